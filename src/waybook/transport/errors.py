@@ -1,4 +1,4 @@
-"""Protocol errors: for requests that are not tool calls, and in place of what must not leak."""
+"""MCP protocol errors for requests that are not tool calls, with internal details removed."""
 
 import logging
 from typing import Final
@@ -14,14 +14,14 @@ from waybook.redaction import redact, redact_json
 Context = ServerRequestContext[None]
 
 CLIENT_ERRORS: Final = frozenset({"NOT_FOUND", "INVALID_INPUT", "TOO_LARGE"})
-#: How much of a name or an address is said back to whoever sent it.
+#: Maximum length of client-supplied text, such as a name or a URI, echoed in an error.
 MAX_ECHO_LENGTH: Final = 500
 
 logger = logging.getLogger(__name__)
 
 
 def code_of(answer: Answer) -> str | None:
-    """The code of an answer that is an error, else nothing."""
+    """Return the error code of an answer, or None if the answer is not an error."""
     match answer.body:
         case {"error": {"code": str() as code}} if answer.is_error:
             return code
@@ -29,18 +29,18 @@ def code_of(answer: Answer) -> str | None:
 
 
 def invalid_params(message: str, **data: object) -> MCPError:
-    """The caller asked for something that cannot be."""
+    """Return an "invalid params" error with a redacted, shortened message and data."""
     return MCPError(INVALID_PARAMS, shorten(message), _brief_data(data) or None)
 
 
 def error_from_answer(answer: Answer, message: str) -> MCPError:
-    """The protocol's error for an answer that is one; it carries the answer's own."""
+    """Return the protocol error for a failed answer; the answer's body becomes its data."""
     callers_fault = code_of(answer) in CLIENT_ERRORS
     return MCPError(INVALID_PARAMS if callers_fault else INTERNAL_ERROR, message, answer.body)
 
 
 async def hide_internal_errors(ctx: Context, call_next: CallNext) -> HandlerResult:
-    """Let no exception's own words reach the wire; older revisions would send them."""
+    """Replace unexpected exceptions by a generic error; older revisions would send their text."""
     try:
         return await call_next(ctx)
     except MCPError as error:
@@ -54,24 +54,24 @@ async def hide_internal_errors(ctx: Context, call_next: CallNext) -> HandlerResu
 
 
 def redact_error(error: MCPError) -> None:
-    """Let the library's own words give nothing back either, such as the name of a method."""
+    """Redact and shorten an error of the library, which may echo input such as a method name."""
     told = {"message": shorten(error.message), "data": _brief_data(error.data)}
     error.error = error.error.model_copy(update=told)
 
 
 def shorten(text: str) -> str:
-    """The text without secrets, and no longer than it takes to recognise it.
+    """Return the text redacted and cut to `MAX_ECHO_LENGTH` characters.
 
     >>> shorten("Unknown tool: " + 1000 * "x")[-4:], len(shorten(1000 * "x"))
     ('xxx…', 501)
     """
-    # Somewhat more is looked at, so that no secret is cut in two and then taken for none.
+    # Redact a longer prefix than is returned: a secret cut in two would no longer be recognized.
     said = redact(text[: 4 * MAX_ECHO_LENGTH])
     return said if len(said) <= MAX_ECHO_LENGTH else f"{said[:MAX_ECHO_LENGTH]}…"
 
 
 def _brief_data(data: object) -> object:
-    """What an error carries; an address or a name in it is as brief as the message is."""
+    """Return the data of an error, redacted, with its strings shortened like the message."""
     match data:
         case dict():
             return {

@@ -1,4 +1,4 @@
-"""How a face enters: the doorway, opened when it is first needed, and who is calling."""
+"""Gateway from a transport to the dispatcher, which is started on first use."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,57 +12,57 @@ from waybook.app.skills.skill import Skill
 from waybook.errors import RateLimited, WaybookError
 from waybook.store.driver.bus import Bus
 
-#: Where a request remembers that it was counted; or, if that is false, that it was one too many.
+#: Request state attribute: True if the rate limiter counted the request, False if it refused it.
 RATE_COUNTED: Final = "counted"
 
 
 class DispatcherPort(Protocol):
-    """What a face needs of the doorway."""
+    """Interface of the dispatcher that transports use."""
 
     @property
     def skills(self) -> tuple[Skill, ...]:
-        """The skills there are, the same for everybody."""
+        """The loaded skills, which are the same for every org."""
 
     @property
     def bus(self) -> Bus:
-        """Where changes are made known."""
+        """The event bus that publishes committed changes."""
 
     def try_acquire(self, caller: Caller, /) -> float:
-        """Count a call of this org, or tell how many seconds it has to wait."""
+        """Count a call against the org's rate limit; return the seconds to wait, 0 if admitted."""
 
     def rate_limited_answer(self, caller: Caller, what: str = ..., /) -> RateLimited:
-        """What is told to whoever calls too often."""
+        """Return the error for a caller that exceeded its rate limit."""
 
     async def is_ready(self) -> bool:
-        """Whether the database answers."""
+        """Return whether the database responds."""
 
     async def dispatch(
         self, caller: Caller, tool: str, arguments: Mapping[str, object], /
     ) -> Answer:
-        """Carry out one call."""
+        """Execute one tool call."""
 
     async def read_document(self, caller: Caller, resource_id: str, /) -> ReadableDocument:
-        """Read a rendered document."""
+        """Return a rendered document."""
 
     async def read_output(self, caller: Caller, output_id: str, /) -> ReadableOutput:
-        """Read a deliverable."""
+        """Return an output of a plan."""
 
     async def list_outputs(self, caller: Caller, plan_id: str, /) -> Sequence[Mapping[str, object]]:
-        """List the deliverables of a plan."""
+        """Return the outputs of a plan."""
 
 
 async def always_authorized(_: Request | None) -> bool:
-    """Where nobody is asked who they are, nobody is asked again."""
+    """Return True: without authentication there is nothing to check again."""
     return True
 
 
 @dataclass(frozen=True, slots=True)
 class ToolGateway:
-    """The doorway as a face sees it.
+    """Dispatcher and authentication as a transport uses them.
 
-    `doorway` is awaited by every call, and only by calls: lists of tools are answered before the
-    database is up. `caller` says who is asking, from the HTTP request, or from nothing over stdio;
-    `still` whether they still may, for answers that go on for long.
+    `dispatcher` is awaited by calls only, so that tool lists are answered before the database is
+    up. `caller` identifies the caller from the HTTP request, or from None over stdio.
+    `still_authorized` checks the credential again during long-lived streams.
     """
 
     dispatcher: Callable[[], Awaitable[DispatcherPort]]
@@ -72,7 +72,7 @@ class ToolGateway:
     async def call_tool(
         self, request: Request | None, tool: str, arguments: Mapping[str, object]
     ) -> Answer:
-        """Call a tool of the doorway's table; a door that stays shut is an answer too."""
+        """Call a tool; return an error answer if the call cannot be dispatched."""
         try:
             dispatcher, caller = await self._entering(request, tool)
         except WaybookError as error:
@@ -80,19 +80,19 @@ class ToolGateway:
         return await dispatcher.dispatch(caller, tool, arguments)
 
     async def document(self, request: Request | None, resource_id: str) -> ReadableDocument:
-        """A rendered document, as whoever is asking may read it.
+        """Return a rendered document that the caller may read.
 
         Raises:
-            NotFound: it is not there, or not theirs.
+            NotFound: the document does not exist or belongs to another org.
         """
         dispatcher, caller = await self._entering(request)
         return await dispatcher.read_document(caller, resource_id)
 
     async def output(self, request: Request | None, output_id: str) -> ReadableOutput:
-        """A deliverable of a plan, as whoever is asking may read it.
+        """Return an output of a plan that the caller may read.
 
         Raises:
-            NotFound: it is not there, or not theirs.
+            NotFound: the output does not exist or belongs to another org.
         """
         dispatcher, caller = await self._entering(request)
         return await dispatcher.read_output(caller, output_id)
@@ -100,30 +100,30 @@ class ToolGateway:
     async def outputs(
         self, request: Request | None, plan_id: str
     ) -> Sequence[Mapping[str, object]]:
-        """The deliverables of a plan, all versions, newest first.
+        """Return the outputs of a plan, all versions, newest first.
 
         Raises:
-            NotFound: the plan is not there, or not theirs.
+            NotFound: the plan does not exist or belongs to another org.
         """
         dispatcher, caller = await self._entering(request)
         return await dispatcher.list_outputs(caller, plan_id)
 
     async def event_bus(self, request: Request | None) -> tuple[Bus, UUID]:
-        """Where changes are made known, and whose whoever is asking may hear of."""
+        """Return the event bus, and the caller's org, to whose changes the caller may subscribe."""
         dispatcher = await self.dispatcher()
         return dispatcher.bus, (await self.caller(request)).org_id
 
     async def is_ready(self) -> bool:
-        """Whether somebody is there, down to the database."""
+        """Return whether the dispatcher has started and the database responds."""
         return await (await self.dispatcher()).is_ready()
 
     async def _entering(
         self, request: Request | None, what: str = ""
     ) -> tuple[DispatcherPort, Caller]:
-        """The doorway, and whoever enters; if they were counted on the way, they are not again.
+        """Return the dispatcher and the caller; a request already counted is not counted again.
 
         Raises:
-            RateLimited: they were one too many.
+            RateLimited: the request exceeded the org's rate limit.
         """
         dispatcher, caller = await self.dispatcher(), await self.caller(request)
         counted = None if request is None else getattr(request.state, RATE_COUNTED, None)

@@ -1,11 +1,9 @@
-"""The envelope of a JSON-RPC message, looked at before the protocol library sees it.
+"""JSON-RPC envelope checks that run before the protocol library, and the common error body.
 
-Both protocol eras then refuse the same things in the same words: what is not JSON, or not one
-message. The library by itself takes lone surrogates in one era, and answers with its validator's
-words in the other. Over stdio it would read a line of any length, and say nothing to what it cannot
-read.
-
-The shape of every error that leaves this house, whatever the face.
+Both protocol eras then reject the same input with the same messages: a body that is not JSON, or
+not a single message. The library alone accepts lone surrogates in one era and exposes its
+validator's messages in the other; over stdio it reads lines of any length and does not answer what
+it cannot parse.
 """
 
 import json
@@ -23,19 +21,20 @@ from waybook.redaction import redact, redact_json
 
 @dataclass(frozen=True, slots=True)
 class InvalidMessage:
-    """Why a body is no message: the code and the words of JSON-RPC."""
+    """Reason for rejecting a body: JSON-RPC error code and message."""
 
     code: int
     message: str
 
 
-#: How many bytes a message may have, through whichever door it comes.
+#: Maximum bytes of a message, on every channel.
 MESSAGE_LIMIT: Final = 1024 * 1024
 
 NOT_JSON: Final = InvalidMessage(PARSE_ERROR, "Parse error")
 NOT_A_MESSAGE: Final = InvalidMessage(INVALID_REQUEST, "The body must be one JSON-RPC 2.0 message")
 
-# A request is too long by its parameters: what else it says stands before them or after them.
+# An oversized request is oversized because of its parameters, so its id, method and version are
+# found in the bytes before or after them.
 _ID: Final = rb'"id"\s*:\s*(-?[0-9]{1,18}|"[^"\\]{0,200}")\s*'
 _OTHER: Final = rb'"(?:jsonrpc|method)"\s*:\s*"[^"\\]{0,200}"\s*'
 _ID_AHEAD: Final = re.compile(rb"\s*\{\s*(?:" + _OTHER + rb",\s*){0,2}" + _ID + b",")
@@ -43,7 +42,7 @@ _ID_BEHIND: Final = re.compile(rb",\s*" + _ID + rb"(?:,\s*" + _OTHER + rb"){0,2}
 
 
 def read_message(body: bytes) -> Mapping[str, object] | InvalidMessage:
-    """The message in a body, or what is wrong with it.
+    """Return the message in a body, or the reason for rejecting it.
 
     >>> read_message(b'{"jsonrpc":"2.0","id":1,"method":"ping"}')
     {'jsonrpc': '2.0', 'id': 1, 'method': 'ping'}
@@ -60,7 +59,7 @@ def read_message(body: bytes) -> Mapping[str, object] | InvalidMessage:
 
 
 def is_message(message: object) -> bool:
-    """Whether this is one request, notification or response."""
+    """Return whether the value is a single request, notification or response."""
     match message:
         case {"jsonrpc": "2.0", "method": str(), **rest}:
             return isinstance(rest.get("params", {}), Mapping) and is_id(rest.get("id", 0))
@@ -72,12 +71,12 @@ def is_message(message: object) -> bool:
 
 
 def is_id(value: object) -> bool:
-    """Whether this can name a request."""
+    """Return whether the value is a valid request id."""
     return isinstance(value, str | int) and not isinstance(value, bool)
 
 
 def id_of(beginning: bytes, end: bytes) -> str | int | None:
-    """The id of a request of which only the beginning and the end are left, if they show it.
+    """Return the id of a request from its first and last bytes, or None if neither contains it.
 
     >>> id_of(b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"id":8,', b'"id":9}}')
     7
@@ -95,7 +94,7 @@ def id_of(beginning: bytes, end: bytes) -> str | int | None:
 
 
 def tool_with_progress(message: Mapping[str, object]) -> str | None:
-    """The name of the tool called, if the client wants to hear of its progress."""
+    """Return the name of the called tool if the client asks for progress notifications."""
     match message:
         case {
             "method": "tools/call",
@@ -106,7 +105,7 @@ def tool_with_progress(message: Mapping[str, object]) -> str | None:
 
 
 def tool_called(message: Mapping[str, object]) -> str | None:
-    """The name of the tool a message calls, if it does."""
+    """Return the name of the tool that the message calls, if it is a tool call."""
     match message:
         case {"method": "tools/call", "params": {"name": str() as name}}:
             return name
@@ -114,7 +113,7 @@ def tool_called(message: Mapping[str, object]) -> str | None:
 
 
 def error_body(code: str, message: str, **details: object) -> dict[str, object]:
-    """An error that a face found by itself, in the doorway's shape.
+    """Return the body of an error raised by a transport, in the format the dispatcher uses.
 
     >>> error_body("TOO_LARGE", "The body is too large.", limit=1048576)["error"]["code"]
     'TOO_LARGE'
@@ -124,7 +123,7 @@ def error_body(code: str, message: str, **details: object) -> dict[str, object]:
 
 
 def compact_json(body: Mapping[str, object]) -> str:
-    """JSON without a blank to spare.
+    """Return JSON without optional whitespace.
 
     >>> compact_json({"plan": "Größe", "steps": [1, 2]})
     '{"plan":"Größe","steps":[1,2]}'

@@ -1,6 +1,6 @@
-"""Whoever listens to changes: so many in a process, and so many of these of one org.
+"""Limits on open change streams, per process and per org.
 
-Each costs little, but not nothing; and without the second number one org could take every place.
+Each stream has a cost; without the limit per org, a single org could use up all of them.
 """
 
 from collections import Counter
@@ -11,20 +11,20 @@ from uuid import UUID
 
 from waybook.errors import RateLimited, Unavailable, WaybookError
 
-#: When it is worth to try again; streams are long.
+#: Suggested retry delay; long, because streams stay open for long.
 RETRY_SECONDS: Final = 30
 
 
 class StreamLimiter:
-    """The streams that are open in this process."""
+    """Counter of the open streams of this process."""
 
     def __init__(self, most: int, most_of_org: int) -> None:
-        """At most so many altogether, and so many of one org."""
+        """Limit the streams to `most` in total and `most_of_org` per org."""
         self._most, self._most_of_org = most, most_of_org
         self._open: Counter[UUID] = Counter()
 
     def limit_error(self, org_id: UUID) -> WaybookError | None:
-        """What stands in the way of one more of this org, if something does."""
+        """Return the error that refuses another stream to this org, or None if one may open."""
         if self._open[org_id] >= self._most_of_org:
             return RateLimited(
                 f"your org is listening to changes {self._most_of_org} times already, which is the "
@@ -39,7 +39,7 @@ class StreamLimiter:
 
     @contextmanager
     def acquire(self, org_id: UUID) -> Iterator[None]:
-        """Count somebody while inside."""
+        """Count one stream of the org within the context."""
         self._open[org_id] += 1
         try:
             yield

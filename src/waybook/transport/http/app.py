@@ -1,7 +1,4 @@
-"""The HTTP face: MCP for agents, health and figures for operators, a page for people.
-
-What can be asked under /api, described for programs: `openapi.json`, as it stands.
-"""
+"""ASGI application: MCP endpoint, REST API, health checks, metrics and dashboard."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -42,12 +39,12 @@ FILE: Final = "openapi.json"
 
 
 def load_openapi() -> bytes:
-    """The description, in OpenAPI 3.1."""
+    """Return the OpenAPI 3.1 description of the REST API."""
     return files("waybook.transport.http").joinpath(FILE).read_bytes()
 
 
 async def serve_openapi(_: Request) -> Response:
-    """Hand it out."""
+    """Serve the OpenAPI description."""
     return Response(load_openapi(), media_type="application/json")
 
 
@@ -58,7 +55,7 @@ ERRORS: Final = {
 
 
 async def http_error(request: Request, error: Exception) -> Response:
-    """A refusal of the router's own, in the shape of all others."""
+    """Return an error of the router, such as 404 or 405, in the common error format."""
     if not isinstance(error, HTTPException):
         raise error
     code, message = ERRORS.get(
@@ -70,7 +67,7 @@ async def http_error(request: Request, error: Exception) -> Response:
 
 
 async def internal_error(request: Request, _: Exception) -> Response:
-    """Something of ours broke; the server's log knows what, the wire does not."""
+    """Return a generic 500 response; the details go to the server log only."""
     if wants_html(request):
         return error_page(request, 500, "Something broke here.")
     return error_response(500, "UNAVAILABLE", "Something broke here; try again.")
@@ -89,12 +86,12 @@ def build_app(  # noqa: PLR0913 - one for each part of the face
     pace: RequestThrottle | None = None,
     gate: AuthGate | None = None,
 ) -> ASGIApp:
-    """The whole HTTP face; one for each start, since the MCP endpoint runs only once.
+    """Return the ASGI application; build one per start, since the MCP endpoint runs only once.
 
-    `hosts` are the names we answer to, `ready` says whether the database answers, `stuck` whether
-    only a restart would help, `metrics` has the figures, `reporting` names the tools that tell of
-    their progress, `reading` answers what is read of runs, `pages` are for people, `pace` is what
-    an org is held to that calls too often, `gate` asks everybody who they are.
+    `hosts` are the allowed host names, `ready` checks the database, `stuck` reports whether only a
+    restart would help, `metrics` returns the metrics, `reporting` names the tools that send
+    progress notifications, `reading` serves the read API, `pages` are the dashboard routes, `pace`
+    throttles orgs that exceed their rate limit, `gate` authenticates every request.
     """
     mcp, operations = McpEndpoint(server, reporting, pace), Operations(ready, stuck, metrics)
     snapshots = SnapshotApi(pace)

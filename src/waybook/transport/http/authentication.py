@@ -1,8 +1,8 @@
-"""Nobody comes in whom we do not know: server mode's guard before every route.
+"""Authentication of every HTTP request in server mode.
 
-Programs show a bearer token in the header, people a session; which of them is asked is said by
-the address. Who it is, is found once for each request, and stands in its state. Long answers ask
-again, whether whoever listens still may.
+Programs authenticate with a bearer token, browsers with a session cookie; the path decides which is
+required. The caller is resolved once per request and stored in the request state. Long-lived
+streams check the credential again at intervals.
 """
 
 import hmac
@@ -37,36 +37,36 @@ from waybook.transport.http.html.error_pages import (
 from waybook.transport.http.requests import http_status
 from waybook.transport.http.responses import error_response, json_response, retry_after_header
 
-#: Open to everybody: that we are there, and how to sign in.
+#: Paths that need no authentication: health checks and sign-in.
 PUBLIC_PATHS: Final = frozenset({"/healthz", "/readyz", "/sign-in"})
 PUBLIC_PREFIXES: Final = ("/static/", "/sign-in/", "/.well-known/")
 METRICS_PATH: Final = "/metrics"
-#: Where programs come in, and by which door that is.
+#: Channel of each path prefix that programs call.
 PROGRAM_CHANNELS: Final[Mapping[str, Channel]] = {"/mcp": Channel.MCP, "/api": Channel.REST}
 
-#: Who shows this secret, coming through this door; refuses with `Unidentified`.
+#: Resolves a bearer token received on a channel to its caller; raises `Unauthenticated`.
 BearerAuthenticator = Callable[[str, Channel], Awaitable[Caller]]
-#: Who sits at this browser, if they have signed in.
+#: Resolves the session of a browser to its caller; None if it has not signed in.
 BrowserAuthenticator = Callable[[Request], Awaitable[Caller | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthGate:
     bearer: BearerAuthenticator
-    #: Nobody, until people can sign in.
+    #: None if browser sign-in is not configured.
     browser: BrowserAuthenticator | None = None
-    #: Where people sign in.
+    #: URL of the sign-in page.
     sign_in: str | None = None
-    #: What opens the figures, which are of all orgs; without it they are not there.
+    #: Bearer token for the metrics, which cover all orgs; without it they are not served.
     metrics_token: str | None = None
-    #: Where clients read how to get a token.
+    #: URL of the metadata that tells clients how to obtain a token.
     metadata_url: str | None = None
     failures: FailedCredentials = field(default_factory=FailedCredentials)
-    #: Proxies that are trusted to name the client's address.
+    #: Proxies trusted to report the client's address.
     proxies: TrustedProxies = field(default_factory=TrustedProxies)
 
     def wrap(self, app: ASGIApp) -> ASGIApp:
-        """The app, for those we know."""
+        """Return the app behind authentication."""
 
         async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] != "http":
@@ -79,11 +79,11 @@ class AuthGate:
         return guarded
 
     async def caller(self, request: Request) -> Caller:
-        """Whoever shows what this request shows.
+        """Return the caller that the request's credential identifies.
 
         Raises:
-            Unidentified: nobody we know.
-            Unavailable: that cannot be found out now.
+            Unauthenticated: the request has no valid credential.
+            Unavailable: the credential cannot be checked at present.
         """
         channel, shown = channel_for(request.url.path), read_bearer(request.scope)
         if is_for_browsers(request, shown):
@@ -96,7 +96,7 @@ class AuthGate:
         return await self.bearer(shown.secret, channel)
 
     async def _refused(self, request: Request) -> Response | None:
-        """The refusal, or nothing once we know who asks."""
+        """Return the error response, or None if the request may proceed."""
         path = request.url.path
         if path == METRICS_PATH:
             return (
@@ -123,7 +123,7 @@ class AuthGate:
         """Return the caller; unknown secrets count against the address they come from.
 
         Raises:
-            Unidentified: the request shows no valid credential.
+            Unauthenticated: the request has no valid credential.
             RateLimited: too many unknown secrets came from its address; this one was not looked up.
         """
         address, secret = client_address_of(request, self.proxies), secret_of(request)
@@ -168,29 +168,29 @@ NO_CONTENT: Final = "There is nothing at this address."
 
 
 def is_for_browsers(request: Request, shown: PresentedToken) -> bool:
-    """Return whether the session of a browser is asked for, not a bearer token."""
+    """Return whether the request authenticates with a browser session, not a bearer token."""
     is_page = channel_for(request.url.path) is Channel.DASHBOARD
     return is_page or (not shown.present and is_read_request(request))
 
 
 def secret_of(request: Request) -> str:
-    """Return the secret that a request is judged by; empty if it shows none."""
+    """Return the secret that authenticates a request; empty if it has none."""
     shown = read_bearer(request.scope)
     return read_cookie(request, SESSION) if is_for_browsers(request, shown) else shown.secret or ""
 
 
 def is_read_request(request: Request) -> bool:
-    """Whether this only reads what pages link to: documents and outputs, for whoever signed in."""
+    """Return whether this reads a document or output that pages link to; a session suffices."""
     return request.method == "GET" and channel_for(request.url.path) is Channel.REST
 
 
 def is_cross_site_navigation(request: Request) -> bool:
-    """Whether somebody followed a link on another site's page: their session is not sent then."""
+    """Return whether the browser followed a link from another site and so omitted its session."""
     return request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site"
 
 
 def channel_for(path: str) -> Channel:
-    """By which door a request comes."""
+    """Return the channel of a path."""
     for place, channel in PROGRAM_CHANNELS.items():
         if path == place or path.startswith(f"{place}/"):
             return channel
@@ -198,10 +198,10 @@ def channel_for(path: str) -> Channel:
 
 
 async def authenticated_caller(request: Request | None) -> Caller:
-    """Whoever the gate let in with this request.
+    """Return the caller that authentication stored in the request.
 
     Raises:
-        Unidentified: it came by no gate.
+        Unauthenticated: the request did not pass authentication.
     """
     caller = getattr(request.state, "caller", None) if request is not None else None
     if not isinstance(caller, Caller):
@@ -210,9 +210,9 @@ async def authenticated_caller(request: Request | None) -> Caller:
 
 
 async def reauthenticate(request: Request | None) -> bool:
-    """Whether the gate would let them in again: for answers that go on for long.
+    """Return whether the credential of a long-lived request is still valid.
 
-    If that cannot be found out now, they may listen until it can.
+    If it cannot be checked at present, the stream continues until it can.
     """
     gate = getattr(request.state, "admitted_by", None) if request is not None else None
     if request is None or not isinstance(gate, AuthGate):

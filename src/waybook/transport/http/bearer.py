@@ -1,7 +1,4 @@
-"""The `Authorization` header and its challenge, as RFC 6750 has them.
-
-What a client reads that wants to sign in by itself: the metadata of RFC 9728.
-"""
+"""Bearer token header and challenge (RFC 6750), and protected resource metadata (RFC 9728)."""
 
 import re
 from dataclasses import dataclass
@@ -23,17 +20,17 @@ _BEARER: Final = re.compile(r"bearer(?: +(?P<secret>.*))?", re.IGNORECASE | re.A
 
 @dataclass(frozen=True, slots=True)
 class PresentedToken:
-    """What a request shows: nothing of our kind, one secret, or something that is none."""
+    """Bearer token of a request: absent, valid in form, or malformed."""
 
-    #: Whether it tried to show something.
+    #: True if the request attempted to send one.
     present: bool = False
     secret: str | None = None
 
 
 def read_bearer(scope: Scope) -> PresentedToken:
-    """The secret in a request's header; anywhere else it does not count.
+    """Return the token in the `Authorization` header; tokens anywhere else are ignored.
 
-    Two headers are one too many: whoever stands before us may have looked at the other one.
+    Two headers are rejected: a proxy in front of the server may have checked the other one.
     """
     values = header_values(scope, b"authorization")
     if not values:
@@ -45,7 +42,7 @@ def read_bearer(scope: Scope) -> PresentedToken:
 
 
 def challenge(shown: PresentedToken, metadata_url: str | None = None) -> str:
-    """What to show, told to whoever showed nothing, or something that does not count.
+    """Return the `WWW-Authenticate` challenge for a missing or invalid token.
 
     >>> challenge(PresentedToken())
     'Bearer realm="waybook"'
@@ -62,7 +59,7 @@ def challenge(shown: PresentedToken, metadata_url: str | None = None) -> str:
 
 
 def insufficient_scope_header(details: object) -> dict[str, str]:
-    """Which scope a credential that counts has not got, as a header, if an error says so.
+    """Return the challenge naming the scopes a valid credential lacks, if the error lists them.
 
     >>> insufficient_scope_header({"needed": ["plan:read"]})["www-authenticate"]
     'Bearer realm="waybook", error="insufficient_scope", scope="plan:read"'
@@ -75,27 +72,27 @@ def insufficient_scope_header(details: object) -> dict[str, str]:
 
 
 WELL_KNOWN_PATH: Final = "/.well-known/oauth-protected-resource"
-#: Where it is read how to come in.
+#: Path of the sign-in instructions.
 DOCUMENTATION: Final = "/sign-in"
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceMetadata:
-    """Which issuer's tokens open `/mcp`, and what they can be asked for."""
+    """Metadata naming the issuer whose tokens `/mcp` accepts, and the supported scopes."""
 
     settings: IssuerSettings
 
     @property
     def address(self) -> str:
-        """Where it is, for a challenge to name."""
+        """URL of the metadata, as challenges name it."""
         return f"{self._base}{WELL_KNOWN_PATH}/mcp"
 
     def routes(self) -> list[Route]:
-        """At the place of the resource, and where those look who do not know its path."""
+        """Return routes at the resource's path and at the root, for clients that do not know it."""
         return [Route(path, self.serve) for path in (WELL_KNOWN_PATH, f"{WELL_KNOWN_PATH}/mcp")]
 
     async def serve(self, _: Request) -> Response:
-        """The metadata."""
+        """Serve the metadata."""
         return json_response(
             {
                 "resource": self.settings.resource,

@@ -1,13 +1,11 @@
-"""The cookies of people who sign in: what they are called, and to whom they are sent.
+"""Session cookies of browsers, and the limit on sign-in attempts per address.
 
-A session goes with requests from our own pages alone. While somebody is at their issuer, a second
-cookie remembers that they were sent there; it must survive the way back, so it goes with links
-from elsewhere too, and lives for minutes.
+The session cookie is sent with requests from our own pages only. A second cookie exists during
+sign-in at the issuer; it must survive the redirect back, so it is also sent with links from other
+sites, and expires within minutes.
 
-How often somebody may try to come in: so many times a minute from one address.
-
-A secret of ours cannot be guessed anyway; this keeps those who try from being a burden. What is
-remembered is bounded: whoever has been silent for longest is forgotten first.
+Secrets cannot be guessed in practice; the limit bounds the load that attempts cause. Its memory is
+bounded: the address inactive for longest is dropped first.
 """
 
 import ipaddress
@@ -21,30 +19,30 @@ from starlette.responses import Response
 
 SESSION: Final = "waybook"
 FLOW: Final = "waybook_flow"
-#: As long as a session counts at most; and as one has to sign in elsewhere.
+#: Maximum lifetime of a session, and of a sign-in at the issuer.
 SESSION_SECONDS: Final = 7 * 24 * 3600
 FLOW_SECONDS: Final = 600
-#: Browsers take a cookie of such a name only from this very host, over https.
+#: Browsers accept a cookie with this prefix only from this exact host over https.
 HOST_PREFIX: Final = "__Host-"
 
 
 def read_cookie(request: Request, name: str) -> str:
-    """What the browser keeps under this name, or nothing."""
+    """Return the value of a cookie, or an empty string."""
     return request.cookies.get(_called(request, name), "")
 
 
 def set_session_cookie(request: Request, reply: Response, secret: str) -> None:
-    """Have the browser keep its session."""
+    """Set the session cookie."""
     _keep(request, reply, SESSION, secret, SESSION_SECONDS, "strict")
 
 
 def set_flow_cookie(request: Request, reply: Response, flow: str) -> None:
-    """Have the browser remember that it was sent to sign in."""
+    """Set the cookie of a sign-in in progress."""
     _keep(request, reply, FLOW, flow, FLOW_SECONDS, "lax")
 
 
 def delete_cookie(request: Request, reply: Response, name: str) -> None:
-    """Have the browser keep it no longer."""
+    """Delete a cookie."""
     secure = request.url.scheme == "https"
     reply.delete_cookie(
         _called(request, name), path="/", secure=secure, httponly=True, samesite="strict"
@@ -81,12 +79,12 @@ MAX_ADDRESSES: Final = 10_000
 
 class LoginThrottle:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` says how many seconds have passed."""
+        """Start without recorded attempts; `clock` returns seconds."""
         self._clock = clock
         self._tried: OrderedDict[str, deque[float]] = OrderedDict()
 
     def retry_after(self, address: str) -> int:
-        """Count an attempt; the seconds to wait before there may be one, 0 if there may be now."""
+        """Record an attempt and return 0, or return the seconds to wait before the next one."""
         now, place = self._clock(), address_prefix(address)
         tried = self._tried.setdefault(place, deque())
         self._tried.move_to_end(place)
@@ -101,7 +99,7 @@ class LoginThrottle:
 
 
 def address_prefix(address: str) -> str:
-    """What counts as one address: of version 6, everybody has at least 64 bits of them.
+    """Return the key for an address: the /64 network for IPv6, as each user has one or more.
 
     >>> address_prefix("2001:db8::1") == address_prefix("2001:db8::2"), address_prefix("10.0.0.1")
     (True, '10.0.0.1')

@@ -1,8 +1,8 @@
-"""Proxies that are trusted to say for whom they ask, and the address that counts behind them.
+"""Trusted proxies, and the client address behind them.
 
-Anybody can write `X-Forwarded-For`, and each proxy adds to its end whom it was asked by. So it is
-read from the end, as long as whoever wrote it is trusted; the first address that is not is where
-the request came from. Nothing else that proxies say is believed: neither a name nor a scheme.
+Any client can send `X-Forwarded-For`, and each proxy appends the address of its peer. So the header
+is read from the end while the writer of an entry is trusted; the first untrusted address is the
+client. Other proxy headers, such as host or scheme, are ignored.
 """
 
 from collections.abc import Iterable
@@ -17,18 +17,18 @@ from waybook.errors import Misconfigured
 Address: TypeAlias = IPv4Address | IPv6Address
 Network: TypeAlias = IPv4Network | IPv6Network
 
-#: More of them than anybody has in a row.
+#: Upper bound on the proxies in a chain.
 MAX_HOPS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
 class TrustedProxies:
-    """Whom to believe; nobody, unless it is said."""
+    """Networks of trusted proxies; empty by default."""
 
     networks: tuple[Network, ...] = ()
 
     def client_address(self, peer: str, forwarded: Iterable[str]) -> str:
-        """Where a request came from: whoever connects, or whom a trusted proxy was asked by.
+        """Return the address of the peer, or of the client for which a trusted proxy forwards.
 
         >>> ours = read_proxies("10.0.0.0/8")
         >>> (
@@ -53,10 +53,10 @@ class TrustedProxies:
 
 
 def read_proxies(text: str) -> TrustedProxies:
-    """The proxies that are named, by address or network, separated by commas.
+    """Return the proxies listed by address or network, separated by commas.
 
     Raises:
-        Misconfigured: something is neither.
+        Misconfigured: an entry is neither an address nor a network.
     """
     named = [word.strip() for word in text.split(",") if word.strip()]
     try:
@@ -66,7 +66,7 @@ def read_proxies(text: str) -> TrustedProxies:
 
 
 def read_address(text: str) -> Address | None:
-    """An address as proxies write it, with or without a port; nothing if it is none.
+    """Parse an address as proxies write it, with or without a port; return None if invalid.
 
     >>> read_address(" 198.51.100.7:5000"), read_address("[2001:db8::1]:443")
     (IPv4Address('198.51.100.7'), IPv6Address('2001:db8::1'))
@@ -86,6 +86,6 @@ def read_address(text: str) -> Address | None:
 
 
 def client_address_of(request: Request, proxies: TrustedProxies) -> str:
-    """The address a request came from, as far as it can be known."""
+    """Return the client address of a request, as far as it is known."""
     peer = request.client.host if request.client else ""
     return proxies.client_address(peer, request.headers.getlist("x-forwarded-for"))

@@ -20,20 +20,21 @@ from typing import Final
 from waybook.errors import RateLimited, Unauthenticated
 from waybook.transport.http.browser_session import address_prefix
 
-#: Failures that an address may have at once; one more every so many seconds.
+#: Failures that an address may have at once, and the seconds after which one more is allowed.
 MAX_FAILURES: Final = 10
 REFILL_SECONDS: Final = 1.0
 MAX_ADDRESSES: Final = 10_000
-#: Secrets that are remembered as valid, and for how long after they were last seen.
+#: Number of recently valid secrets that are cached, and for how long after their last use.
 MAX_RECENT_SECRETS: Final = 10_000
 RECENT_SECONDS: Final = 3_600.0
-#: Lookups of one secret that may be under way at the same time for one charge.
+#: Parallel lookups of one secret that count as a single failure.
 MAX_PARALLEL_LOOKUPS: Final = 32
-#: Delay of a refusal; it doubles, triples … with each so many delayed refusals of the address.
+#: Delay of a refusal; it grows by this much with every `CROWD_SIZE` delayed refusals of the
+#: address, up to `MAX_DELAY_FACTOR` times.
 DELAY_SECONDS: Final = 1.0
 CROWD_SIZE: Final = 32
 MAX_DELAY_FACTOR: Final = 10
-#: Refusals that are delayed at the same time; beyond that they are sent at once.
+#: Refusals that may be delayed at the same time; further ones are sent immediately.
 MAX_DELAYED: Final = 1_000
 
 
@@ -43,20 +44,20 @@ class FailedCredentials:
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
-        """Start with full buckets; `clock` returns seconds, `pause` waits for some."""
+        """Start with full buckets; `clock` returns seconds, `pause` sleeps for some."""
         self._clock = clock
         self._pause = pause
-        #: When the bucket of each address is full again; the address that failed last is last.
+        #: Time at which the bucket of each address is full again, least recent failure first.
         self._full_at: OrderedDict[str, float] = OrderedDict()
-        #: When each secret was last seen valid, by its keyed hash within this process.
+        #: Time at which each secret was last valid, by its keyed hash within this process.
         self._recent: OrderedDict[int, float] = OrderedDict()
-        #: Lookups under way, by the hash of their secret.
+        #: Number of lookups in progress, by hash of the secret.
         self._pending: Counter[int] = Counter()
         self._delayed: Counter[str] = Counter()
 
     @contextmanager
     def lookup(self, address: str, secret: str) -> Iterator[None]:
-        """Admit a secret to be looked up inside this block, and record how that ended.
+        """Allow a lookup of the secret within the context, and record its result.
 
         A secret that is not known to be valid counts as a failure until its lookup ends, so that
         many at the same time are limited as well. Parallel lookups of one secret count once.
@@ -73,7 +74,7 @@ class FailedCredentials:
             if self._recent.pop(key, None) is not None and not charge:
                 self._take(place, REFILL_SECONDS)
             raise
-        except BaseException:  # the database is out of reach, say: no failure of the client
+        except BaseException:  # such as an unreachable database: not a failure of the client
             self._take(place, -charge)
             raise
         else:
@@ -93,7 +94,7 @@ class FailedCredentials:
             self._recent.popitem(last=False)
 
     def _admit(self, key: int, place: str) -> float:
-        """Return what a lookup is charged until it ends.
+        """Return the charge for a lookup, refunded unless the secret proves invalid.
 
         Raises:
             RateLimited: too many failures from the address.
@@ -112,7 +113,7 @@ class FailedCredentials:
         return REFILL_SECONDS
 
     async def delay(self, address: str) -> None:
-        """Wait before a refusal is sent; longer if many of this address wait already."""
+        """Wait before a refusal is sent; longer if many refusals of this address are waiting."""
         place = address_prefix(address)
         if self._delayed.total() >= MAX_DELAYED:
             return

@@ -1,4 +1,4 @@
-"""The MCP endpoint: one POST, one answer, no sessions."""
+"""Stateless MCP endpoint: one POST, one response, no sessions."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,12 +18,12 @@ from waybook.transport.jsonrpc import InvalidMessage, read_message, tool_with_pr
 
 
 class McpEndpoint:
-    """The protocol over HTTP: plain JSON, or a stream for a call whose progress is asked for."""
+    """MCP over HTTP: plain JSON, or an event stream for calls that request progress."""
 
     def __init__(
         self, server: Server[None], reporting: frozenset[str], pace: RequestThrottle | None = None
     ) -> None:
-        """Serve; `reporting` names the tools that tell of their progress."""
+        """Serve `server`; `reporting` names the tools that send progress notifications."""
         self.pace = pace
         self.reporting = reporting
         self.plain = session_managers(server, streamed=False)
@@ -31,15 +31,15 @@ class McpEndpoint:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Hold open what requests need; once only."""
+        """Run the session managers that requests need; allowed once per instance."""
         async with self.plain.run(), self.streamed.run():
             yield
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand a sound message to the protocol library, refuse anything else."""
+        """Pass a valid message to the protocol library; reject all others."""
         request = Request(scope, receive)
         if request.method != "POST":
-            # Without sessions there is no stream to open and none to close.
+            # Without sessions there is no stream for GET to open or for DELETE to close.
             raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"allow": "POST"})
         body = await request.body()
         message = read_message(body)
@@ -58,9 +58,9 @@ class McpEndpoint:
 
 
 def session_managers(server: Server[None], *, streamed: bool) -> StreamableHTTPSessionManager:
-    """The library's exchanges, each on its own.
+    """Return a stateless session manager of the library.
 
-    Its checks of Host and Origin are off, since ours stand before every route.
+    Its checks of Host and Origin are off, because `request_checks` runs before every route.
     """
     return StreamableHTTPSessionManager(
         server,

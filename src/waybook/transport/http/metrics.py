@@ -1,9 +1,4 @@
-"""Figures for those who watch over the server, in the text format of Prometheus.
-
-The figures an operator watches: calls by tool and outcome, and what the call log dropped.
-
-What operators ask: is it alive, does the database answer, and the figures.
-"""
+"""Health checks, and metrics in the Prometheus text format."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -22,7 +17,7 @@ from waybook.transport.http.responses import error_response, json_response
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """One figure; those of the same name stand together and differ by their labels."""
+    """One sample; samples with the same name are adjacent and differ in their labels."""
 
     name: str
     help: str
@@ -32,7 +27,7 @@ class Metric:
 
 
 def render_metrics(metrics: Iterable[Metric]) -> str:
-    r"""The figures as text.
+    r"""Return the samples in the Prometheus text format.
 
     >>> calls = Metric(name="calls_total", help="Calls.", kind="counter", value=3)
     >>> render_metrics([calls])
@@ -50,7 +45,7 @@ def render_metrics(metrics: Iterable[Metric]) -> str:
 
 
 def format_labels(pairs: Mapping[str, str]) -> str:
-    """Labels in braces, or nothing if there are none."""
+    """Return the labels in braces, or an empty string without labels."""
     quoted = ",".join(
         '{}="{}"'.format(key, escape_label(value).replace('"', r"\""))
         for key, value in pairs.items()
@@ -59,12 +54,12 @@ def format_labels(pairs: Mapping[str, str]) -> str:
 
 
 def escape_label(text: str) -> str:
-    """Text on one line."""
+    """Escape backslashes and line breaks."""
     return text.replace("\\", r"\\").replace("\n", r"\n")
 
 
 def collect_metrics(dispatcher: Dispatcher) -> Iterator[Metric]:
-    """What this process has counted since it started."""
+    """Yield the metrics of this process since its start: calls, and dropped call log entries."""
     for (tool, outcome), count in sorted(dispatcher.counted.items()):
         yield Metric(
             name="waybook_calls_total",
@@ -81,12 +76,12 @@ def collect_metrics(dispatcher: Dispatcher) -> Iterator[Metric]:
     )
 
 
-READY_WITHIN: Final = 2.0  # seconds the database has to answer
+READY_WITHIN: Final = 2.0  # seconds within which the database must respond
 
 
 @dataclass(frozen=True, slots=True)
 class Operations:
-    """Answers for those who watch over the server."""
+    """Health and metrics endpoints for operators."""
 
     ready: Callable[[], Awaitable[bool]]
     stuck: Callable[[], bool]
@@ -101,7 +96,7 @@ class Operations:
         return json_response({"status": "alive"})
 
     async def readyz(self, _: Request) -> Response:
-        """The database answers, and soon."""
+        """Answer 200 if the database responds within `READY_WITHIN` seconds, else 503."""
         try:
             async with asyncio.timeout(READY_WITHIN):
                 ready = await self.ready()
@@ -112,6 +107,6 @@ class Operations:
         return json_response({"status": "ready"})
 
     async def figures(self, _: Request) -> Response:
-        """The figures, for Prometheus."""
+        """Serve the metrics to Prometheus."""
         text = render_metrics(self.metrics())
         return PlainTextResponse(text, media_type="text/plain; version=0.0.4")

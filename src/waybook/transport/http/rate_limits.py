@@ -1,15 +1,13 @@
-"""The pace of whoever calls too often: slowed down before their body is read, refused cheaply.
+"""Request throttling: delays for orgs over their rate limit, and a concurrency limit per org.
 
-A client that repeats its call as soon as it is refused would else cost as much as if it were
-served. So its requests wait at the gate for a moment; what is still too much is then refused
-without asking the protocol library.
+A client that retries as soon as it is refused would otherwise cost as much as if it were served. So
+its requests are delayed before their body is read; if still over the limit, they are refused
+without involving the protocol library.
 
-Places at work: of each org only a few requests are worked on at the same time.
-
-A process has one processor, and what is begun at once is done in turns: with a hundred requests of
-one org under way, a request of another would wait for a hundred turns. So the others of an org
-wait at the gate. A request gives its place up when it begins to answer, or after half a second: by
-then it waits for something else, a lock or a model, and does not need the processor.
+A process has one CPU core, and concurrent requests share it: with a hundred requests of one org in
+progress, a request of another org would wait for a hundred others. So only a few requests of each
+org run at a time and the rest wait. A request releases its slot when it starts to respond, or after
+half a second: by then it is waiting for a lock or a model, not for the CPU.
 """
 
 import asyncio
@@ -34,14 +32,14 @@ from waybook.transport.gateway import RATE_COUNTED, ToolGateway
 from waybook.transport.http.responses import json_response, retry_after_header
 from waybook.transport.jsonrpc import compact_json, tool_called
 
-#: Requests of an org that are worked on at the same time.
+#: Requests of one org that are processed at the same time.
 MAX_CONCURRENT: Final = 4
 WAIT_TIMEOUT_SECONDS: Final = 0.5
 
 
 class ConcurrencyLimiter:
     def __init__(self, each: int = MAX_CONCURRENT, patience: float = WAIT_TIMEOUT_SECONDS) -> None:
-        """So many for each org, each kept for so many seconds."""
+        """Allow `each` slots per org, each held for at most `patience` seconds."""
         self._each = each
         self._patience = patience
         self._taken: Counter[Hashable] = Counter()
@@ -49,7 +47,7 @@ class ConcurrencyLimiter:
 
     @asynccontextmanager
     async def slot(self, org: Hashable) -> AsyncIterator[Callable[[], None]]:
-        """A place, in the order they came; gives the way to give it up before the end."""
+        """Wait for a slot in FIFO order; yield a function that releases it early."""
         await self._take(org)
         given = False
 
@@ -93,16 +91,17 @@ class ConcurrencyLimiter:
             del self._taken[org]
 
 
-#: How long a request of an org that calls too often waits at the gate, in turns: a second in the
-#: middle, and not all alike, lest they all come back at the same moment.
+#: Delays of a request over the rate limit, in seconds, used in rotation: one second on average, and
+#: spread so that clients do not all retry at the same moment.
 DELAYS: Final = tuple(0.5 + (7 * n % 32) / 31 for n in range(32))
-#: With every so many of an org that wait, the next ones wait as much longer; up to so many times.
+#: Each `QUEUE_STEP` waiting requests of an org lengthen the delay of further ones by its own
+#: length, up to `MAX_QUEUE_STEPS` times.
 QUEUE_STEP: Final = 32
 MAX_QUEUE_STEPS: Final = 10
-#: Where programs ask for something that counts.
+#: Path prefixes that count against the rate limit.
 LIMITED_PATHS: Final = ("/mcp", "/api/")
-#: Pages of an org that are made at the same time, and for how long one may be waited for: a page
-#: costs the processor as much as many calls, and waits for nothing but the database.
+#: Dashboard pages of one org rendered at the same time, and how long each holds its slot: a page
+#: costs as much CPU as many calls, and waits for nothing but the database.
 MAX_CONCURRENT_PAGES: Final = 1
 PAGE_WAIT_SECONDS: Final = 1.0
 STATELESS_REVISIONS: Final = frozenset(MODERN_PROTOCOL_VERSIONS)
@@ -117,13 +116,13 @@ class RequestThrottle:
         default_factory=partial(ConcurrencyLimiter, MAX_CONCURRENT_PAGES, PAGE_WAIT_SECONDS)
     )
     pauses: Iterator[float] = field(default_factory=partial(cycle, DELAYS))
-    #: How many requests of each org wait here.
+    #: Number of delayed requests of each org.
     held: Counter[UUID] = field(default_factory=Counter)
 
     async def admit(self, request: Request) -> UUID | None:
-        """Count a request; if its org calls too often, let it wait: by then there may be room.
+        """Count a request; if its org is over the limit, delay the request, then try once more.
 
-        The request remembers what came of it. Returns whose it is, if it is to be worked on.
+        The result is stored in the request state. Return the org if the request may proceed.
         """
         try:
             dispatcher, caller = (
@@ -131,7 +130,7 @@ class RequestThrottle:
                 await self.entrance.caller(request),
             )
         except WaybookError:
-            return None  # whoever it is for says what stands in the way
+            return None  # the endpoint reports this error itself
         too_many = bool(dispatcher.try_acquire(caller))
         if too_many:
             await self._hold(caller.org_id)
@@ -140,7 +139,7 @@ class RequestThrottle:
         return None if too_many else caller.org_id
 
     async def _hold(self, org_id: UUID) -> None:
-        """Wait; the longer, the more of an org wait already."""
+        """Wait; the delay grows with the number of waiting requests of the org."""
         self.held[org_id] += 1
         try:
             crowds = 1 + self.held[org_id] // QUEUE_STEP
@@ -151,7 +150,7 @@ class RequestThrottle:
                 del self.held[org_id]
 
     async def rate_limited_response(self, request: Request, what: str = "") -> RateLimited | None:
-        """What a request is told that was one too many."""
+        """Return the error if the request exceeded the rate limit, else None."""
         if getattr(request.state, RATE_COUNTED, True):
             return None
         dispatcher, caller = await self.entrance.dispatcher(), await self.entrance.caller(request)
@@ -160,7 +159,7 @@ class RequestThrottle:
     async def rate_limited_mcp_response(
         self, request: Request, message: Mapping[str, object]
     ) -> Response | None:
-        """The refusal of a message of MCP that was one too many."""
+        """Return the refusal of an MCP message that exceeded the rate limit, else None."""
         tool = tool_called(message)
         error = await self.rate_limited_response(request, tool or "")
         return (
@@ -169,7 +168,7 @@ class RequestThrottle:
 
 
 def throttle_requests(pace: RequestThrottle, app: ASGIApp) -> ASGIApp:
-    """Count those who call, and work on a few requests of each org at a time."""
+    """Count API requests, and limit the concurrent requests of each org."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         org_id, places = None, pace.limiter
@@ -184,7 +183,7 @@ def throttle_requests(pace: RequestThrottle, app: ASGIApp) -> ASGIApp:
 
             async def answering(message: Message) -> None:
                 if message["type"] == "http.response.start":
-                    give_up()  # what goes on for long from here is news
+                    give_up()  # a response that lasts longer is an event stream
                 await send(message)
 
             await app(scope, receive, answering)
@@ -193,7 +192,7 @@ def throttle_requests(pace: RequestThrottle, app: ASGIApp) -> ASGIApp:
 
 
 def page_caller(request: Request) -> UUID | None:
-    """Whose page is asked for, if the gate has found that out."""
+    """Return the org of the user requesting a page, if authenticated."""
     caller = getattr(request.state, "caller", None)
     return caller.org_id if isinstance(caller, Caller) else None
 
@@ -201,7 +200,7 @@ def page_caller(request: Request) -> UUID | None:
 def mcp_error_response(
     request: Request, message: Mapping[str, object], fault: RateLimited, *, is_tool: bool
 ) -> Response:
-    """A refusal as the protocol library would send it: of a tool for a model to read."""
+    """Return a refusal as the protocol library would: for a tool call, a result the model reads."""
     body, headers = fault.as_json(), retry_after_header(fault.details)
     if "id" not in message:
         return json_response(body, 429, headers)

@@ -1,13 +1,9 @@
-"""What stands before every route: clean headers, names we answer to, bodies of bounded size.
+"""ASGI middleware in front of every route: host, origin, cross-site, header and body checks.
 
-Which names this server answers to: a page of somebody else's must not reach it by DNS tricks.
-
-What browsers are told, and tell us, so that pages of other sites get nothing out of ours.
-
-Browsers say where a request comes from, in headers no page can write. What the page of another
-site asks for in the background, embeds or sends here is refused; a link that a person follows is
-let through. And every answer says that it is for our own pages, to be taken for nothing but what
-it says it is, and shown in no frame.
+Only known host names are served, which prevents DNS rebinding. Browsers report the origin of a
+request in headers that pages cannot set: background requests, embeds and form posts from other
+sites are refused, while a link that a user follows is allowed. Every response restricts its use to
+our own pages, disables content sniffing and forbids framing.
 """
 
 import asyncio
@@ -26,7 +22,7 @@ ORIGIN: Final = re.compile(r"(https?)://([^/\s]+)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class AllowedHosts:
-    """The loopback names, at any port, and `names`: exactly what a client writes into `Host`.
+    """Loopback names at any port, and `names`: exact values of the `Host` header.
 
     >>> hosts = AllowedHosts(frozenset({"plans.example.org"}))
     >>> hosts.allow_host("localhost:8750"), hosts.allow_host("plans.example.org")
@@ -36,18 +32,18 @@ class AllowedHosts:
     """
 
     names: frozenset[str] = frozenset()
-    #: The one of them that a proxy serves over https for us.
+    #: The name that a proxy serves over https.
     encrypted: str | None = None
 
     def allow_host(self, host: str) -> bool:
-        """Whether a `Host` header names us."""
+        """Return whether a `Host` header is allowed."""
         return LOOPBACK.fullmatch(host) is not None or host.lower() in self.names
 
     def allow_origin(self, origin: str, host: str) -> bool:
-        """Whether an `Origin` header names a page of ours: where this request came, or our name.
+        """Return whether an `Origin` header is the host of this request or one of our names.
 
-        Another port of this machine is somebody else; so is a page that came in the clear under
-        the name that has https, for anybody on the way may have written it.
+        Another port of this machine is another origin. So is a plain http page under the name that
+        is served over https, since an attacker on the network may have written it.
         """
         matched = ORIGIN.fullmatch(origin)
         if matched is None:
@@ -60,15 +56,16 @@ class AllowedHosts:
 
 BODY_LIMIT: Final = MESSAGE_LIMIT
 
-#: How long a body may take to come in.
+#: Time limit for receiving a body.
 BODY_SECONDS: Final = 60.0
 
-# A client that is still sending does not read: a body a little too large is heard out first.
+# A client that is still sending does not read the response, so a body slightly over the limit is
+# received in full before it is refused.
 MAX_DRAINED_BYTES: Final = 8 * BODY_LIMIT
 
 
 def reject_other_scopes(app: ASGIApp) -> ASGIApp:
-    """Refuse what is neither a request nor the server's own start and stop."""
+    """Refuse websockets; pass on HTTP requests and lifespan events."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -80,7 +77,7 @@ def reject_other_scopes(app: ASGIApp) -> ASGIApp:
 
 
 def strip_header_whitespace(app: ASGIApp) -> ASGIApp:
-    """Strip the blanks around header values, which the HTTP parser leaves at their end."""
+    """Strip whitespace around header values; the HTTP parser leaves it at their end."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -92,9 +89,9 @@ def strip_header_whitespace(app: ASGIApp) -> ASGIApp:
 
 
 def apply_public_scheme(public_host: str | None, app: ASGIApp) -> ASGIApp:
-    """Have requests that came for our public name count as https: a proxy took that off.
+    """Set the scheme to https for requests to the public host, where a proxy terminates TLS.
 
-    Cookies then are for https alone.
+    Cookies are then restricted to https.
     """
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
@@ -107,7 +104,7 @@ def apply_public_scheme(public_host: str | None, app: ASGIApp) -> ASGIApp:
 
 
 def check_host_and_origin(hosts: AllowedHosts, app: ASGIApp) -> ASGIApp:
-    """Refuse requests that came for another name (421) or from another site's page (403)."""
+    """Refuse requests for another host name (421) or from another site's page (403)."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -129,7 +126,7 @@ def check_host_and_origin(hosts: AllowedHosts, app: ASGIApp) -> ASGIApp:
 
 
 def reject_encoded_bodies(app: ASGIApp) -> ASGIApp:
-    """Refuse bodies that are packed (415): a small one may hold a very large one."""
+    """Refuse compressed bodies (415): a small one may expand to a very large one."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         coded = header_values(scope, b"content-encoding") if scope["type"] == "http" else []
@@ -144,7 +141,7 @@ def reject_encoded_bodies(app: ASGIApp) -> ASGIApp:
 
 
 def limit_body(limit: int, app: ASGIApp) -> ASGIApp:
-    """Read the whole body before anything else, or refuse it: too large (413), too slow (408)."""
+    """Read the whole body before the app runs; refuse it if too large (413) or too slow (408)."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -171,7 +168,7 @@ def limit_body(limit: int, app: ASGIApp) -> ASGIApp:
 
 
 async def read_body(receive: Receive, limit: int) -> bytes | None:
-    """The body, or nothing if it goes beyond the limit."""
+    """Return the body, or None if it exceeds the limit."""
     parts, size, more = [], 0, True
     while more and size <= MAX_DRAINED_BYTES:
         message = await receive()
@@ -186,7 +183,7 @@ async def read_body(receive: Receive, limit: int) -> bytes | None:
 
 
 def replay_body(body: bytes, receive: Receive) -> Receive:
-    """The body as one message, then whatever comes after it."""
+    """Return a `receive` that yields the body as one message, then the remaining messages."""
     pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:
@@ -196,20 +193,20 @@ def replay_body(body: bytes, receive: Receive) -> Receive:
 
 
 def declared_size(scope: Scope) -> int:
-    """What the client says it will send; nothing that can be read counts as nothing."""
+    """Return the declared content length; 0 if it is missing or not a number."""
     values = header_values(scope, b"content-length")
     return int(values[0]) if values and values[0].isdecimal() and values[0].isascii() else 0
 
 
 def header_values(scope: Scope, name: bytes) -> list[str]:
-    """Every value of a header, as often as it was sent."""
+    """Return every value of a header, one per occurrence."""
     return [value.decode("latin-1") for key, value in scope["headers"] if key == name]
 
 
-#: Of a page of ours; or of nobody's page: an address that was typed in.
+#: `Sec-Fetch-Site` values of requests from our own pages, or from no page (a typed URL).
 SAME_SITE: Final = frozenset({"same-origin", "none"})
 SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
-#: What every answer says that says nothing else.
+#: Headers added to every response that does not set them itself.
 SECURITY_HEADERS: Final = {
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
     "cross-origin-resource-policy": "same-origin",
@@ -220,7 +217,7 @@ SECURITY_HEADERS: Final = {
 
 
 def reject_cross_site(app: ASGIApp) -> ASGIApp:
-    """Refuse (403) what a browser asks for on behalf of another site's page."""
+    """Refuse (403) requests that a browser makes for another site's page."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and not is_same_site(scope):
@@ -235,7 +232,7 @@ def reject_cross_site(app: ASGIApp) -> ASGIApp:
 
 
 def is_same_site(scope: Scope) -> bool:
-    """Whether no browser says that another page asks; following a link is a person's own deed."""
+    """Return whether a request is not cross-site, or is a link that the user followed."""
     if set(header_values(scope, b"sec-fetch-site")) <= SAME_SITE:
         return True
     return (
@@ -246,7 +243,7 @@ def is_same_site(scope: Scope) -> bool:
 
 
 def add_security_headers(app: ASGIApp) -> ASGIApp:
-    """Have every answer, refusals included, say whom it is for and how it is to be taken."""
+    """Add the security headers to every response, errors included."""
     said = {name.encode(): value.encode() for name, value in SECURITY_HEADERS.items()}
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,4 +1,4 @@
-"""What is read over HTTP: where a run stands, its documents, and the outputs of plans."""
+"""Read-only REST API: progress of runs, rendered documents, and outputs of plans."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ STATUS: Final[Mapping[str, HTTPStatus]] = {
     "UNAVAILABLE": HTTPStatus.SERVICE_UNAVAILABLE,
 }
 
-#: A document is somebody's text: it is shown and kept, and does nothing.
+#: Documents are untrusted text: they may be displayed and saved, but run nothing.
 SANDBOX_HEADERS: Final = {
     "cache-control": "no-store",
     "content-security-policy": f"{CONTENT_SECURITY_POLICY}; frame-ancestors 'none'; sandbox",
@@ -35,7 +35,7 @@ SANDBOX_HEADERS: Final = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }
-#: Types that no browser runs or draws; every other output is sent as plain text.
+#: Types that no browser executes or renders; every other output is sent as plain text.
 INERT_MEDIA_TYPES: Final = frozenset(
     {
         "application/json",
@@ -54,12 +54,12 @@ FORMATS: Final = ("html", "markdown")
 
 @dataclass(frozen=True, slots=True)
 class ReadApi:
-    """Answers for people and programs that look."""
+    """Read-only endpoints for users and programs."""
 
     entrance: ToolGateway
 
     def routes(self) -> list[Route]:
-        """Where these answers are."""
+        """Return the routes of the API."""
         return [
             Route("/api/runs/{run_id}/progress", self.progress),
             Route("/api/documents/{resource_id}", self.document),
@@ -68,7 +68,7 @@ class ReadApi:
         ]
 
     async def progress(self, request: Request) -> Response:
-        """The report of a run, and nothing beside it."""
+        """Serve the progress report of a run."""
         asked = {"runId": request.path_params["run_id"], "detail": True}
         answer = await self.entrance.call_tool(request, "get_run_progress", asked)
         if answer.is_error:
@@ -76,7 +76,7 @@ class ReadApi:
         return json_response({name: told for name, told in answer.body.items() if name != "next"})
 
     async def document(self, request: Request) -> Response:
-        """A rendered document: a page, or its Markdown."""
+        """Serve a rendered document as HTML or Markdown."""
         form = request.query_params.get("format", "html")
         if form not in FORMATS:
             return error_response(400, "INVALID_INPUT", "format must be html or markdown.")
@@ -87,7 +87,7 @@ class ReadApi:
         return document_response(document) if form == "html" else markdown_response(document)
 
     async def outputs(self, request: Request) -> Response:
-        """The outputs of a plan, all versions, newest first."""
+        """Serve the list of a plan's outputs, all versions, newest first."""
         plan_id = request.path_params["plan_id"]
         try:
             found = await self.entrance.outputs(request, plan_id)
@@ -96,7 +96,7 @@ class ReadApi:
         return json_response({"planId": plan_id, "outputs": found})
 
     async def output(self, request: Request) -> Response:
-        """An output, to be kept."""
+        """Serve an output as a download."""
         try:
             output = await self.entrance.output(request, request.path_params["output_id"])
         except WaybookError as error:
@@ -105,7 +105,7 @@ class ReadApi:
 
 
 def output_response(output: ReadableOutput) -> Response:
-    """The output as a file: it is kept, and no browser runs it."""
+    """Return the output as an attachment of a type that no browser executes."""
     kind = output.media_type if output.media_type in INERT_MEDIA_TYPES else "text/plain"
     headers = {
         **SANDBOX_HEADERS,
@@ -116,7 +116,7 @@ def output_response(output: ReadableOutput) -> Response:
 
 
 def document_response(document: ReadableDocument) -> Response:
-    """The document as a page that stands alone."""
+    """Return the document as a self-contained page."""
     title = f"{document.document_key}, {document.model}"
     headers = {
         **SANDBOX_HEADERS,
@@ -126,7 +126,7 @@ def document_response(document: ReadableDocument) -> Response:
 
 
 def markdown_response(document: ReadableDocument) -> Response:
-    """The document's Markdown, to be kept."""
+    """Return the document's Markdown as an attachment."""
     headers = {
         **SANDBOX_HEADERS,
         "content-disposition": f'attachment; filename="{_name(document)}.md"',
@@ -135,7 +135,7 @@ def markdown_response(document: ReadableDocument) -> Response:
 
 
 def answer_error_response(body: Mapping[str, object]) -> Response:
-    """An error of ours, with its status and when to come again."""
+    """Return an error response with its HTTP status, retry delay and missing scopes."""
     match body:
         case {"error": {"code": str() as code, "details": details}}:
             return json_response(
@@ -147,7 +147,7 @@ def answer_error_response(body: Mapping[str, object]) -> Response:
 
 
 def http_status(code: str | None) -> HTTPStatus:
-    """What an error of ours is over HTTP."""
+    """Return the HTTP status of an error code."""
     return STATUS.get(code or "", HTTPStatus.BAD_REQUEST)
 
 

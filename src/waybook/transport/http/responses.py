@@ -1,4 +1,4 @@
-"""Answers that a web face gives by itself: errors in the doorway's shape."""
+"""JSON responses, and errors in the format the dispatcher uses."""
 
 from collections.abc import Mapping
 from math import ceil
@@ -11,7 +11,7 @@ from waybook.transport.jsonrpc import compact_json, error_body
 def json_response(
     body: Mapping[str, object], status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Compact JSON that nobody keeps."""
+    """Return a compact JSON response that must not be cached."""
     kept = {"cache-control": "no-store", **(headers or {})}
     return Response(compact_json(body), status, kept, media_type="application/json")
 
@@ -19,12 +19,12 @@ def json_response(
 def error_response(
     status: int, code: str, message: str, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """An error found before the doorway was reached."""
+    """Return an error that was detected before the dispatcher was called."""
     return json_response(error_body(code, message), status, headers)
 
 
 def retry_after_header(details: object) -> dict[str, str]:
-    """When to come again, as a header, if an error says so.
+    """Return a `Retry-After` header if the error details contain a delay.
 
     >>> retry_after_header({"retryAfter": 1.5})
     {'retry-after': '2'}

@@ -1,9 +1,8 @@
-"""Serving HTTP: one socket, one process, a graceful end.
+"""HTTP server: one socket, one process, bounded request heads, graceful shutdown.
 
-Heads of requests, within bounds: the library takes them of any size, and waits for ever.
-
-Nobody is known yet while a head comes in, so whoever can reach us could fill our memory with one
-header that does not end, or keep every connection with a head that is never whole.
+uvicorn accepts request heads of any size and waits for them without a limit. The client is not
+authenticated at that point, so any client could exhaust memory with an endless header, or occupy
+every connection with an incomplete head.
 """
 
 import asyncio
@@ -22,10 +21,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from waybook.errors import Misconfigured
 
-#: Address, names and values of all headers together.
+#: Maximum total size of the URL and of all header names and values.
 MAX_BYTES: Final = 64 * 1024
 MAX_HEADERS: Final = 200
-#: How long a head may take, from the connection or from the last answer on.
+#: Time limit for a request head, from the connection or the previous response.
 HEAD_TIMEOUT_SECONDS: Final = 30.0
 
 TOO_LARGE: Final = (
@@ -39,31 +38,31 @@ TOO_LARGE: Final = (
 
 
 class HeadTooLarge(Exception):
-    """A head goes beyond what one may have."""
+    """Request head over its limits."""
 
 
 class BoundedHeadProtocol(HttpToolsProtocol):
-    """One connection, whose heads are small and soon whole."""
+    """Connection that limits the size and the duration of request heads."""
 
-    #: What the head has so far.
+    #: Size and header count of the current head.
     _bytes = 0
     _headers = 0
-    #: Bytes of which nothing has come yet, neither a head nor a body: the parser keeps them.
+    #: Bytes received that have produced neither head nor body; the parser buffers them.
     _kept = 0
     _timer: TimerHandle | None = None
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]  # as theirs
-        """Expect a head from now on."""
+        """Start the timer for the first head."""
         super().connection_made(transport)
         self._expect()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Expect nothing more."""
+        """Cancel the timer."""
         self._stop_expecting()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Read on."""
+        """Parse data, and refuse the request if too much remains unparsed."""
         self._kept += len(data)
         super().data_received(data)
         if self.transport.is_closing():
@@ -71,43 +70,43 @@ class BoundedHeadProtocol(HttpToolsProtocol):
         if self._kept > MAX_BYTES:
             self._refuse()
         elif self.cycle is None or self.cycle.response_complete:
-            # What comes behind an answer is the rest of a body that nobody reads, or a new head.
+            # After a response follows either the unread rest of a body or a new head.
             self._expect()
 
     def on_message_begin(self) -> None:
-        """A head begins; those behind a body, too."""
+        """Reset the counters for a new head; pipelined requests start here too."""
         super().on_message_begin()
         self._bytes = self._headers = 0
 
     def on_url(self, url: bytes) -> None:
-        """A part of the address."""
+        """Count a part of the URL."""
         self._count(len(url))
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header, whole."""
+        """Count a complete header."""
         self._headers += 1
         self._count(len(name) + len(value))
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """The head is whole."""
+        """Cancel the timer: the head is complete."""
         self._kept = 0
         self._stop_expecting()
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """A part of the body, which is bounded elsewhere."""
+        """Reset the buffer count; `limit_body` bounds the size of bodies."""
         self._kept = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """All is there."""
+        """Reset the buffer count at the end of the message."""
         self._kept = 0
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Say that it is no request; or that it is too much of one."""
+        """Answer 431 if the head is too large, else 400."""
         if self._is_too_much():
             self._refuse()
         else:
@@ -139,23 +138,23 @@ class BoundedHeadProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
-BACKLOG: Final = 2048  # connections that may wait to be taken
+BACKLOG: Final = 2048  # connections that may wait to be accepted
 SWITCH_SECONDS: Final = 0.0005
 SHUTDOWN_TIMEOUT_SECONDS: Final = (
-    2  # seconds that requests in flight may take after the call to stop
+    2  # seconds that requests in progress may take after the signal to stop
 )
 
 T = TypeVar("T")
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that takes connections from now on; port 0 lets the system choose.
+    """Return a listening socket; port 0 lets the system choose a port.
 
-    It names its protocol and sends without delay: asyncio sees to that only for sockets whose
-    protocol is named, and a short answer otherwise waits 40 ms for the client's acknowledgement.
+    It names its protocol and sends without delay: asyncio sets TCP_NODELAY only on sockets with a
+    named protocol, and a short response otherwise waits 40 ms for the client's acknowledgment.
 
     Raises:
-        Misconfigured: the address cannot be had.
+        Misconfigured: the address cannot be bound.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -173,16 +172,16 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def address(listening: socket.socket) -> str:
-    """Where a client finds the socket: `http://127.0.0.1:8750`."""
+    """Return the URL of the socket, such as `http://127.0.0.1:8750`."""
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 class SignalFreeServer(uvicorn.Server):
-    """A server that leaves the process's signals alone.
+    """Server that does not handle the process's signals.
 
-    The library's own raises the signal again once it is done, and the process then ends before
-    anything else, a database for instance, is put away.
+    uvicorn raises the signal again after shutdown, which would end the process before other
+    resources, such as a database, are closed.
     """
 
     @contextmanager
@@ -191,16 +190,16 @@ class SignalFreeServer(uvicorn.Server):
 
 
 def no_shutdown_hook() -> None:
-    """For an app whose answers all end by themselves."""
+    """Do nothing, for an app whose responses all end by themselves."""
 
 
 @asynccontextmanager
 async def serve_in_background(
     app: ASGIApp, listening: socket.socket, leaving: Callable[[], None] = no_shutdown_hook
 ) -> AsyncIterator[str]:
-    """Serve while inside, and give the address; leaving lets the requests in flight finish.
+    """Serve within the context and yield the URL; on exit, finish requests in progress.
 
-    `leaving` is called first then, to end the answers that would go on for ever.
+    `leaving` is called first on exit, to end responses that would otherwise never end.
     """
     config = uvicorn.Config(
         app,
@@ -226,7 +225,7 @@ async def serve_in_background(
 async def serve(
     app: ASGIApp, listening: socket.socket, leaving: Callable[[], None] = no_shutdown_hook
 ) -> None:
-    """Serve until SIGINT or SIGTERM, then end gracefully."""
+    """Serve until SIGINT or SIGTERM, then shut down gracefully."""
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
@@ -239,9 +238,9 @@ async def serve(
 
 
 def run(main: Coroutine[object, object, T]) -> T:
-    """Run to the end on the fast event loop.
+    """Run a coroutine to completion on uvloop.
 
-    Threads that compute hand the interpreter back ten times as often as by default (every 5 ms), so
+    Threads that compute release the interpreter ten times as often as by default (every 5 ms), so
     that the loop does not wait for them.
     """
     sys.setswitchinterval(SWITCH_SECONDS)

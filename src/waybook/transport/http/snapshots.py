@@ -1,4 +1,4 @@
-"""Reports and maps of anybody's DAG: a snapshot in, an answer out, no database."""
+"""Stateless API for reports and maps of externally managed DAGs, computed from a snapshot."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -15,22 +15,22 @@ from waybook.transport.http.rate_limits import RequestThrottle
 from waybook.transport.http.requests import answer_error_response
 from waybook.transport.http.responses import json_response
 
-#: A large snapshot takes a while: so many are worked on beside everything else.
+#: Snapshots processed at the same time, in worker threads; a large one takes long.
 MAX_CONCURRENT: Final = 2
 
 
 class SnapshotApi:
     def __init__(self, pace: RequestThrottle | None = None) -> None:
-        """Take turns, so that many large snapshots do not hold up the calls of agents."""
+        """Limit concurrency, so that large snapshots do not delay the calls of agents."""
         self.pace = pace
         self.turns = asyncio.Semaphore(MAX_CONCURRENT)
 
     async def report(self, request: Request) -> Response:
-        """Where the run in the snapshot stands."""
+        """Serve the progress report of the run in the snapshot."""
         return await self._answer(request, report_from_snapshot)
 
     async def map(self, request: Request) -> Response:
-        """The structure in the snapshot, or in the definition that stands alone."""
+        """Serve the map of the snapshot, or of a definition without a run."""
         return await self._answer(request, map_from_snapshot)
 
     async def _answer(self, request: Request, door: Callable[[object], object]) -> Response:
@@ -42,7 +42,7 @@ class SnapshotApi:
 
 
 def answer_snapshot(body: bytes, door: Callable[[object], object]) -> Response:
-    """What the door says to the snapshot in a body, or why it says nothing."""
+    """Return the result of applying `door` to the snapshot in a body, or an error response."""
     try:
         answer = door(read_snapshot(body))
     except BadRecipe as error:
@@ -53,10 +53,10 @@ def answer_snapshot(body: bytes, door: Callable[[object], object]) -> Response:
 
 
 def read_snapshot(body: bytes) -> object:
-    """The value in a body.
+    """Return the parsed JSON body.
 
     Raises:
-        InvalidInput: it is not JSON.
+        InvalidInput: the body is not JSON.
     """
     try:
         return from_json(body, allow_inf_nan=False)

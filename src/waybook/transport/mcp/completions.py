@@ -1,4 +1,4 @@
-"""Completion of the arguments people cannot type from memory: ids of plans and of runs."""
+"""Argument completion for plan ids and run ids."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -10,23 +10,23 @@ from waybook.transport.gateway import ToolGateway
 from waybook.transport.mcp.resource_uris import KINDS
 from waybook.transport.mcp.resources import OpenItem, open_plans, open_runs
 
-MAX_COMPLETIONS: Final = 100  # the protocol allows no more
+MAX_COMPLETIONS: Final = 100  # protocol limit
 
-#: The prompts that take an id: of a run, or else of a plan; and what that argument is called.
+#: Argument of each prompt that takes an id, and True if it is the id of a run, not of a plan.
 PROMPTS: Final = {"resume_plan": ("planId", False), "work_on_run": ("runId", True)}
 URIS: Final = {kind.uri: kind.of_runs for kind in KINDS if kind.argument in {"planId", "runId"}}
 
 
 @dataclass(frozen=True, slots=True)
 class Completions:
-    """The ids of what is open, found by the beginning of the id or a part of the name."""
+    """Completion of ids of open plans and runs, by id prefix or by part of the name."""
 
     entrance: ToolGateway
 
     async def complete(
         self, context: Context, params: wire.CompleteRequestParams
     ) -> wire.CompleteResult:
-        """Complete an id; other arguments have nothing to complete."""
+        """Return matching ids; other arguments have no completions."""
         of_runs = is_run_argument(params)
         if of_runs is None:
             return wire.CompleteResult(completion=wire.Completion(values=[]))
@@ -38,7 +38,7 @@ class Completions:
         )
 
     async def _open(self, context: Context, *, of_runs: bool) -> tuple[tuple[OpenItem, ...], bool]:
-        """What is open, and whether there is more of it."""
+        """Return the open plans or runs, and whether there are more."""
         if of_runs:
             return await open_runs(self.entrance, context), False
         page = await open_plans(self.entrance, context)
@@ -46,7 +46,7 @@ class Completions:
 
 
 def is_run_argument(params: wire.CompleteRequestParams) -> bool | None:
-    """Whether the argument is the id of a run; False if it is a plan's, None if it is neither."""
+    """Return True for the id of a run, False for the id of a plan, None for other arguments."""
     name = params.argument.name
     match params.ref:
         case wire.PromptReference(name=prompt) if prompt in PROMPTS:
@@ -58,5 +58,5 @@ def is_run_argument(params: wire.CompleteRequestParams) -> bool | None:
 
 
 def matches(item: OpenItem, typed: str) -> bool:
-    """Whether what was typed so far means this one."""
+    """Return whether the typed text is a prefix of the id or a part of the name."""
     return item.id.startswith(typed) or typed.casefold() in item.name.casefold()

@@ -1,9 +1,9 @@
-"""A review that the client puts before its person at once: elicitation, where it can wait.
+"""Review decisions in the chat, through MCP elicitation.
 
-The review is written down first, and then the call is answered with a form. The client shows it,
-and repeats the call with what was said; nothing is kept in between. Whoever declines, or never
-comes back, leaves an open review as any other. Only the revisions whose calls can be repeated so
-have this: in the older ones a call would have to wait for as long as a person thinks.
+The review is stored first, and then the call is answered with a form. The client shows it and
+repeats the call with the user's input; the server keeps no state in between. If the user declines
+or never answers, an ordinary open review remains. Only revisions in which calls can be repeated
+this way support it: in older ones the call would block until the user decides.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from waybook.transport.mcp.tools import to_tool_result
 
 REVIEW: Final = "request_user_review"
 ELICITATION_KEY: Final = "decision"
-#: A form is no place to read long texts.
+#: A form is unsuitable for long texts.
 MAX_MESSAGE_LENGTH: Final = 4_000
 FORM: Final[Mapping[str, Any]] = {
     "type": "object",
@@ -40,14 +40,14 @@ FORM: Final[Mapping[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class ReviewElicitation:
-    """Reviews, asked for and decided in one call."""
+    """Review requests that are decided within the same call."""
 
     entrance: ToolGateway
 
     async def review(
         self, context: Context, params: wire.CallToolRequestParams
     ) -> wire.CallToolResult | wire.InputRequiredResult:
-        """Ask for a review, and have the person asked if the client can; or hear the answer."""
+        """Request a review and elicit its decision if the client can; then submit it."""
         arguments = params.arguments or {}
         if params.request_state is not None:
             return await self._heard(context, params, _state(params.request_state))
@@ -82,24 +82,24 @@ class ReviewElicitation:
 
 
 def supports_elicitation(context: Context) -> bool:
-    """Whether the client can show forms, and repeats its calls with what was said."""
+    """Return whether the client can show forms and repeats calls with the user's input."""
     session = context.session
     if session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
         return False
     can = session.client_capabilities.elicitation if session.client_capabilities else None
-    # A client that names neither kind means forms.
+    # A client that declares neither mode supports forms.
     return can is not None and (can.form is not None or can.url is None)
 
 
 def form_message(arguments: Mapping[str, object]) -> str:
-    """What the person reads above the form."""
+    """Return the text above the form: the summary and the questions."""
     questions = arguments.get("questions")
     asked = [f"? {one}" for one in questions] if isinstance(questions, list) else []
     return "\n".join([str(arguments.get("summary")), *asked])[:MAX_MESSAGE_LENGTH]
 
 
 def _state(text: str) -> dict[str, object]:
-    """What we answered to the first call; no proof of anything, so what it names is checked."""
+    """Return the answer to the first call; clients can forge it, so the ids in it are checked."""
     try:
         found = orjson.loads(text)
     except orjson.JSONDecodeError:

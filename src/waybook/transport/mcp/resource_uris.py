@@ -1,4 +1,4 @@
-"""The kinds of resources there are: how each is named, and the call that reads it."""
+"""Resource kinds: their URI templates, and the tool that reads each."""
 
 import re
 from dataclasses import dataclass
@@ -14,29 +14,29 @@ MARKDOWN: Final = "text/markdown"
 class ResourceKind:
     name: str
     title: str
-    #: With `{id}` for the id of the plan, the run, or what else it is.
+    #: URI template with `{id}` for the id of the plan, run or other object.
     uri: str
     description: str
-    #: The tool, and what the id is called there; documents and outputs are read without.
+    #: Tool and its argument for the id; documents and outputs are read without a tool.
     tool: str | None = None
     argument: str = ""
-    #: Whether the tool must be asked for all of it.
+    #: True if the tool must be called with `detail` to return the full text.
     full_text: bool = False
     of_runs: bool = False
     mime_type: str = JSON
 
     def id_in(self, uri: str) -> str | None:
-        """The id in a URI of this kind."""
+        """Return the id in a URI of this kind, or None if the URI is of another kind."""
         before, after = map(re.escape, self.uri.split("{id}"))
         matched = re.fullmatch(rf"{before}([0-9A-Za-z-]{{1,64}}){after}", uri)
         return matched[1] if matched else None
 
     def arguments(self, found: str) -> dict[str, object]:
-        """The arguments with which the tool reads the one with this id."""
+        """Return the tool arguments that read the object with this id."""
         return {self.argument: found, **({"detail": True} if self.full_text else {})}
 
     def template(self) -> wire.ResourceTemplate:
-        """The kind as a client lists it."""
+        """Return the URI template as clients list it."""
         return wire.ResourceTemplate(
             name=self.name,
             title=self.title,

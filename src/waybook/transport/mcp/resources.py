@@ -1,12 +1,9 @@
-"""Plans, runs and research as resources, to be attached to a conversation without a tool.
+"""Plans, runs and research as MCP resources, and the interactive map.
 
-What is open for whoever asks, plans and runs, as lists of resources and completions need it.
-
-The map in the chat: the extension `io.modelcontextprotocol/ui`, and its one page.
-
-A host that knows the extension shows `map.html` beside the answer of certain tools, in a frame
-that reaches nothing but the host. The page asks for the drawing with `draw_map`, which the list of
-tools keeps from models, and passes a person's decision on; the host carries both.
+The map is an app of the extension `io.modelcontextprotocol/ui`. A host that supports it shows
+`map.html` next to the results of certain tools, in a frame that can reach only the host. The page
+requests the drawing with `draw_map`, a tool that is hidden from models, and submits the user's
+decisions; the host relays both.
 """
 
 from collections.abc import Iterator, Mapping
@@ -37,7 +34,7 @@ from waybook.transport.mcp.skills import SCHEME, Skills
 
 @dataclass(frozen=True, slots=True)
 class OpenItem:
-    """A plan or a run that is open; `standing` is where it is, in words."""
+    """Open plan or run; `status_text` describes its status."""
 
     id: str
     name: str
@@ -51,10 +48,10 @@ class Page:
 
 
 async def open_plans(gateway: ToolGateway, context: Context, cursor: str | None = None) -> Page:
-    """One page of the plans, newest activity first.
+    """Return one page of the active plans, newest activity first.
 
     Raises:
-        MCPError: the doorway refused, or is out of order.
+        MCPError: the call was refused or failed.
     """
     arguments = {"cursor": cursor} if cursor is not None else {}
     answer = await gateway.call_tool(context.request, "list_active_plans", arguments)
@@ -68,10 +65,10 @@ async def open_plans(gateway: ToolGateway, context: Context, cursor: str | None 
 
 
 async def open_runs(gateway: ToolGateway, context: Context) -> tuple[OpenItem, ...]:
-    """The open runs, newest activity first.
+    """Return the open runs, newest activity first.
 
     Raises:
-        MCPError: the doorway refused, or is out of order.
+        MCPError: the call was refused or failed.
     """
     answer = await gateway.call_tool(context.request, "list_dags", {})
     if answer.is_error:
@@ -81,7 +78,7 @@ async def open_runs(gateway: ToolGateway, context: Context) -> tuple[OpenItem, .
 
 
 def active_plan(item: Mapping[str, object]) -> OpenItem:
-    """A plan of the list, as `list_active_plans` writes it."""
+    """Convert an entry of `list_active_plans`."""
     return OpenItem(
         id=str(item["planId"]),
         name=str(item["name"]),
@@ -90,7 +87,7 @@ def active_plan(item: Mapping[str, object]) -> OpenItem:
 
 
 def open_run(item: Mapping[str, object]) -> OpenItem:
-    """A run of the list, as `list_dags` writes it."""
+    """Convert an entry of `list_dags`."""
     waiting, current = item["awaitingFeedback"], item["currentStage"]
     where = f"{waiting} awaits feedback" if waiting else f"{current} in progress"
     standing = f"{item['dagSlug']}, {where}, {item['completedSteps']} steps done"
@@ -100,12 +97,12 @@ def open_run(item: Mapping[str, object]) -> OpenItem:
 EXTENSION: Final = "io.modelcontextprotocol/ui"
 URI: Final = "ui://waybook/map"
 MIME_TYPE: Final = "text/html;profile=mcp-app"
-#: Where the style of all maps goes.
+#: Replaced by the style sheet of maps.
 STYLE_PLACEHOLDER: Final = "/* map.css */"
 
 
 def read_app() -> wire.ReadResourceResult:
-    """The page, as a host reads it; it is the same for everybody."""
+    """Return the map app as a host reads it; it is the same for every caller."""
     contents = wire.TextResourceContents(
         uri=URI, mime_type=MIME_TYPE, text=page(), _meta={"ui": {"prefersBorder": True}}
     )
@@ -115,14 +112,14 @@ def read_app() -> wire.ReadResourceResult:
 
 @cache
 def page() -> str:
-    """The page with the style of the maps in it, as short as it can be told."""
+    """Return the minified page with the style sheet of maps included."""
     html = files("waybook.transport.mcp").joinpath("map.html").read_text("utf-8")
     style = files("waybook.dag.diagram").joinpath("map.css").read_text("utf-8")
     return "\n".join(_lean(html.replace(STYLE_PLACEHOLDER, style))) + "\n"
 
 
 def _lean(text: str) -> Iterator[str]:
-    """The lines that say something to a browser."""
+    """Yield the lines without indentation, blank lines and comment lines."""
     for line in text.splitlines():
         said = line.strip()
         if said and not said.startswith(("//", "/*")):
@@ -130,7 +127,7 @@ def _lean(text: str) -> Iterator[str]:
 
 
 class Text(NamedTuple):
-    """A resource's text; where it is somebody's, with whose it is beside it."""
+    """Text of a resource; `meta` names its author or model, if it has one."""
 
     mime_type: str
     text: str
@@ -139,27 +136,27 @@ class Text(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """The plans of whoever asks, and the runs if they are offered here."""
+    """Resources of the caller's org; runs only if the profile includes them."""
 
     entrance: ToolGateway
     runs: bool
-    #: Where skills can be started, their files are resources too.
+    #: Set if the profile can start skills; their files are then resources as well.
     skills: Skills | None = None
 
     @property
     def kinds(self) -> tuple[ResourceKind, ...]:
-        """The kinds that are offered."""
+        """The resource kinds that the profile offers."""
         return tuple(kind for kind in KINDS if self.runs or not kind.of_runs)
 
     async def templates(self, _: Context, __: object) -> wire.ListResourceTemplatesResult:
-        """The kinds of resources, from memory."""
+        """Return the URI templates, without a call to the dispatcher."""
         templates = [kind.template() for kind in self.kinds]
         return wire.ListResourceTemplatesResult(resource_templates=templates)
 
     async def list(
         self, context: Context, params: wire.PaginatedRequestParams | None
     ) -> wire.ListResourcesResult:
-        """The open runs, then the active plans by pages, newest activity first; then the skills."""
+        """Return open runs, then active plans by page, newest activity first, then skills."""
         cursor = params.cursor if params else None
         page = await open_plans(self.entrance, context, cursor)
         runs = await open_runs(self.entrance, context) if self.runs and cursor is None else ()
@@ -172,7 +169,7 @@ class Resources:
     async def read(
         self, context: Context, params: wire.ReadResourceRequestParams
     ) -> wire.ReadResourceResult:
-        """A resource as the tool that reads it answers, or the text of a document or an output."""
+        """Return the result of the tool for this kind, or the text of the document or output."""
         if params.uri == URI:
             return read_app()
         if self.skills is not None and params.uri.startswith(SCHEME):
@@ -233,7 +230,7 @@ def _flag(text: str) -> dict[str, object]:
 
 
 def to_resource(kind: ResourceKind, item: OpenItem) -> wire.Resource:
-    """Something open, as a client lists it."""
+    """Return an open plan or run as clients list it."""
     return wire.Resource(
         name=item.id,
         title=item.name,

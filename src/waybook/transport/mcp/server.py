@@ -1,4 +1,4 @@
-"""The MCP server: the doorway's tool table, served to every protocol revision."""
+"""MCP server: the tool table, resources and prompts for every protocol revision."""
 
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -18,7 +18,7 @@ from waybook.transport.mcp.skills import Skills
 from waybook.transport.mcp.subscriptions import ListenStreams, ResourceSubscriptions
 from waybook.transport.mcp.tools import PublishedTool, to_tool_result, tools_in_profile
 
-# What is the same for every caller and for as long as this process runs may be kept a while.
+# These responses are identical for every caller during the lifetime of the process.
 CACHE_SECONDS: Final[Mapping[CacheableMethod, CacheHint]] = {
     "server/discover": CacheHint(ttl_ms=300_000, scope="public"),
     "tools/list": CacheHint(ttl_ms=300_000, scope="public"),
@@ -33,10 +33,11 @@ def build_server(
     profile: str = "plan",
     one_line: bool = False,
 ) -> Server[None]:
-    """A server over the tools of a profile; every call goes in through the entrance.
+    """Return a server for the tools of a profile; every call goes through the gateway.
 
-    The tools are listed from memory, so listing never waits for the entrance to open. `one_line`
-    says that there is one client, over a line that stays: it can be told things unasked.
+    Tools are listed without a call to the dispatcher, so listing never waits for its start.
+    `one_line` means that there is one client on a persistent connection, which can receive
+    unsolicited notifications.
     """
     listing = wire.ListToolsResult(tools=tools_in_profile(tools, profile))
     schemas = {tool.name: tool.input_schema for tool in listing.tools}

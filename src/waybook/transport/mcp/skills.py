@@ -1,9 +1,9 @@
 """Skills over MCP: the extension `io.modelcontextprotocol/skills`.
 
-Every file of a skill is a resource at `skill://NAME/PATH`; `skills/list` and `skills/get` tell of
-each skill what its author wrote at its head, and its files with their hashes;
-`resources/directory/read` lists a folder. Skills are read when the house opens, so all of it is
-the same for every caller for as long as this process runs.
+Every file of a skill is a resource at `skill://NAME/PATH`. `skills/list` and `skills/get` return
+the front matter of a skill and its files with their hashes; `resources/directory/read` lists a
+folder. Skills are loaded at startup, so all of this is the same for every caller during the
+lifetime of the process.
 """
 
 from base64 import b64encode
@@ -27,7 +27,7 @@ EXTENSION: Final = "io.modelcontextprotocol/skills"
 SCHEME: Final = "skill://"
 FOLDER: Final = "inode/directory"
 CACHE_SECONDS: Final[dict[str, object]] = {"ttlMs": 300_000, "cacheScope": "public"}
-#: What files are, by what their names end with; other texts are plain.
+#: Media types by file extension; other text files are `text/plain`.
 MEDIA_TYPES: Final = {
     ".css": "text/css",
     ".csv": "text/csv",
@@ -49,14 +49,14 @@ MEDIA_TYPES: Final = {
 
 
 class UriParams(wire.RequestParams):
-    """What names a skill or a folder by its URI."""
+    """Request parameters with the URI of a skill or folder."""
 
     uri: str
 
 
 @dataclass(frozen=True, slots=True)
 class Skills:
-    """The skills of the house, as the extension serves them."""
+    """Loaded skills, as the extension serves them."""
 
     entrance: ToolGateway
 
@@ -68,18 +68,18 @@ class Skills:
         server.add_request_handler("resources/directory/read", UriParams, self.folder)
 
     async def list(self, _: Context, __: wire.PaginatedRequestParams) -> dict[str, Any]:
-        """Every skill; they are few, so there is one page."""
+        """Return all skills on a single page, since there are few."""
         return {"skills": [entry(skill) for skill in await self.all()], **CACHE_SECONDS}
 
     async def get(self, _: Context, params: UriParams) -> dict[str, Any]:
-        """One skill, by the URI of its `SKILL.md`."""
+        """Return one skill by the URI of its `SKILL.md`."""
         for skill in await self.all():
             if uri_of(skill, SKILL_FILE) == params.uri:
                 return {"skill": entry(skill), **CACHE_SECONDS}
         raise invalid_params(f"No skill is served at {params.uri}", uri=params.uri)
 
     async def folder(self, _: Context, params: UriParams) -> dict[str, Any]:
-        """What stands in a folder of a skill."""
+        """Return the entries of a folder of a skill."""
         for skill in await self.all():
             within = f"{SCHEME}{skill.name}"
             if params.uri == within or params.uri.startswith(f"{within}/"):
@@ -89,7 +89,7 @@ class Skills:
         raise invalid_params(f"{params.uri} is not a directory resource", uri=params.uri)
 
     async def listed(self) -> Sequence[wire.Resource]:
-        """The skills among all resources, for clients that do not know the extension."""
+        """Return the skills as ordinary resources, for clients without the extension."""
         return [
             wire.Resource(
                 name=skill.name,
@@ -101,7 +101,7 @@ class Skills:
         ]
 
     async def read(self, uri: str) -> wire.ReadResourceResult:
-        """A file of a skill, as it was when the skills were read."""
+        """Return a file of a skill, as it was when the skills were loaded."""
         for skill in await self.all():
             for file in skill.files:
                 if uri_of(skill, file.path) == uri:
@@ -110,7 +110,7 @@ class Skills:
         raise invalid_params("Resource not found", uri=uri)
 
     async def all(self) -> tuple[Skill, ...]:
-        """The skills there are."""
+        """Return the loaded skills."""
         try:
             return (await self.entrance.dispatcher()).skills
         except WaybookError as error:
@@ -120,12 +120,12 @@ class Skills:
 
 
 def uri_of(skill: Skill, path: str) -> str:
-    """Where a file of a skill is."""
+    """Return the URI of a file of a skill."""
     return f"{SCHEME}{skill.name}/{quote(path)}"
 
 
 def entry(skill: Skill) -> dict[str, Any]:
-    """A skill as the extension tells of it: its head as it was written, and all its files."""
+    """Return a skill as the extension describes it: front matter, and all files with hashes."""
     return {
         "uri": uri_of(skill, SKILL_FILE),
         "frontmatter": dict(skill.front_matter),
@@ -141,7 +141,7 @@ def entry(skill: Skill) -> dict[str, Any]:
 
 
 def children(skill: Skill, folder: str) -> list[dict[str, str]]:
-    """The files and folders right in this folder, by their names; none if there is no such one."""
+    """Return the direct children of a folder sorted by name; empty if it does not exist."""
     found: dict[str, dict[str, str]] = {}
     for file in skill.files:
         inner = uri_of(skill, file.path).removeprefix(f"{folder}/")
@@ -155,7 +155,7 @@ def children(skill: Skill, folder: str) -> list[dict[str, str]]:
 
 
 def to_contents(uri: str, file: SkillFile) -> wire.TextResourceContents | wire.BlobResourceContents:
-    """The file as a text if it is one, else its bytes."""
+    """Return the file as text if it is UTF-8, else as base64."""
     kind = media_type_of(file)
     try:
         return wire.TextResourceContents(uri=uri, mime_type=kind, text=file.content.decode())
@@ -165,7 +165,7 @@ def to_contents(uri: str, file: SkillFile) -> wire.TextResourceContents | wire.B
 
 
 def media_type_of(file: SkillFile) -> str:
-    """What a file is, by its name or by its bytes."""
+    """Return the media type of a file from its extension or its content."""
     known = MEDIA_TYPES.get(PurePosixPath(file.path).suffix.lower())
     if known:
         return known

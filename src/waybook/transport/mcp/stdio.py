@@ -1,10 +1,8 @@
-"""The same server over stdin and stdout, for clients that start it themselves.
+"""MCP over stdin and stdout, for clients that start the server as a subprocess.
 
-What a client writes to our stdin, line by line: each is one sound message, or is refused.
-
-The protocol library would read a line of any length into memory, and say nothing to what it cannot
-read. Here a line has the size a message may have over HTTP, and whoever writes another hears of it
-in the words of that door.
+The protocol library would read a line of any length into memory, and not answer what it cannot
+parse. Here a line is limited to the size of an HTTP message, and an invalid line is answered with
+the same error as over HTTP.
 """
 
 import os
@@ -22,7 +20,7 @@ from mcp_types import INVALID_REQUEST, ErrorData, JSONRPCError
 
 from waybook.transport.jsonrpc import MESSAGE_LIMIT, InvalidMessage, error_body, id_of, read_message
 
-#: How much of a line that is too long is kept, of its beginning and of its end.
+#: Bytes kept from the start and from the end of an oversized line.
 PREVIEW_BYTES: Final = 4096
 READ_SIZE: Final = 64 * 1024
 
@@ -30,9 +28,9 @@ ErrorWriter = Callable[[JSONRPCError], None]
 
 
 def take_stdin() -> BinaryIO:
-    """Stdin for us alone: whatever else reads there finds its end.
+    """Return stdin for exclusive use; other readers in the process get end of file.
 
-    The descriptor is never closed, for a thread may be reading it until the process ends.
+    The descriptor is never closed, because a thread may be reading it until the process ends.
     """
     wire = os.dup(0)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -43,12 +41,12 @@ def take_stdin() -> BinaryIO:
 
 class MessageLines:
     def __init__(self, wire: BinaryIO, refuse: ErrorWriter) -> None:
-        """Read what comes over this wire, and tell what is refused, and why."""
+        """Read messages from `wire`, and pass the error for each invalid line to `refuse`."""
         self._wire = wire
         self._refuse = refuse
 
     def readline(self) -> str:
-        """The next line that holds a message; nothing at the end."""
+        """Return the next line with a valid message; empty at end of file."""
         while line := self._wire.readline(MESSAGE_LIMIT + 1):
             if not line.endswith(b"\n") and len(line) > MESSAGE_LIMIT:
                 self._refuse(_too_long(line[:PREVIEW_BYTES], self._end_of(line)))
@@ -60,7 +58,7 @@ class MessageLines:
         return ""
 
     def _end_of(self, line: bytes) -> bytes:
-        """How a line ends, of which this was the beginning."""
+        """Discard the rest of an oversized line and return its last bytes."""
         end = line[-PREVIEW_BYTES:]
         while not end.endswith(b"\n") and (piece := self._wire.readline(READ_SIZE)):
             end = (end + piece)[-PREVIEW_BYTES:]
@@ -81,20 +79,20 @@ def _unsound(read: InvalidMessage) -> JSONRPCError:
 
 
 async def serve_stdio(server: Server[None]) -> None:
-    """Serve one client until it closes our stdin.
+    """Serve one client until it closes stdin.
 
-    Meanwhile stdin and stdout belong to the protocol: nobody else reads anything there, and
-    whatever else is printed goes to stderr.
+    Until then stdin and stdout are reserved for the protocol: other readers get end of file, and
+    other output goes to stderr.
     """
 
     def refuse(error: JSONRPCError) -> None:
-        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # nobody listens
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the client is gone
             from_thread.run(outgoing.send, SessionMessage(error))
 
-    lines = cast("IO[str]", MessageLines(take_stdin(), refuse))  # of a file it has what is used
+    lines = cast("IO[str]", MessageLines(take_stdin(), refuse))  # implements the methods used
     async with stdio_server(anyio.wrap_file(lines)) as (incoming, outgoing):
         try:
             await server.run(incoming, outgoing, server.create_initialization_options())
         finally:
-            # What was printed and not sent yet would else follow once stdout is given back.
+            # Flush before stdout is restored, or buffered output would be sent to the client.
             sys.stdout.flush()

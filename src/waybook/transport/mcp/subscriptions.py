@@ -1,9 +1,9 @@
-"""Resources that say when they changed.
+"""Change notifications for resources.
 
-In the revision of 2026-07-28 a client asks with `subscriptions/listen`, and the answer to that is
-the stream, over HTTP and over stdio alike. Older revisions subscribe to one resource at a time,
-and are told outside of any answer: over stdio there is a line for that; over HTTP, where nothing
-is kept between requests, there is none, and it is not offered.
+In the revision of 2026-07-28 a client calls `subscriptions/listen`, and the response is the stream,
+over HTTP and stdio alike. Older revisions subscribe to one resource at a time and receive
+notifications outside of any response: over stdio the connection carries them; over stateless HTTP
+there is no connection for them, so they are not offered.
 """
 
 import asyncio
@@ -27,19 +27,19 @@ from waybook.transport.gateway import ToolGateway
 from waybook.transport.mcp.resource_uris import KINDS
 from waybook.transport.stream_limits import StreamLimiter
 
-#: Streams at the same time, and of one org; and resources one client of an older revision may
+#: Concurrent streams, in total and per org; and resources that one client of an older revision may
 #: subscribe to.
 MAX_STREAMS: Final = 500
 MAX_STREAMS_PER_ORG: Final = 125
 MAX_RESOURCES: Final = 1_000
-#: How often whoever listens is asked anew whether they may.
+#: Interval at which the credential of a stream is checked again.
 REAUTH_SECONDS: Final = 20.0
 
 LIVE: Final = tuple(kind for kind in KINDS if kind.argument in {"planId", "runId"})
 
 
 def events_of(event: ChangeEvent) -> list[ServerEvent]:
-    """What a client is told: the resources that are otherwise now, and whether the list may be."""
+    """Return the resources that an event changed, and a list change if it may affect the list."""
     about = f"{event.kind}Id"
     changed: list[ServerEvent] = [
         ResourceUpdated(kind.uri.format(id=event.id)) for kind in LIVE if kind.argument == about
@@ -49,39 +49,39 @@ def events_of(event: ChangeEvent) -> list[ServerEvent]:
 
 @dataclass(slots=True)
 class ListenStream:
-    """One stream of one client: a bus as the protocol library wants it, of one org."""
+    """Stream of one client: the changes of one org as the library's bus interface."""
 
     bus: Bus
     org_id: UUID
-    #: Ends the stream; its client listens anew, and reads what it shows.
+    #: Ends the stream; the client reconnects and reads its resources again.
     close: Callable[[], None] = field(init=False)
     _deliver: Callable[[ServerEvent], None] = field(init=False)
 
     async def publish(self, _: ServerEvent) -> None:
-        """Nothing is published here: changes come from the house's own bus."""
+        """Do nothing: changes come from the application's own event bus."""
 
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
-        """Tell the library of this org's changes."""
+        """Subscribe the library to the changes of this org."""
         self._deliver = listener
         return self.bus.subscribe(self.org_id, self)
 
     def on_event(self, news: ChangeEvent) -> None:
-        """Something changed."""
+        """Deliver the notifications for a change."""
         for event in events_of(news):
             self._deliver(event)
 
     def on_gap(self) -> None:
-        """Anything may have changed."""
+        """Close the stream: events were lost, so any resource may have changed."""
         self.close()
 
     def on_close(self) -> None:
-        """There will be no more."""
+        """Close the stream: the bus is shutting down."""
         self.close()
 
 
 @dataclass(slots=True)
 class ListenStreams:
-    """`subscriptions/listen`: each call is a stream."""
+    """Handler of `subscriptions/listen`; each call is a stream."""
 
     entrance: ToolGateway
     listeners: StreamLimiter = field(
@@ -91,7 +91,7 @@ class ListenStreams:
     async def listen(
         self, context: Context, params: wire.SubscriptionsListenRequestParams
     ) -> wire.SubscriptionsListenResult:
-        """Tell of changes until the client has had enough, or the server stops."""
+        """Send change notifications until the client cancels or the server stops."""
         bus, org_id = await self.entrance.event_bus(context.request)
         if full := self.listeners.limit_error(org_id):
             raise MCPError(wire.INTERNAL_ERROR, full.message, full.as_json())
@@ -108,7 +108,7 @@ class ListenStreams:
             asking.cancel()
 
     async def _ask_again(self, context: Context, stream: ListenStream) -> None:
-        """End the stream of somebody whose credential counts no more."""
+        """Close the stream once its credential is no longer valid."""
         while True:
             await asyncio.sleep(REAUTH_SECONDS)
             if not await self.entrance.still_authorized(context.request):
@@ -118,7 +118,7 @@ class ListenStreams:
 
 @dataclass(slots=True)
 class ResourceSubscriptions:
-    """`resources/subscribe`, for the one client at the other end of a line."""
+    """Handler of `resources/subscribe` for the single client of a persistent connection."""
 
     entrance: ToolGateway
     _uris: set[str] = field(default_factory=set)
@@ -127,7 +127,7 @@ class ResourceSubscriptions:
     _telling: asyncio.Task[None] | None = None
 
     def serve(self, server: Server[None]) -> None:
-        """Offer it."""
+        """Register the handlers."""
         server.add_request_handler(
             "resources/subscribe", wire.SubscribeRequestParams, self.subscribe
         )
@@ -137,7 +137,7 @@ class ResourceSubscriptions:
 
     @asynccontextmanager
     async def lifespan(self, _: Server[None]) -> AsyncIterator[None]:
-        """Tell as long as there is somebody to be told."""
+        """Stop sending notifications when the server ends."""
         try:
             yield
         finally:
@@ -146,7 +146,7 @@ class ResourceSubscriptions:
     async def subscribe(
         self, context: Context, params: wire.SubscribeRequestParams
     ) -> wire.EmptyResult:
-        """Tell of changes of a resource from now on."""
+        """Start notifications for a resource."""
         if not any(kind.id_in(params.uri) for kind in LIVE):
             raise invalid_params("There is nothing to subscribe to at this address", uri=params.uri)
         if len(self._uris) >= MAX_RESOURCES:
@@ -161,24 +161,24 @@ class ResourceSubscriptions:
     async def unsubscribe(
         self, _: Context, params: wire.UnsubscribeRequestParams
     ) -> wire.EmptyResult:
-        """Tell no more of it."""
+        """Stop notifications for a resource."""
         self._uris.discard(params.uri)
         return wire.EmptyResult()
 
     def on_event(self, news: ChangeEvent) -> None:
-        """Something changed."""
+        """Queue a notification for each changed resource that is subscribed to."""
         for event in events_of(news):
             if isinstance(event, ResourceUpdated) and event.uri in self._uris:
                 self._changed[event.uri] = None
                 self._has_news.set()
 
     def on_gap(self) -> None:
-        """Anything may have changed."""
+        """Queue a notification for every subscribed resource, since events were lost."""
         self._changed |= dict.fromkeys(self._uris)
         self._has_news.set()
 
     def on_close(self) -> None:
-        """There will be no more."""
+        """Stop sending notifications."""
         if self._telling is not None:
             self._telling.cancel()
 

@@ -1,7 +1,7 @@
-"""The tools as MCP lists them, and the doorway's answers as MCP carries them.
+"""MCP tool list, and tool results.
 
-The list is read from `tools.json`, which `make generate` makes from the tool table: a client asks
-for the list first, and gets it before any tool is imported.
+The list is read from `tools.json`, which `make generate` creates from the tool table: clients
+request the list first, and get it before any tool is imported.
 """
 
 from collections.abc import Mapping
@@ -22,14 +22,14 @@ FILE: Final = "tools.json"
 
 @dataclass(frozen=True, slots=True)
 class PublishedTool:
-    """A tool as clients read it, and the profiles it is in."""
+    """Tool as clients see it, and the profiles that include it."""
 
     listed: wire.Tool
     profiles: frozenset[str]
 
 
 def published_tools() -> dict[str, PublishedTool]:
-    """Every tool of the doorway's table, in its order."""
+    """Return every published tool, in the order of the tool table."""
     text = files("waybook.transport.mcp").joinpath(FILE).read_bytes()
     return {
         name: PublishedTool(wire.Tool.model_validate(told["tool"]), frozenset(told["profiles"]))
@@ -38,10 +38,10 @@ def published_tools() -> dict[str, PublishedTool]:
 
 
 def tools_in_profile(tools: Mapping[str, PublishedTool], profile: str) -> list[wire.Tool]:
-    """The tools of a profile, in the order of the table.
+    """Return the tools of a profile, in the order of the tool table.
 
     Raises:
-        Misconfigured: there is no such profile.
+        Misconfigured: the profile does not exist.
     """
     if profile not in PROFILES:
         raise Misconfigured(f"There is no tool profile {profile!r}.", profiles=list(PROFILES))
@@ -50,9 +50,9 @@ def tools_in_profile(tools: Mapping[str, PublishedTool], profile: str) -> list[w
 
 
 def to_tool_result(answer: Answer) -> wire.CallToolResult:
-    """The doorway's answer as a tool result.
+    """Return a dispatcher answer as a tool result.
 
-    An error is one text block and nothing structured: it would not satisfy the output schema.
+    An error is one text block without structured content, which would violate the output schema.
     """
     return wire.CallToolResult(
         content=[wire.TextContent(text=compact_json(answer.body))],

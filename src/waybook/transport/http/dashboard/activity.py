@@ -1,7 +1,4 @@
-"""What happened, as sentences on a page.
-
-Timelines as they are drawn: for each step its stretches of work and of waiting, to scale.
-"""
+"""History entries as sentences, and step timelines drawn to scale."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -25,7 +22,7 @@ class HistoryRow:
 
 
 def history_rows(happenings: Iterable[HistoryEntry]) -> list[HistoryRow]:
-    """Who did what, and what they said about it."""
+    """Return a row per entry: actor, channel, event and comment."""
     return [
         HistoryRow(
             seq=one.seq,
@@ -46,14 +43,14 @@ def _what(one: HistoryEntry) -> str:
     return what if one.step_order is None else what.replace("a step", f"step {one.step_order}")
 
 
-#: How wide a timeline is, in its own measure.
+#: Width of a timeline in SVG units.
 WIDTH = 1000
 MIN_SEGMENT_WIDTH = 4
 
 
 @dataclass(frozen=True, slots=True)
 class TimelineSegment:
-    """A rectangle on the timeline."""
+    """Rectangle on the timeline."""
 
     x: int
     width: int
@@ -63,7 +60,7 @@ class TimelineSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepTimeline:
-    """The timeline of one step, and in words what it comes to."""
+    """Timeline of one step, with its total working and waiting time."""
 
     segments: tuple[TimelineSegment, ...] = ()
     worked: timedelta | None = None
@@ -73,13 +70,13 @@ class StepTimeline:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
     lines: dict[str, StepTimeline]
-    #: How long was worked altogether.
+    #: Total working time.
     worked: timedelta
-    #: Where time is left out.
+    #: Positions at which idle time is left out.
     cuts: tuple[int, ...]
 
     def line(self, step_id: str) -> StepTimeline:
-        """The line of a step; an empty one for a step nobody has begun."""
+        """Return the timeline of a step; empty if the step has not started."""
         return self.lines.get(step_id, EMPTY)
 
 
@@ -87,7 +84,7 @@ EMPTY = StepTimeline()
 
 
 def build_timeline(moves: Iterable[StepStatusChange], now: datetime) -> Timeline:
-    """Draw what these steps went through, idle time cut."""
+    """Return the timelines of the steps, with idle time left out."""
     found = spans_of((StatusChange(move.step_id, move.at, move.status) for move in moves), now)
     axis = Axis([one for spans in found.values() for one in spans])
     return Timeline(

@@ -1,8 +1,6 @@
-"""The audit: who did what, when and why, of whatever is asked for.
+"""Audit page: filtered entries with their changes, and export as CSV or JSON Lines.
 
-The audit as a file: a line per entry, sent as it is read, up to a bound.
-
-An audit entry as people read it: who did what, and what was changed from what to what.
+Exports are streamed page by page, up to a limit.
 """
 
 import csv
@@ -42,21 +40,21 @@ from waybook.transport.http.requests import SANDBOX_HEADERS
 
 COLUMNS: Final = ("at", "subject", "subject_id", "seq", "event", "actor", "channel", "session",
                   "details")  # fmt: skip
-#: What makes a formula of a cell, in the programs that open such files.
+#: Leading characters that spreadsheets interpret as a formula.
 FORMULA_PREFIXES: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 async def export_audit(ctx: RequestContext, asked: AuditFilter, form: str) -> Response:
-    """The entries asked for, newest first.
+    """Return a streamed file of the matching entries, newest first.
 
     Raises:
-        InvalidInput: this cannot be asked.
+        InvalidInput: the filter is invalid.
     """
     if form not in EXPORT_FORMATS:
         raise HTTPException(404)
     kind, lines = EXPORT_FORMATS[form]
     pages = all_entries(ctx, asked)
-    # A refusal must come before the first byte: so the first page is fetched here.
+    # Fetch the first page before the response starts, while an error can still set its status.
     first = await anext(pages)
     headers = {
         **SANDBOX_HEADERS,
@@ -79,12 +77,12 @@ async def _sent(
 
 
 def json_lines(entries: list[SealedEntry]) -> str:
-    """The entries, one JSON object a line."""
+    """Return the entries as JSON Lines."""
     return "".join(orjson.dumps(audit_entry_view(entry)).decode() + "\n" for entry in entries)
 
 
 def csv_lines(entries: list[SealedEntry]) -> str:
-    """The entries as rows of a table."""
+    """Return the entries as CSV rows."""
     return _csv(
         tuple(
             escape_cell(text)
@@ -105,7 +103,7 @@ def csv_lines(entries: list[SealedEntry]) -> str:
 
 
 def escape_cell(text: str) -> str:
-    """A cell that no spreadsheet takes for a formula.
+    """Return the cell escaped so that no spreadsheet interprets it as a formula.
 
     >>> escape_cell("=1+1"), escape_cell("1+1")
     ("'=1+1", '1+1')
@@ -123,20 +121,20 @@ EXPORT_FORMATS: Final[Mapping[str, tuple[str, Callable[[list[SealedEntry]], str]
     MappingProxyType({"csv": ("text/csv", csv_lines), "jsonl": ("application/jsonl", json_lines)})
 )
 
-#: So many changes of one entry stand on the page, and so much of each value.
+#: Number of changes shown per entry, and characters shown per value.
 MAX_CHANGES: Final = 30
 MAX_VALUE_LENGTH: Final = 600
-#: A value is short if it fits on a line; an entry with few short ones is open.
+#: Maximum length of a short value; an entry with few changes and only short values is expanded.
 SHORT_VALUE_LENGTH: Final = 80
 MAX_INLINE_CHANGES: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DisplayValue:
-    """A value, cut where it is too long for a page."""
+    """Value truncated for display."""
 
     text: str
-    #: How many characters were left out.
+    #: Number of characters omitted.
     omitted: int = 0
 
 
@@ -153,10 +151,10 @@ class ChangeView:
 class EntryView:
     entry: SealedEntry
     what: str
-    #: What it says beside its changes.
+    #: Fields of the entry other than its changes.
     details: tuple[tuple[str, DisplayValue], ...]
     changes: tuple[ChangeView, ...]
-    #: How many changes were left out.
+    #: Number of changes omitted.
     more: int
 
     @property
@@ -165,21 +163,21 @@ class EntryView:
 
     @property
     def address(self) -> str | None:
-        """The page of what it is about."""
+        """URL of the page of the entry's subject, if it has one."""
         pages = {"plan": "/plans/", "run": "/runs/"}
         page = pages.get(self.entry.subject)
         return f"{page}{self.entry.subject_id}" if page else None
 
     @property
     def short(self) -> bool:
-        """Whether all of it can be seen at once."""
+        """True if the entry is small enough to be shown expanded."""
         values = [v for c in self.changes for v in (c.old, c.new)] + [v for _, v in self.details]
         fits = all(len(value.text) <= SHORT_VALUE_LENGTH and not value.omitted for value in values)
         return fits and len(self.changes) <= MAX_INLINE_CHANGES and not self.more
 
 
 def entry_view(entry: SealedEntry) -> EntryView:
-    """The entry, within bounds."""
+    """Return the entry for display, truncated to the limits above."""
     changes = list(changes_in([entry]))
     told = entry_details(entry)
     action = told.get("action")
@@ -204,7 +202,7 @@ def entry_view(entry: SealedEntry) -> EntryView:
 
 
 def display_value(value: Json) -> DisplayValue:
-    """A value as text: a text as it is, anything else as JSON.
+    """Return strings unchanged and other values as JSON, truncated for display.
 
     >>> display_value(None).text, display_value("a").text, display_value({"a": 1}).text
     ('∅', 'a', '{"a": 1}')
@@ -232,7 +230,7 @@ class AuditPage:
     desk: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """The entries, newest first; what cannot be asked is said in its place."""
+        """Render the entries, newest first; an invalid filter is reported on the page."""
         try:
             found = await browse_audit(
                 await self.desk.request_context(request), filter_from_query(request)
@@ -258,16 +256,16 @@ class AuditPage:
         )
 
     async def export(self, request: Request) -> Response:
-        """The same entries as a file to keep."""
+        """Return the same entries as a file."""
         call = await self.desk.request_context(request)
         return await export_audit(call, filter_from_query(request), request.path_params["form"])
 
 
 def filter_from_query(request: Request) -> AuditFilter:
-    """The filter in the address.
+    """Return the filter in the query parameters.
 
     Raises:
-        InvalidInput: a time is none.
+        InvalidInput: a time is not valid.
     """
     since, until = query_param(request, "since"), query_param(request, "until")
     return AuditFilter(

@@ -1,4 +1,4 @@
-"""What a person is asked, as a card: what it is about, what was said, and what came of it."""
+"""Cards for pending reviews and feedback: the subject, the form input, and the outcome."""
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -8,7 +8,7 @@ from waybook.app.queries.inbox import OpenReview, PendingFeedback, ReviewRecord
 from waybook.plan.states import PlanStatus
 from waybook.transport.http.html.layout import RichText, to_rich_text
 
-#: What became of a step by each decision, as a sentence says it.
+#: Past-tense description of each decision.
 DECISION_TEXT = {
     "approve": "approved it",
     "modify": "sent it back with feedback",
@@ -19,30 +19,30 @@ DECISION_TEXT = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormInput:
-    """What a person has said so far, and what stood in the way."""
+    """Submitted form input, and the error if it was refused."""
 
     feedback: str = ""
     error: str = ""
-    #: Whether they are asked once more.
+    #: True if the user is asked to confirm.
     confirming: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionOutcome:
-    """Who said what when, and how the plan stands since."""
+    """Recorded decision: who made it, and the plan status that resulted."""
 
     by: str
     text: str
     at: datetime | None = None
     feedback: str | None = None
-    #: Whether whoever looks was too late.
+    #: True if another user decided first.
     too_late: bool = False
     status: PlanStatus | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionCard:
-    """A review before a person."""
+    """Review to be decided by a user."""
 
     kind: ClassVar[str] = "review"
 
@@ -60,7 +60,7 @@ class DecisionCard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedbackCard:
-    """A completed stage of a run before a person."""
+    """Completed stage of a run that awaits feedback."""
 
     kind: ClassVar[str] = "run"
 
@@ -70,14 +70,14 @@ class FeedbackCard:
     stage_name: str
     since: datetime
     following: tuple[str, ...] = ()
-    #: Who is to work on what follows, where a person may say so; else as before.
+    #: Models for the next stage, where the user may choose; empty keeps the previous ones.
     models: str = ""
     typed: FormInput = field(default_factory=FormInput)
     outcome: DecisionOutcome | None = None
 
 
 def decision_card(review: OpenReview, typed: FormInput | None = None) -> DecisionCard:
-    """A review to be decided."""
+    """Return the card of an open review."""
     return DecisionCard(
         review=review,
         summary=to_rich_text(review.summary),
@@ -88,7 +88,7 @@ def decision_card(review: OpenReview, typed: FormInput | None = None) -> Decisio
 
 
 def decided_card(seen: ReviewRecord, typed: FormInput, *, too_late: bool) -> DecisionCard:
-    """A review as it stands: decided, if somebody has."""
+    """Return the card of a review, with its outcome if it has been decided."""
     card = decision_card(seen.review, typed)
     if seen.decision is None:
         return card
@@ -104,7 +104,7 @@ def decided_card(seen: ReviewRecord, typed: FormInput, *, too_late: bool) -> Dec
 
 
 def feedback_card(awaiting: PendingFeedback, typed: FormInput | None = None) -> FeedbackCard:
-    """A stage that waits for somebody's word."""
+    """Return the card of a stage that awaits feedback."""
     dag = awaiting.run.compiled_dag.dag
     after = [dag.stage(slug) for slug in dag.after(awaiting.stage_slug)]
     return FeedbackCard(

@@ -1,12 +1,8 @@
-"""The inbox: everything that waits for a person, longest waiting first.
+"""Inbox of pending reviews and feedback, oldest first, and the handlers of their forms.
 
-Where decisions on reviews arrive, from whichever page shows the card.
-
-A form comes with or without JavaScript. Without it, what was decided leads back to where the
-person came from, and what was refused is shown with all they had typed. With it, the card alone
-is replaced, so that nothing else on the page is lost.
-
-Where a person's words on a stage of a run arrive.
+Forms work with or without JavaScript. Without it, a decision redirects to the page it came from,
+and an error shows the form again with the input preserved. With it, only the card is replaced, so
+that nothing else on the page is lost.
 """
 
 from dataclasses import dataclass, replace
@@ -43,7 +39,7 @@ from waybook.transport.http.dashboard.page import (
 )
 from waybook.transport.http.html.forms import read_form
 
-#: So many cards at a time; the rest comes up as these are decided.
+#: Maximum number of cards shown; the rest appear as these are decided.
 MAX_CARDS: Final = 20
 
 
@@ -52,7 +48,7 @@ class InboxPage:
     desk: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """A card for each."""
+        """Render a card for each pending item."""
         call = await self.desk.request_context(request)
         decisions = [decision_card(one) for one in await list_reviews(call, limit=MAX_CARDS)]
         feedback = [
@@ -63,7 +59,7 @@ class InboxPage:
         return await self.desk.render_page(request, "inbox", cards=every[:MAX_CARDS])
 
 
-#: What a person may say; `wait` is what they say who think twice.
+#: Values of the decision buttons; `wait` cancels the confirmation of a rejection.
 DECISIONS: Final = frozenset({"approve", "modify", "skip", "reject", "wait"})
 ALREADY_DECIDED_CODES: Final = frozenset({"NOT_AWAITING_REVIEW", "PLAN_TERMINAL"})
 NO_BUTTON_MESSAGE: Final = "choose one of the buttons"
@@ -77,7 +73,7 @@ class DecisionHandler:
     desk: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Carry out a decision; rejecting is asked twice."""
+        """Submit a decision; a rejection must be confirmed."""
         said = SubmittedForm(await read_form(request))
         decision, feedback = said.text("decision"), said.text("feedback")
         typed = FormInput(feedback=feedback)
@@ -119,7 +115,7 @@ class DecisionHandler:
         *,
         too_late: bool = False,
     ) -> Response:
-        """The review as it stands by now."""
+        """Render the current state of the review."""
         seen = await read_review(await self.desk.request_context(request), said.text("reviewId"))
         card = decided_card(seen, typed, too_late=too_late)
         return await respond(self.desk, request, said, status, decision=card)
@@ -130,7 +126,7 @@ class FeedbackHandler:
     desk: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """Pass on what a person says; it opens the next stage."""
+        """Submit the feedback on a stage, which starts the next stage."""
         said = SubmittedForm(await read_form(request))
         run_id, slug, words = (said.text(name) for name in ("runId", "stageSlug", "feedback"))
         stage = await read_pending_stage(await self.desk.request_context(request), run_id, slug)
@@ -163,7 +159,7 @@ class FeedbackHandler:
 
 
 def _earlier(answer: Answer) -> DecisionOutcome:
-    """What somebody said who was faster."""
+    """Return the feedback that another user gave first."""
     told = error_details(answer)
     at, words = told.get("decidedAt"), told.get("feedback")
     return DecisionOutcome(

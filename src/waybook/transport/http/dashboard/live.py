@@ -1,8 +1,8 @@
-"""What an open page is told: which topics changed, over one stream per browser.
+"""Server-sent events that name the changed topics, one stream per browser.
 
-An event has topics, or `*` when anything may have changed, and the position after it as its id.
-Whoever comes back says where they were, and hears what they missed. The page fetches what it shows
-of a topic by itself: over the stream go names, nothing of what they name.
+An event carries topics, or `*` if anything may have changed, and the position after it as its id. A
+client that reconnects sends its last position and receives the events it missed. The stream carries
+topic names only, no content; the page fetches the content itself.
 """
 
 import asyncio
@@ -23,16 +23,16 @@ from waybook.transport.http.requests import http_status
 from waybook.transport.http.responses import json_response, retry_after_header
 from waybook.transport.stream_limits import StreamLimiter
 
-#: A stream that is silent for so long says that it is still there.
+#: A stream without events for this long sends a heartbeat.
 HEARTBEAT_SECONDS: Final = 15.0
-#: The least time between two events of a stream.
+#: Minimum time between two events of a stream.
 MIN_EVENT_INTERVAL_SECONDS: Final = 0.1
-#: Streams at the same time, and of one org.
+#: Concurrent streams, in total and per org.
 MAX_STREAMS: Final = 1_000
 MAX_STREAMS_PER_ORG: Final = 250
 MAX_POSITION_LENGTH: Final = 64
-#: How long somebody may go on listening without being asked anew whether they may; with the
-#: longest silence, less than half a minute.
+#: Maximum age of the last authorization check of a stream; together with the heartbeat interval, a
+#: revoked credential is noticed in less than half a minute.
 REAUTH_SECONDS: Final = 10.0
 
 STREAMED: Final = {
@@ -50,7 +50,7 @@ class LiveUpdates:
     )
 
     async def stream(self, request: Request) -> Response:
-        """The changes of whoever asks, as they happen."""
+        """Stream the changes of the caller's org as they happen."""
         caller = await self.desk.caller(request)
         if full := self.listeners.limit_error(caller.org_id):
             return json_response(
@@ -61,7 +61,7 @@ class LiveUpdates:
         return StreamingResponse(told, headers=STREAMED, media_type="text/event-stream")
 
     async def pending_count(self, request: Request) -> Response:
-        """How much waits for a person, as the frame of every page shows it."""
+        """Render the number of items that wait for a user, shown in the frame of every page."""
         await self.desk.request_context(request)
         return await self.desk.render_page(request, "waiting")
 
@@ -69,7 +69,7 @@ class LiveUpdates:
         feed, bus = ChangeFeed(), self.desk.doorway.house.bus
         asking = PeriodicReauth(request)
         if self.listeners.limit_error(caller.org_id):
-            return  # others came first, since it was asked; whoever comes back is told so
+            return  # the limit was reached after the first check; a reconnect reports the error
         with self.listeners.acquire(caller.org_id), bus.subscription(caller.org_id, feed, since):
             yield _event(bus.position(caller.org_id), "hello", *feed.take())
             while not feed.has_ended:
@@ -81,15 +81,15 @@ class LiveUpdates:
 
 
 class PeriodicReauth:
-    """Whether somebody who listens still may: asked now and then, not for every event."""
+    """Authorization check of an open stream, repeated at intervals and not for every event."""
 
     def __init__(self, request: Request) -> None:
-        """They may, as of now."""
+        """Start with the authorization of the request itself."""
         self._request = request
         self._asked = time.monotonic()
 
     async def is_authorized(self) -> bool:
-        """Whether they may, as of a short while ago."""
+        """Return whether the credential was valid at the last check, repeating it if it is due."""
         if time.monotonic() - self._asked < REAUTH_SECONDS:
             return True
         self._asked = time.monotonic()

@@ -1,7 +1,4 @@
-"""Health: what an examination of the running server finds, and the settings in force.
-
-Tool calls: how many, how long, what went wrong.
-"""
+"""Health page with check results and effective settings, and tool call statistics."""
 
 import asyncio
 from dataclasses import dataclass
@@ -34,11 +31,11 @@ from waybook.transport.http.dashboard.page import PageContext
 @dataclass(frozen=True, slots=True)
 class HealthPage:
     desk: PageContext
-    #: None where nobody told.
+    #: None if the settings are not to be shown.
     found: LoadedSettings | None = None
 
     async def __call__(self, request: Request) -> Response:
-        """The page."""
+        """Render the check results and the settings; requires the admin scope."""
         call, services = await self.desk.request_context(request), self.desk.doorway.house
         require_scope(call.caller, Scope.ADMIN, "looking at the server's health")
         seen = await check_database(call)
@@ -68,7 +65,7 @@ def _machine(found: LoadedSettings) -> list[CheckResult]:
 
 
 def _thresholds(services: Services) -> dict[str, object]:
-    """After how long something counts, for plans and jobs that say nothing themselves."""
+    """Return the default thresholds of plans and jobs that do not set their own."""
     return {
         "a step is stalled after": services.stall_threshold,
         "a job goes back after": services.lease,
@@ -84,7 +81,7 @@ class CallsPage:
     desk: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """The calls of a window."""
+        """Render the calls of a time window."""
         asked = request.query_params.get("window", DEFAULT_WINDOW)
         window = asked if asked in WINDOWS else DEFAULT_WINDOW
         call = await self.desk.request_context(request)

@@ -1,9 +1,4 @@
-"""What every page has at hand: who is looking, the house to look into, and the way in to act.
-
-What a form said, and the card that answers it.
-
-What stands in the way of a whole page, as a page: no such plan, a form that is out of date.
-"""
+"""Shared parts of dashboard pages: request context, form input, cards and error pages."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -38,15 +33,15 @@ class PageContext:
     caller: Callable[[Request], Awaitable[Caller]]
 
     async def request_context(self, request: Request) -> RequestContext:
-        """A look into the house, as whoever is asking; however often, it counts once.
+        """Return a request context for reading; a request counts once against the rate limit.
 
         Raises:
-            Forbidden: they may not even look.
-            RateLimited: their org looks too often.
+            Forbidden: the caller may not read.
+            RateLimited: the org exceeded its rate limit.
         """
         caller = await self.caller(request)
         require_scope(caller, Scope.PLAN_READ, "looking")
-        # Noted before anything is read: what changes from now on, the page will be told.
+        # Taken before anything is read, so that the page is notified of every later change.
         if not hasattr(request.state, "position"):
             self.doorway.require_capacity(caller)
             request.state.position = self.doorway.house.bus.position(caller.org_id)
@@ -55,10 +50,10 @@ class PageContext:
     async def call_tool(
         self, request: Request, tool: str, arguments: Mapping[str, object]
     ) -> Answer:
-        """Act: through the same door as everybody.
+        """Call a tool through the dispatcher, as every channel does.
 
         Raises:
-            RateLimited: their org acts too often.
+            RateLimited: the org exceeded its rate limit.
         """
         caller = await self.caller(request)
         if self.doorway.retry_after(caller):
@@ -66,10 +61,10 @@ class PageContext:
         return await self.doorway.dispatch(caller, tool, arguments)
 
     async def run_layout(self, request: Request, dag: Dag, work: Callable[[], T]) -> T:
-        """What is made of a map; a large one beside what everybody else asks for.
+        """Return the result of layout work; a large map is laid out in a worker thread.
 
         Raises:
-            Busy: their org has too much drawn at the same time.
+            Busy: the org has too many drawings in progress.
         """
         org_id = (await self.caller(request)).org_id
         return await self.doorway.house.layout_worker.run(org_id, layout_cost(dag), work)
@@ -78,7 +73,7 @@ class PageContext:
         """Return a map as SVG; a large one is drawn by the worker process.
 
         Raises:
-            Busy: their org has too much drawn at the same time.
+            Busy: the org has too many drawings in progress.
             TooLarge: it takes too long to draw.
         """
         org_id = (await self.caller(request)).org_id
@@ -87,7 +82,7 @@ class PageContext:
     async def render_page(
         self, request: Request, name: str, *, status_code: int = 200, **shown: object
     ) -> HTMLResponse:
-        """A page in its frame, which tells what waits for a person."""
+        """Render a page in its frame, which shows the number of items that wait for a user."""
         found = await count_pending(await self.request_context(request))
         token = csrf_token(request)
         framed = {
@@ -104,41 +99,41 @@ class PageContext:
 
 @dataclass(frozen=True, slots=True)
 class SubmittedForm:
-    """The fields of a form."""
+    """Fields of a submitted form."""
 
     fields: FormData
 
     def text(self, name: str) -> str:
-        """What stands in a field, its lines ended as we end them."""
+        """Return the text of a field with CRLF line endings converted to LF; empty if missing."""
         value = self.fields.get(name)
-        # What PostgreSQL cannot keep, it cannot find either.
+        # PostgreSQL text cannot contain NUL, so a search for it finds nothing.
         return value.replace("\r\n", "\n").replace("\0", "") if isinstance(value, str) else ""
 
     @property
     def return_path(self) -> str:
-        """Where the person came from."""
+        """Local path of the page that the form was submitted from."""
         return safe_return_path(self.fields.get("back"))
 
     def redirect_back(self, request: Request) -> Response | None:
-        """Back to where they came from, unless their page waits for the card alone."""
+        """Return a redirect to the previous page, or None if the page replaces only the card."""
         if is_partial_request(request):
             return None
         return RedirectResponse(self.return_path, HTTPStatus.SEE_OTHER)
 
 
 def is_partial_request(request: Request) -> bool:
-    """Whether a page that stays open asks for a piece of it."""
+    """Return whether an open page requests a fragment."""
     return request.headers.get("hx-request") == "true"
 
 
 def error_message(answer: Answer) -> str:
-    """What an error says to people."""
+    """Return the message of an error answer."""
     error = answer.body.get("error")
     return str(error.get("message", "")) if isinstance(error, dict) else ""
 
 
 def error_details(answer: Answer) -> dict[str, object]:
-    """What an error says beside its message."""
+    """Return the details of an error answer."""
     error = answer.body.get("error")
     details = error.get("details") if isinstance(error, dict) else None
     return details if isinstance(details, dict) else {}
@@ -147,7 +142,7 @@ def error_details(answer: Answer) -> dict[str, object]:
 async def respond(
     desk: PageContext, request: Request, said: SubmittedForm, status: int, **card: object
 ) -> Response:
-    """A page with the card alone; a page that is open takes it from there."""
+    """Render a page that contains the card only; an open page extracts the card from it."""
     shown: dict[str, object] = {"decision": None, "feedback": None, **card}
     code = HTTPStatus.OK if is_partial_request(request) else status
     return await desk.render_page(
@@ -159,7 +154,7 @@ Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
 def with_error_pages(_: PageContext, endpoint: Endpoint) -> Endpoint:
-    """The same page; where it refuses, it says so in words, and where to go from here."""
+    """Return the endpoint with errors shown as an error page."""
 
     async def shown(request: Request) -> Response:
         try:

@@ -1,10 +1,6 @@
-"""The page of a plan: where it stands, its map and steps, what it brought, how to change it.
+"""Pages of a plan, its steps and its outputs, and exports of the plan.
 
-The page of a step: what it is told, what it brought, what it went through, how to change it.
-
-A plan as files to keep: everything as JSON, a report in Markdown, its map.
-
-The outputs of plans: to read, to keep, in all their versions.
+A plan can be exported as JSON, as a Markdown report, and as a map.
 """
 
 from collections.abc import AsyncIterator
@@ -57,7 +53,7 @@ class PlanPage:
     desk: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """The page, or what became of the form that adds steps."""
+        """Render the page, or handle the form that adds steps."""
         if request.method == "POST":
             return await self._add(request, await read_form(request))
         return await self._shown(request)
@@ -85,7 +81,7 @@ class PlanPage:
 
 def _page(request: Request) -> int | None:
     asked = request.query_params.get("page", "")
-    # More digits than any plan has pages.
+    # No plan has a page number with more digits.
     return int(asked[:9]) if asked.isascii() and asked.isdecimal() else None
 
 
@@ -94,7 +90,7 @@ class StepPage:
     desk: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """The page, or what became of one of its forms."""
+        """Render the page, or handle one of its forms."""
         if request.method == "POST":
             return await self._change(request, await read_form(request))
         return await self._shown(request, await self._read(request))
@@ -124,7 +120,7 @@ class StepPage:
         )
 
     async def _change(self, request: Request, fields: FormData) -> Response:
-        """Carry a form out, or show what would come of it, or say what stands in the way."""
+        """Apply a form, or preview its effect, or report why it was refused."""
         sheet = await self._read(request)
         plan, action = sheet.plan, field_text(fields, "action")
         asked = modification_arguments(plan.id, fields, step_modification(sheet, action, fields))
@@ -154,7 +150,7 @@ class PlanExport:
     desk: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """The file with this ending; it is kept, and no browser runs it."""
+        """Return the export in the requested format as an attachment that no browser executes."""
         ending, plan_id = request.path_params["ending"], request.path_params["plan_id"]
         if ending not in TYPES:
             raise HTTPException(404)
@@ -181,7 +177,7 @@ def _headers(name: str, ending: str) -> dict[str, str]:
 
 
 async def _everything(ctx: RequestContext, found: PlanRows) -> AsyncIterator[bytes]:
-    """The export, its audit page by page: that may be longer than anything should be at once."""
+    """Yield the export; the audit is read page by page, as it may be too long for memory."""
     yield orjson.dumps(export_body(found))[:-1] + b',"audit":['
     comma = b""
     async for page in export_audit(ctx, found):
@@ -198,7 +194,7 @@ class OutputsPage:
     desk: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """The latest version of each output, of all plans."""
+        """Render the latest version of each output of all plans."""
         behind = query_param(request, "behind")
         found = await latest_outputs(await self.desk.request_context(request), behind)
         return await self.desk.render_page(
@@ -212,7 +208,7 @@ class OutputsPage:
         )
 
     async def of_plan(self, request: Request) -> Response:
-        """Every version of every output of a plan."""
+        """Render every version of every output of a plan."""
         plan_id = request.path_params["plan_id"]
         name, found = await plan_outputs(await self.desk.request_context(request), plan_id)
         return await self.desk.render_page(
@@ -220,13 +216,13 @@ class OutputsPage:
         )
 
     async def show(self, request: Request) -> Response:
-        """An output as a page that does nothing."""
+        """Render an output as a page without active content."""
         call = await self.desk.request_context(request)
         return output_html(await read_output(call, request.path_params["output_id"]))
 
 
 def output_html(output: ReadableOutput) -> Response:
-    """The output to read: Markdown laid out, anything else as it is, nothing of it active."""
+    """Return a page with the output: Markdown rendered, other text verbatim, all of it inert."""
     if output.media_type.partition(";")[0].strip().lower() in MARKDOWN:
         html = markdown_to_html(output.content)
     else:

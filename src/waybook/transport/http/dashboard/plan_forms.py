@@ -1,4 +1,4 @@
-"""Forms that change a plan, as the modifications they ask for; and what stood in their way."""
+"""Forms that modify a plan, converted to tool arguments, and their errors and previews."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from waybook.transport.http.requests import http_status
 
 Modification = dict[str, object]
 
-#: No plan has as many steps or revisions as take more.
+#: Step numbers and revisions never have more digits.
 MAX_DIGITS: Final = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormError:
-    """Why a form was not carried out, and what was typed into it."""
+    """Refusal of a form, with the input to show again."""
 
     action: str
     code: str
@@ -30,7 +30,7 @@ class FormError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangePreview:
-    """What would come of a form, and what it says."""
+    """Effect that a form would have, with the input to show again."""
 
     action: str
     lines: list[str]
@@ -38,13 +38,13 @@ class ChangePreview:
 
 
 def field_text(fields: FormData, name: str) -> str:
-    """What stands in a field; a field that is not there is empty."""
+    """Return the stripped text of a field; empty if the field is missing."""
     value = fields.get(name, "")
     return value.strip() if isinstance(value, str) else ""
 
 
 def is_number(text: str) -> bool:
-    """Whether this is a number of something there may be: whoever sends more digits made them up.
+    """Return whether the text is a plausible step number or revision; longer ones are made up.
 
     >>> is_number("12"), is_number(""), is_number("1" * 5000), is_number("²")
     (True, False, False, False)
@@ -55,18 +55,18 @@ def is_number(text: str) -> bool:
 def modification_arguments(
     plan_id: str, fields: FormData, modification: Modification
 ) -> dict[str, object]:
-    """The call that carries a form out, upon the plan as the person saw it."""
+    """Return the tool arguments of a form, based on the revision the user saw."""
     revision = field_text(fields, "revision")
     asked: dict[str, object] = {"planId": plan_id, "modifications": [modification]}
     if why := field_text(fields, "rationale"):
         asked["modificationRationale"] = why
-    # A form without the revision is none of ours; no plan has this one.
+    # Our forms contain the revision; -1 matches no plan, so a form without it is refused.
     asked["expectedRevision"] = int(revision) if is_number(revision) else -1
     return asked
 
 
 def add_steps_modification(fields: FormData) -> Modification:
-    """One step more, behind the one that was chosen."""
+    """Return the modification that adds a step after the chosen one."""
     step: dict[str, object] = {
         "stepType": field_text(fields, "stepType"),
         "instructions": field_text(fields, "instructions"),
@@ -81,7 +81,7 @@ def add_steps_modification(fields: FormData) -> Modification:
 
 
 def form_error(answer: Answer, action: str, fields: FormData) -> FormError:
-    """The refusal, beside what was typed."""
+    """Return the refusal together with the form input."""
     error = answer.body["error"]
     message = error["message"] if isinstance(error, dict) else "this did not work"
     code = code_of(answer) or ""
@@ -95,7 +95,7 @@ def form_error(answer: Answer, action: str, fields: FormData) -> FormError:
 
 
 def step_modification(sheet: StepDetail, action: str, fields: FormData) -> Modification:
-    """The change of a step that a form asks for; what is none is left to the tool to refuse."""
+    """Return the modification that a form requests; invalid actions are rejected by the tool."""
     step_id = sheet.step.id
     match action:
         case "move_up" | "move_down":
@@ -114,7 +114,7 @@ def step_modification(sheet: StepDetail, action: str, fields: FormData) -> Modif
 
 
 def reordered_step_ids(sheet: StepDetail, *, up: bool) -> list[str]:
-    """The steps of the plan, this one a place further up or down."""
+    """Return the step ids of the plan with this step moved up or down by one."""
     ids: list[str] = [step.id for step in sheet.plan.steps]
     here = sheet.step.order - 1
     there = max(0, here - 1) if up else min(len(ids) - 1, here + 1)
@@ -122,12 +122,12 @@ def reordered_step_ids(sheet: StepDetail, *, up: bool) -> list[str]:
     return ids
 
 
-#: So many lines of a preview are shown.
+#: Maximum number of preview lines shown.
 MAX_LINES = 12
 
 
 def change_preview(sheet: StepDetail, answer: Answer, fields: FormData) -> ChangePreview:
-    """What a dry run says would change, in words."""
+    """Return the changes of a dry run as sentences."""
     named = {str(step.id): step for step in sheet.plan.steps}
     diff = answer.body.get("diff")
     told = [change for change in diff if isinstance(change, dict)] if isinstance(diff, list) else []
@@ -144,5 +144,5 @@ def change_preview(sheet: StepDetail, answer: Answer, fields: FormData) -> Chang
 
 
 def _typed(fields: FormData) -> dict[str, str]:
-    """What was typed into a form, to be shown again."""
+    """Return the form input, to be shown again."""
     return {k: v for k, v in fields.items() if isinstance(v, str) and k != "token"}

@@ -1,8 +1,7 @@
-"""What the page of a plan shows, ready to be put into its template.
+"""View model of the plan page: status, map, step grid, step list, budget and history.
 
-All steps of a large plan at one glance: a cell for each, a row for each page of them.
-
-The map of a plan on its page: whole, or what is around the step to look at.
+The grid shows all steps of a large plan: a cell per step, a row per page of steps. The map shows
+the whole plan, or the part around the step in focus.
 """
 
 from collections import Counter
@@ -39,7 +38,7 @@ from waybook.transport.http.dashboard.cards import DecisionCard, decision_card
 
 @dataclass(frozen=True, slots=True)
 class CellRun:
-    """The cells of one status in a row, as one path."""
+    """Cells with the same status in a row of the grid, as one SVG path."""
 
     status: str
     path: str
@@ -54,7 +53,7 @@ class GridRow:
 
 
 def build_step_grid(steps: Sequence[Step], width: int) -> list[GridRow]:
-    """Rows of so many steps each."""
+    """Return the rows of the grid, `width` steps each."""
     return [
         _row(number, steps[start : start + width], width)
         for number, start in enumerate(range(0, len(steps), width), start=1)
@@ -75,14 +74,14 @@ def _row(number: int, steps: Sequence[Step], width: int) -> GridRow:
     return GridRow(number, first, first + len(steps) - 1, streaks)
 
 
-#: The room a page has for it, in pixels.
+#: Width available on the page, in pixels.
 MAX_MAP_WIDTH = 1250
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanMap:
     svg: Markup
-    #: The box to bring into view.
+    #: Key of the box to scroll into view.
     center: str | None
     shown: int
     total: int
@@ -93,18 +92,18 @@ class PlanMap:
 
 
 def map_job(sheet: PlanDetail) -> DrawingJob:
-    """Return the map to be drawn, every box a link to its step."""
+    """Return the drawing job of the map; every box links to its step."""
     plan, silent = sheet.plan, {step.id for step, _ in sheet.stalled}
     drawing = drawing_of_steps(plan, sheet.lane, silent, visible_names(sheet))
     return DrawingJob(drawing, MAX_MAP_WIDTH, Links(step_prefix=f"/plans/{plan.id}/steps/"))
 
 
 def draw_plan_map(sheet: PlanDetail, svg: str | None = None) -> PlanMap:
-    """Return the map of the page; it is drawn here unless it has been drawn already."""
+    """Return the map of the page; it is drawn here unless `svg` is given."""
     plan, step = sheet.plan, focus_step(sheet.plan)
     drawn = render(map_job(sheet)) if svg is None else svg
     return PlanMap(
-        # The drawing escapes every text by itself.
+        # The drawing escapes every text itself.
         svg=Markup(drawn),  # noqa: S704
         center=_box_of(sheet.lane, step.id) if step else None,
         shown=len(sheet.lane.steps),
@@ -113,13 +112,13 @@ def draw_plan_map(sheet: PlanDetail, svg: str | None = None) -> PlanMap:
 
 
 def _box_of(lane: Lane, key: str) -> str | None:
-    """The step by which the box that a step is in is known."""
+    """Return the key of the first step in the box that contains a step."""
     place = next((n for n, step in enumerate(lane.steps) if step.key == key), None)
     boxes = (steps for steps in stack_siblings(lane, STACK_FROM).boxes if place in steps)
     return next((lane.steps[steps[0]].key for steps in boxes), None)
 
 
-#: The statuses of steps in the order they are counted.
+#: Step statuses in display order.
 COUNTED_STATUSES = (
     StepStatus.COMPLETED,
     StepStatus.SKIPPED,
@@ -132,7 +131,7 @@ COUNTED_STATUSES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRow:
-    """A step in the list."""
+    """Step in the list."""
 
     id: str
     order: int
@@ -147,7 +146,7 @@ class StepRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StalledStep:
-    """A step that has been silent for too long."""
+    """Step in progress without a heartbeat for longer than its threshold."""
 
     id: str
     order: int
@@ -177,7 +176,7 @@ class PlanView:
     percent: int
     counts: dict[str, int]
     stalled: list[StalledStep]
-    #: What waits for a person.
+    #: Review that awaits a decision.
     card: DecisionCard | None
     map: PlanMap
     overview: list[GridRow]
@@ -187,13 +186,13 @@ class PlanView:
     outputs: list[Output]
     budget: list[BudgetPart]
     history: list[HistoryRow]
-    #: Whether it may be changed now.
+    #: True if the plan can be modified in its current status.
     modifiable: bool
     is_closed: bool
 
 
 def plan_view(sheet: PlanDetail, svg: str | None = None) -> PlanView:
-    """Make everything that is shown from what was read, and from its map if it is drawn."""
+    """Return the view of a plan; its map is drawn here unless `svg` is given."""
     plan = sheet.plan
     statuses = plan.statuses()
     done, total = count_done(statuses), len(statuses)
@@ -241,7 +240,7 @@ def _rows(sheet: PlanDetail, timeline: Timeline) -> list[StepRow]:
 
 
 def holder_of(step: Step) -> str:
-    """Who holds a step, as they call themselves."""
+    """Return the user and session that hold a step; empty if it is unassigned."""
     if step.held_by is None:
         return ""
     return f"{step.held_by} ({step.held_session})" if step.held_session else step.held_by

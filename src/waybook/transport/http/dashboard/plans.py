@@ -1,4 +1,4 @@
-"""The front page: what needs a person first, then the plans."""
+"""Front page: items that wait for a user, then the list of plans."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -15,15 +15,15 @@ from waybook.plan.states import PlanStatus
 from waybook.transport.http.dashboard.page import PageContext
 from waybook.transport.mcp.prompts import RESUME_PLAN
 
-#: So many lines of what waits; the inbox has all of it.
+#: Pending items shown; the inbox lists all of them.
 MAX_LINES: Final = 5
-#: What can be asked for beside one state alone.
+#: Filters that cover more than one state.
 OPEN, ALL = "open", "all"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateFilter:
-    """A state to filter by: how many plans are in it, and where they are listed."""
+    """State filter with the number of matching plans and the URL of their list."""
 
     name: str
     count: str
@@ -33,7 +33,7 @@ class StateFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanListQuery:
-    """What the address asks for."""
+    """Query parameters of the plan list."""
 
     state: str
     text: str
@@ -41,7 +41,7 @@ class PlanListQuery:
     before: str | None
 
     def address(self, **other: object) -> str:
-        """The address of this list, with something else in it."""
+        """Return the URL of this list with some parameters replaced."""
         told = {
             "state": None if self.state == OPEN else self.state,
             "q": self.text or None,
@@ -62,7 +62,7 @@ class PlansPage:
     desk: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """What waits, how many plans there are of each kind, and a page of them."""
+        """Render pending items, the number of plans by state, and a page of plans."""
         call, asked = (
             await self.desk.request_context(request),
             query_from_request(request.query_params),
@@ -82,10 +82,10 @@ class PlansPage:
 
 
 def query_from_request(query: QueryParams) -> PlanListQuery:
-    """What the query of an address says.
+    """Return the query parameters of the plan list.
 
     Raises:
-        InvalidInput: there is no such state.
+        InvalidInput: the state does not exist.
     """
     state = query.get("state") or OPEN
     if state not in {OPEN, ALL, *PlanStatus}:
@@ -99,7 +99,7 @@ def query_from_request(query: QueryParams) -> PlanListQuery:
 
 
 def filter_of(asked: PlanListQuery, user: str) -> PlanFilter:
-    """The same, as it is looked for."""
+    """Convert the query parameters to a database filter."""
     return PlanFilter(
         state=None if asked.state in {OPEN, ALL} else PlanStatus(asked.state),
         all=asked.state == ALL,
@@ -110,7 +110,7 @@ def filter_of(asked: PlanListQuery, user: str) -> PlanFilter:
 
 
 def state_filters(asked: PlanListQuery, found: PlanListPage) -> list[StateFilter]:
-    """Every state there is a plan in, after the open ones and all of them."""
+    """Return the filters: open, all, then every state that has plans."""
     counted: dict[str, int] = {OPEN: found.open, ALL: found.total}
     counted |= {state: found.counts[state] for state in PlanStatus if found.counts.get(state)}
     if asked.state not in counted:
@@ -128,7 +128,7 @@ def state_filters(asked: PlanListQuery, found: PlanListPage) -> list[StateFilter
 
 
 def resume_prompt(plan_id: str) -> str:
-    """What an agent has to be told to go on with a plan."""
+    """Return the prompt with which an agent resumes a plan."""
     return RESUME_PLAN.text.format(planId=plan_id).strip()
 
 

@@ -1,4 +1,4 @@
-"""Where the pages are."""
+"""Routes of the dashboard."""
 
 from collections.abc import Awaitable, Callable
 
@@ -26,7 +26,7 @@ def dashboard_routes(
     caller: Callable[[Request], Awaitable[Caller]],
     found: LoadedSettings | None = None,
 ) -> list[Route]:
-    """Every page, for whoever the caller turns out to be; `found` are the settings in force."""
+    """Return the routes; `caller` authenticates requests, `found` are the effective settings."""
     desk = PageContext(dispatcher, caller)
     live = LiveUpdates(desk)
     pages: dict[str, Endpoint] = {
@@ -36,7 +36,7 @@ def dashboard_routes(
         **_run_pages(desk),
         **_record_pages(desk),
         "/calls": CallsPage(desk),
-        # Where there are many orgs, the machine is nobody's but the operator's.
+        # On a server with several orgs, only the operator may see the machine's settings.
         "/health": HealthPage(desk, None if found and found.settings.requires_auth else found),
     }
     both: dict[str, Endpoint] = {
@@ -62,7 +62,7 @@ def dashboard_routes(
 
 
 def _routes(desk: PageContext, endpoints: dict[str, Endpoint], *methods: str) -> list[Route]:
-    """Where these are; whatever stands in their way is told in words."""
+    """Return routes whose errors are shown as error pages."""
     return [
         Route(path, with_error_pages(desk, endpoint), methods=[*methods])
         for path, endpoint in endpoints.items()
@@ -70,7 +70,7 @@ def _routes(desk: PageContext, endpoints: dict[str, Endpoint], *methods: str) ->
 
 
 def _run_pages(desk: PageContext) -> dict[str, Endpoint]:
-    """Runs, and the workflows they go by."""
+    """Return the pages of runs and workflows."""
     workflows = WorkflowsPage(desk)
     return {
         "/runs": RunsPage(desk),
@@ -82,7 +82,7 @@ def _run_pages(desk: PageContext) -> dict[str, Endpoint]:
 
 
 def _record_pages(desk: PageContext) -> dict[str, Endpoint]:
-    """What was made, and what was done."""
+    """Return the pages of outputs and of the audit."""
     outputs, audit = OutputsPage(desk), AuditPage(desk)
     return {
         "/outputs": outputs,

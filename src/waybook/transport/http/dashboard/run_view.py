@@ -1,4 +1,4 @@
-"""What the page of a run shows, made of what was found."""
+"""View model of the run page."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from waybook.dag.progress.report import StageReport, StepReport
 from waybook.run.model import CompiledDag, StageRun
 from waybook.transport.http.dashboard.cards import FeedbackCard
 
-#: So many documents stand on one page.
+#: Documents shown per page.
 DOCUMENTS_PER_PAGE = 100
 
 
@@ -42,7 +42,7 @@ class StageView:
     done: int
     total: int
     failed: int
-    #: None before it is started.
+    #: None if the stage has not started.
     started: StageRun | None
     expected: int | None
     available: int
@@ -52,14 +52,14 @@ class StageView:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Its steps by where they stand, for a bar."""
+        """Number of steps by status, for the progress bar."""
         running = sum(step.status == "in_progress" for step in self.steps)
         return {"completed": self.done, "failed": self.failed, "in_progress": running}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunHistoryRow:
-    """Something that happened, in words."""
+    """History entry as a sentence."""
 
     seq: int
     at: datetime
@@ -74,7 +74,7 @@ class RunView:
     map_svg: Markup
     input_text: str
     documents: Sequence[DocumentListItem]
-    #: Which piece of the documents this is, of how many.
+    #: Current page of the document list, and the number of pages.
     document_page: int
     document_pages: int
     history: tuple[RunHistoryRow, ...]
@@ -90,13 +90,13 @@ class RunView:
 
     @property
     def expected(self) -> int | None:
-        """Documents of the stages that have been started; None if one cannot be told."""
+        """Expected documents of the started stages; None if unknown for one of them."""
         told = [stage.expected for stage in self.stages if stage.started]
         return None if None in told else sum(one or 0 for one in told)
 
     @property
     def card(self) -> FeedbackCard | None:
-        """The stage a person has to say something of."""
+        """Card of the stage that awaits feedback, if there is one."""
         board, waits = self.board, self.board.awaiting
         stage = board.run.stages.get(waits or "")
         if stage is None:
@@ -116,14 +116,14 @@ class RunView:
 
 
 def run_view(whole: RunDetail, svg: str, piece: int = 1) -> RunView:
-    """The page of a run with its map, and one piece of its documents."""
+    """Return the view of a run with its map and one page of its documents."""
     board, found = whole.overview, whole.documents
     pieces = max(1, -(-len(found) // DOCUMENTS_PER_PAGE))
     piece = min(max(piece, 1), pieces)
     return RunView(
         detail=whole,
         stages=_stages(whole),
-        # Drawn by ourselves, with every text in it escaped.
+        # Our own drawing, in which every text is escaped.
         map_svg=Markup(svg),  # noqa: S704
         input_text=_readable(board.input_text),
         documents=found[(piece - 1) * DOCUMENTS_PER_PAGE : piece * DOCUMENTS_PER_PAGE],
@@ -135,7 +135,7 @@ def run_view(whole: RunDetail, svg: str, piece: int = 1) -> RunView:
 
 
 def stage_name(compiled_dag: CompiledDag, slug: str) -> str:
-    """What people call a stage."""
+    """Return the display name of a stage."""
     return compiled_dag.stages[slug].name or slug
 
 
@@ -189,7 +189,7 @@ def _time(told: str | None) -> datetime | None:
 
 
 def map_job(board: RunOverview) -> DrawingJob:
-    """Return the map of a run, with links to the stages that have begun."""
+    """Return the drawing job of the map, with links to the started stages."""
     places = {slug: place for place, slug in enumerate(board.compiled_dag.order, 1)}
     links = tuple((slug, f"#stage-{places[slug]}") for slug in board.run.stages)
     return DrawingJob(run_drawing(board), links=Links(by_stage=links))

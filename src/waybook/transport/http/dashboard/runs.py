@@ -1,8 +1,6 @@
-"""The runs: where each stands, a page at a time.
+"""Run list, run page with its actions, and exports of a run.
 
-One run: where it stands, what waits for a person, and what a person can do about it.
-
-A run as files to keep: its report, and its map as a drawing or a text.
+A run can be exported as a JSON report, and as a map in SVG, Markdown or Mermaid.
 """
 
 import secrets
@@ -35,7 +33,7 @@ from waybook.transport.http.dashboard.run_view import map_job, run_view, stage_n
 from waybook.transport.http.html.forms import current_url_with, query_param, read_form
 from waybook.transport.http.requests import SANDBOX_HEADERS, http_status
 
-#: What is said after something was done.
+#: Confirmations shown after an action.
 CONFIRMATIONS: Final = {
     "retry": "What failed has a fresh start; agents can take it again.",
     "regenerate": "A job to write the document anew is waiting for an agent.",
@@ -47,17 +45,17 @@ class RunPage:
     desk: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """The page."""
+        """Render the page of a run."""
         return await self._page(request)
 
     async def retry(self, request: Request) -> Response:
-        """A fresh start for what failed in a stage."""
+        """Retry the failed jobs of a stage."""
         fields = await read_form(request)
         asked = {"stageSlug": _field(fields, "stage")}
         return await self._act(request, fields, "retry_failed", asked)
 
     async def regenerate(self, request: Request) -> Response:
-        """A document written anew."""
+        """Request that a document be written again."""
         fields = await read_form(request)
         asked = {"documentId": _field(fields, "document")}
         return await self._act(request, fields, "regenerate_document", asked)
@@ -65,11 +63,12 @@ class RunPage:
     async def _act(
         self, request: Request, fields: FormData, tool: str, asked: Mapping[str, object]
     ) -> Response:
-        """Do it and show the page anew, or say on the page why it was refused."""
+        """Call the tool and redirect to the page, or show the error on the page."""
         run_id = request.path_params["run_id"]
         deed = request.url.path.rpartition("/")[2]
         named = {} if "documentId" in asked else {"runId": run_id}
-        # The same form sent twice counts once; another form of the same page is another call.
+        # The key makes a repeated submission of one form idempotent, but not of other forms on the
+        # page.
         place = _field(fields, "stage") or _field(fields, "document")
         key = f"{_field(fields, 'key')[:64]}:{place}"[:200]
         answer = await self.desk.call_tool(request, tool, {**named, **asked, "idempotencyKey": key})
@@ -118,7 +117,7 @@ def _drawn(form: DrawingFormat, whole: RunDetail) -> str:
     return export_drawing(form, run_drawing(whole.overview))
 
 
-#: By the ending of the file: its media type, and how it is made.
+#: Media type and renderer by file extension.
 EXPORT_FORMATS: Final[Mapping[str, tuple[str, Callable[[RunDetail], str]]]] = MappingProxyType(
     {
         "json": ("application/json", _report),
@@ -134,7 +133,7 @@ class RunExport:
     desk: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """The file with this ending; it is kept, and no browser runs it."""
+        """Return the export in the requested format as an attachment that no browser executes."""
         ending = request.path_params["ending"]
         if ending not in EXPORT_FORMATS:
             raise HTTPException(404)
@@ -153,7 +152,7 @@ class RunExport:
 
 
 def file_response(name: str, kind: str, text: str) -> Response:
-    """A text to keep; the name is one that is safe in a header."""
+    """Return a text as an attachment; `name` must be safe in a header."""
     headers = {
         **SANDBOX_HEADERS,
         "content-disposition": f'attachment; filename="{name}"',
@@ -170,7 +169,7 @@ class RunsPage:
     desk: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """The list, of those asked for."""
+        """Render the runs that match the filter."""
         state = query_param(request, "state")
         asked = RunFilter(
             state=state if state in STATES else None,

@@ -1,7 +1,6 @@
-"""Where people sign in: with a token, or where their org has its accounts.
+"""Sign-in page: with a token, or through the org's identity provider.
 
-What is wrong with a token is not told, since whoever has a good one need not know, and whoever
-guesses should not.
+The page does not report why a token is invalid, since that would only help an attacker who guesses.
 """
 
 from dataclasses import dataclass, field
@@ -67,17 +66,17 @@ FORM_EXPIRED_MESSAGE: Final = "The page had been open for long. Please try again
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignInPage:
     house: Services
-    #: Where this server is reached.
+    #: Public base URL of this server.
     base_url: str
-    #: Whose sign-in counts beside tokens; people can use it if it knows our pages.
+    #: Identity provider accepted in addition to tokens; browser sign-in needs its client id.
     issuer: IssuerClient | None = None
     attempts: LoginThrottle = field(default_factory=LoginThrottle)
     failures: FailedCredentials = field(default_factory=FailedCredentials)
-    #: Who is believed to say for whom they ask.
+    #: Proxies trusted to report the client's address.
     proxies: TrustedProxies = field(default_factory=TrustedProxies)
 
     def routes(self) -> list[Route]:
-        """Where all this is."""
+        """Return the routes of sign-in and sign-out."""
         there = [
             Route(SIGN_IN_PATH, self.form, methods=["GET"]),
             Route(SIGN_IN_PATH, self.by_token, methods=["POST"]),
@@ -92,12 +91,12 @@ class SignInPage:
         ]
 
     async def browser(self, request: Request) -> Caller | None:
-        """Whoever sits at the browser, if it has signed in; the frame of pages shows their name."""
+        """Return the user signed in at the browser, if any; page frames show the user's name."""
         secret = read_cookie(request, SESSION)
         if not secret:
             return None
         try:
-            # A page that merely lies open is no sign of somebody.
+            # An open page alone does not count as activity of the user.
             known = await authenticate_session(
                 self.house, secret, notes=request.url.path != "/live"
             )
@@ -106,10 +105,10 @@ class SignInPage:
         request.state.person = known.person
         return known.caller
 
-    # With a token
+    # Sign-in with a token
 
     async def form(self, request: Request) -> Response:
-        """The page; whoever has signed in goes on."""
+        """Render the page, or redirect if the browser is already signed in."""
         then = safe_return_path(request.query_params.get("then"), "/")
         if await self._is_signed_in(request):
             return RedirectResponse(then, HTTPStatus.SEE_OTHER)
@@ -128,7 +127,7 @@ class SignInPage:
         return True
 
     async def _session(self, request: Request) -> None:
-        """Raise Unidentified unless the browser has a valid session."""
+        """Raise `Unauthenticated` unless the browser has a valid session."""
         if await self.browser(request) is None:
             raise Unauthenticated
 
@@ -162,18 +161,18 @@ class SignInPage:
         reply = RedirectResponse(SIGN_IN_PATH, HTTPStatus.SEE_OTHER)
         delete_cookie(request, reply, SESSION)
         if request.url.scheme == "https":
-            # What the browser remembers of pages; it listens to this over https alone.
+            # Clears cached pages; browsers honor this header over https only.
             reply.headers["clear-site-data"] = '"cache"'
         return reply
 
-    # At an issuer
+    # Sign-in through the identity provider
 
     @property
     def _has_issuer(self) -> bool:
         return self.issuer is not None and self.issuer.settings.client_id is not None
 
     async def redirect_to_issuer(self, request: Request) -> Response:
-        """Send the browser to the issuer."""
+        """Redirect the browser to the identity provider."""
         then = safe_return_path(request.query_params.get("then"), "/")
         if self.issuer is None:
             raise Unauthenticated
@@ -187,7 +186,7 @@ class SignInPage:
         return reply
 
     async def callback(self, request: Request) -> Response:
-        """Let in whoever comes back from there, if they were sent by us and are known."""
+        """Complete the sign-in if we started it and the account is known."""
         flow = attempt_from_cookie(read_cookie(request, FLOW))
         if flow is None or self.issuer is None:
             return self._page(request, "/", SIGN_IN_FAILED_MESSAGE, HTTPStatus.FORBIDDEN)
@@ -212,10 +211,10 @@ class SignInPage:
     def _back(self) -> str:
         return f"{self.base_url}{CALLBACK_PATH}"
 
-    # Both
+    # Shared by both
 
     async def _let_in(self, request: Request, reply: Response, secret: str) -> None:
-        """Give the browser its new session; what it had before ends."""
+        """Set the new session cookie and end the previous session."""
         await end_session(self.house, read_cookie(request, SESSION))
         self.failures.exempt(secret)
         set_session_cookie(request, reply, secret)

@@ -1,4 +1,4 @@
-"""What the page of a step shows, ready to be put into its template."""
+"""View model of the step page."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,17 +24,17 @@ from waybook.transport.http.dashboard.activity import (
 from waybook.transport.http.dashboard.plan_view import holder_of
 from waybook.transport.http.html.layout import RichText, to_rich_text
 
-#: So much of what is folded is shown.
+#: Length of the preview of a collapsed text.
 PREVIEW_LENGTH = 300
 FEEDBACK_SEPARATOR = "\n\n---\n\nUser feedback: "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmittedValue:
-    """A value as people read it, and where it is no text as it was handed in."""
+    """Submitted value rendered for reading, and the original JSON if it is not a string."""
 
     prose: RichText
-    #: How it begins, if it is folded.
+    #: First characters, if the text is collapsed.
     preview: str
     json: str | None
 
@@ -49,7 +49,7 @@ class StepLink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptView:
-    """A stretch of work upon a step, or of waiting for a person."""
+    """Period of work on a step, or of waiting for a user."""
 
     status: str
     start: datetime
@@ -62,7 +62,7 @@ class AttemptView:
 class ConditionView:
     expression: str
     action: str
-    #: The step that it is tied to, where that is another.
+    #: Step that the condition is tied to, if it is not this one.
     of: StepLink | None
     target: StepLink | None
     reason: str | None
@@ -103,7 +103,7 @@ class StepView:
 
 
 def step_view(sheet: StepDetail) -> StepView:
-    """Make everything that is shown from what was read."""
+    """Return the view of a step."""
     plan, step, result = sheet.plan, sheet.step, sheet.result
     instructions, *feedback = sheet.text.instructions.split(FEEDBACK_SEPARATOR)
     timeline = build_timeline(sheet.status_changes, sheet.now)
@@ -153,7 +153,7 @@ def _neighbour(sheet: StepDetail, step: Step) -> StepLink:
 
 
 def _tries(sheet: StepDetail) -> list[AttemptView]:
-    """What the step went through: its stretches stand in the order in which they began."""
+    """Return the periods of work and waiting in the order in which they started."""
     begun = [m for m in sheet.status_changes if m.status in {StepStatus.IN_PROGRESS, WAITING}]
     moves = (StatusChange(move.step_id, move.at, move.status) for move in sheet.status_changes)
     spans: list[Span] = spans_of(moves, sheet.now).get(sheet.step.id, [])

@@ -1,7 +1,7 @@
-"""Users and tokens of the org: who may come in, and by what.
+"""Users and tokens of the org.
 
-Everything works without JavaScript. A token is in the answer to the form that made it, and in no
-other page; revoking is asked twice.
+Everything works without JavaScript. A token is shown only in the response to the form that created
+it; revoking one must be confirmed.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -37,7 +37,7 @@ from waybook.transport.http.html.forms import read_form
 from waybook.transport.http.requests import http_status
 
 MAX_TOKEN_DAYS: Final = 3_650
-#: What is said after something was done.
+#: Confirmations shown after an action.
 CONFIRMATIONS: Final = {
     "revoke": "The token counts no more.",
     "policy": "Reviews are decided so from now on.",
@@ -46,7 +46,7 @@ CONFIRMATIONS: Final = {
     "disable": "They are kept out, whatever they show.",
     "enable": "They may come in again.",
 }
-#: What each scope lets one do, in words.
+#: Description of each scope.
 SCOPE_LABELS: Final[Mapping[Scope, str]] = {
     Scope.PLAN_READ: "read",
     Scope.PLAN_WRITE: "work on plans",
@@ -58,11 +58,11 @@ SCOPE_LABELS: Final[Mapping[Scope, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokensView:
-    """What the page shows beside what is there."""
+    """Transient state of the page: error, new token, confirmation and form input."""
 
     fault: str | None = None
     issued: IssuedToken | None = None
-    #: The id of the token that is to be revoked, once somebody is sure.
+    #: Id of the token whose revocation awaits confirmation.
     confirming: str | None = None
     typed: Mapping[str, str] = field(default_factory=dict)
     status: int = HTTPStatus.OK
@@ -73,7 +73,7 @@ class TokensPage:
     desk: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """The page, or what a form of it asks for."""
+        """Render the page, or handle one of its forms."""
         if request.method != "POST":
             return await self._page(request, TokensView())
         said = SubmittedForm(await read_form(request))
@@ -109,7 +109,7 @@ class TokensPage:
         )
 
 
-#: Carries out what a form asks for; what is to be shown, or nothing if the page says it all.
+#: Handles a form; returns the state to show, or None to redirect to the page.
 FormAction = Callable[[RequestContext, SubmittedForm], Awaitable[TokensView | None]]
 
 
@@ -176,7 +176,7 @@ def _scopes(said: SubmittedForm) -> tuple[Scope, ...]:
 
 
 def _days(said: SubmittedForm) -> int | None:
-    """For how many days; none at all is for ever."""
+    """Return the lifetime in days; None if the token does not expire."""
     text = said.text("days").strip()
     if not text:
         return None

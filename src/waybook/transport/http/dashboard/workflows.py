@@ -1,4 +1,4 @@
-"""The prepared workflows: those there are, and one of them whole."""
+"""Workflow list, and the page of one workflow."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -31,16 +31,16 @@ class WorkflowsPage:
     desk: PageContext
 
     async def __call__(self, request: Request) -> Response:
-        """The list."""
+        """Render the list of workflows."""
         found = await list_workflows(await self.desk.request_context(request))
         return await self.desk.render_page(request, "workflows", workflows=found, named=stage_name)
 
     async def show(self, request: Request) -> Response:
-        """A workflow: its map, its stages with their prompts, what to expect of it."""
+        """Render a workflow: map, stages with their prompts, expected documents."""
         call = await self.desk.request_context(request)
         version = _number(query_param(request, "version"))
         found = await read_workflow(call, request.path_params["slug"], version)
-        # Drawn by ourselves, with every text in it escaped.
+        # Our own drawing, in which every text is escaped.
         drawn = Markup(await self.desk.picture(request, _map_job(found.chart)))  # noqa: S704
         return await self.desk.render_page(
             request,
@@ -55,7 +55,7 @@ class WorkflowsPage:
 
 
 def _map_job(compiled_dag: CompiledDag) -> DrawingJob:
-    """Return the map of a workflow, with links to its stages."""
+    """Return the drawing job of the map, with links to its stages."""
     links = tuple((slug, f"#stage-{place}") for place, slug in enumerate(compiled_dag.order, 1))
     drawing = Drawing(
         diagram_from_structure(valid_structure(compiled_dag.dag, compiled_dag.graphs))

@@ -1,12 +1,8 @@
-"""Errors for people: a page that says what happened and where to go on.
+"""HTML error pages, and the redirect page that restores a session after a cross-site link.
 
-Programs get the same as JSON. Who is who is said by what they accept, and by where they ask:
-what is no page answers nobody with one.
-
-A page that leads on to one of ours.
-
-Whoever comes from another site brings no session with them, not even where one is led on from
-there. From this page on, they do.
+Programs get the same errors as JSON; the `Accept` header and the path tell them apart, and paths
+for programs never answer with a page. A browser that follows a link from another site sends no
+session cookie, not even across redirects, but it does so from the redirect page on.
 """
 
 from dataclasses import dataclass
@@ -19,7 +15,7 @@ from starlette.responses import HTMLResponse, Response
 from waybook.transport.http.html.forms import csrf_token, safe_return_path
 from waybook.transport.http.html.layout import render_template
 
-#: Where programs ask; everything else is for people.
+#: Path prefixes for programs; all others are pages.
 PROGRAM_PATHS: Final = ("/mcp", "/api", "/healthz", "/readyz", "/metrics", "/static")
 TITLES: Final = {
     HTTPStatus.BAD_REQUEST: "That cannot be asked",
@@ -48,19 +44,19 @@ class ErrorView:
     title: str
     message: str
     hint: str
-    #: Where the same can be asked again, if that may help.
+    #: URL to retry, if a retry may help.
     retry_url: str | None
 
 
 def wants_html(request: Request) -> bool:
-    """Whether a person at a browser asked for a page."""
+    """Return whether a browser requested a page."""
     path = request.url.path
     of_programs = any(path == one or path.startswith(f"{one}/") for one in PROGRAM_PATHS)
     return not of_programs and "text/html" in request.headers.get("accept", "")
 
 
 def error_page(request: Request, status_code: int, message: str) -> HTMLResponse:
-    """The page; it needs no database."""
+    """Return the error page; rendering it needs no database."""
     status = HTTPStatus(status_code)
     may_help = status >= HTTPStatus.INTERNAL_SERVER_ERROR or status is HTTPStatus.TOO_MANY_REQUESTS
     retried = request.method == "GET" and may_help
@@ -76,12 +72,12 @@ def error_page(request: Request, status_code: int, message: str) -> HTMLResponse
 
 
 def redirect_page(request: Request, then: str) -> Response:
-    """On to an address of ours."""
+    """Return a page that navigates to one of our paths."""
     return render_template(request, "going_on", {"then": safe_return_path(then, "/")})
 
 
 def requested_path(request: Request) -> str:
-    """What this request asks for, to be led on to; what only acts leads to the first page."""
+    """Return the requested path to return to after sign-in; `/` if the method is not GET."""
     if request.method != "GET":
         return "/"
     path = request.scope.get("raw_path") or b"/"

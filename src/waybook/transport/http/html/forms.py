@@ -1,14 +1,9 @@
-"""Forms: what a page may send back, and the token that shows it was ours.
+"""Form parsing with CSRF protection, safe return paths, and query parameters.
 
-The token is a random text in a cookie no other site's request carries, and the same text in every
-form. Who can send the one without the other has not seen the page.
-
-Forms of ours hold no files, and so come in the plain way alone. In the other one whoever sends
-chooses the alphabet, and some take hours to read a megabyte.
-
-Where a person came from: an address of ours, and no other.
-
-Addresses within a page: the same page with another filter, or the next piece of a list.
+The CSRF token is a random text in a cookie that requests from other sites do not carry, and the
+same text in every form; a sender that has only one of the two has not seen the page. Only
+url-encoded forms are accepted: no form uploads files, and in multipart bodies the sender chooses
+the character encoding, some of which take hours to decode a megabyte.
 """
 
 import re
@@ -25,19 +20,19 @@ from waybook.errors import Forbidden
 COOKIE: Final = "waybook_form"
 FIELD: Final = "token"
 LENGTH: Final = 32
-#: More fields than any form of ours has.
+#: Upper bound on the number of fields; no form has as many.
 MAX_FIELDS: Final = 50
 PLAIN: Final = "application/x-www-form-urlencoded"
 
 
 def csrf_token(request: Request) -> str:
-    """The token of this browser, a new one if it has none."""
+    """Return the CSRF token of this browser, or a new one if it has none."""
     known = request.cookies.get(COOKIE, "")
     return known if _is_one(known) else secrets.token_urlsafe(LENGTH)
 
 
 def set_csrf_cookie(request: Request, reply: Response, token: str) -> None:
-    """Have the browser keep its token, if it does not yet."""
+    """Set the CSRF cookie, unless the browser has it already."""
     if request.cookies.get(COOKIE) == token:
         return
     secure = request.url.scheme == "https"
@@ -45,10 +40,10 @@ def set_csrf_cookie(request: Request, reply: Response, token: str) -> None:
 
 
 async def read_form(request: Request) -> FormData:
-    """The fields of a form of ours.
+    """Return the fields of a form after checking its CSRF token.
 
     Raises:
-        Forbidden: the form is somebody else's, or of a browser that keeps no cookies.
+        Forbidden: the form was not rendered for this browser, or the browser rejects cookies.
     """
     known = request.cookies.get(COOKIE, "")
     if _is_one(known) and _is_plain(request):
@@ -72,7 +67,7 @@ _OURS: Final = re.compile(r"/(?![/\\])[!-\[\]-~]{0,1999}")
 
 
 def safe_return_path(address: object, otherwise: str = "/inbox") -> str:
-    r"""The address if it is a path of ours, else another one.
+    r"""Return the address if it is a local path, else `otherwise`.
 
     >>> safe_return_path("/plans/1?as=2"), safe_return_path("//elsewhere"), safe_return_path("https://elsewhere")
     ('/plans/1?as=2', '/inbox', '/inbox')
@@ -83,7 +78,7 @@ def safe_return_path(address: object, otherwise: str = "/inbox") -> str:
 
 
 def current_url_with(request: Request, **changes: str | int | None) -> str:
-    """The address of this page with some of its questions changed; None takes one away."""
+    """Return the URL of this page with some query parameters changed; None removes one."""
     asked = {**request.query_params, **changes}
     asked.pop("part", None)
     told = urlencode({name: value for name, value in asked.items() if value not in {None, ""}})
@@ -91,7 +86,7 @@ def current_url_with(request: Request, **changes: str | int | None) -> str:
 
 
 def query_param(request: Request, name: str) -> str | None:
-    """What is asked under this name; nothing and an empty text are the same."""
+    """Return a query parameter, or None if it is missing or empty."""
     text = request.query_params.get(name, "").strip()
-    # What PostgreSQL cannot keep, it cannot find either.
+    # PostgreSQL text cannot contain NUL, so a search for it finds nothing.
     return text.replace("\x00", "") or None

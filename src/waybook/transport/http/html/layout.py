@@ -1,11 +1,8 @@
-"""Pages: a template, what it shows, and the headers that keep it harmless.
+"""Page rendering: templates, security headers, static assets, and agent text as safe HTML.
 
-A page consists of parts, which are the blocks of its template that stand in a `data-live`
-element. `?part=NAME` brings one of them alone, for a page that is open already.
-
-What pages load beside themselves: one style and a little script, to be kept for ever.
-
-Texts of agents as people read them: laid out, harmless, and cut where they get too long.
+A page consists of parts: the template blocks inside `data-live` elements. `?part=NAME` returns one
+of them alone, to update a page that is already open. Assets have content-addressed URLs and are
+cached permanently. Agent text is rendered from Markdown, sanitized, and truncated when too long.
 """
 
 import re
@@ -34,11 +31,11 @@ from waybook.json_values import Json
 
 MEDIA_TYPES: Final = {"css": "text/css", "js": "text/javascript"}
 NAMES: Final = ("waybook.css", "htmx.min.js", "waybook.js", "live.js")
-#: Scripts of our own, written to be read.
+#: Our own scripts, minified when served.
 OWN_SCRIPTS: Final = ("waybook.js", "live.js")
 ASSET_HEADERS: Final = {
     "cache-control": "public, max-age=31536000, immutable",
-    # What a script that works beside the pages may do by itself: ask us.
+    # Applies to worker scripts: they may connect to this server only.
     "content-security-policy": "default-src 'none'; connect-src 'self'; frame-ancestors 'none'",
     "cross-origin-resource-policy": "same-origin",
     "x-content-type-options": "nosniff",
@@ -47,7 +44,7 @@ ASSET_HEADERS: Final = {
 
 @cache
 def read_asset(name: str) -> str:
-    """A file, as it is sent; the style has that of the maps with it."""
+    """Return the text of an asset as served; the style sheet includes the styles of maps."""
     folder = files("waybook.transport.http.html").joinpath("static")
     text = folder.joinpath(name).read_text("utf-8")
     if name == "waybook.css":
@@ -56,7 +53,7 @@ def read_asset(name: str) -> str:
 
 
 def minify(script: str) -> str:
-    r"""A script without what is there for its readers: blanks that lead, lines of comment.
+    r"""Return a script without leading whitespace and comment lines.
 
     >>> minify("// Why.\nif (a)\n  b();\n")
     'if (a)\nb();'
@@ -67,12 +64,12 @@ def minify(script: str) -> str:
 
 @cache
 def asset_url(name: str) -> str:
-    """Where it is: another text has another address, so it may be kept for ever."""
+    """Return the content-addressed URL of an asset, which may be cached permanently."""
     return f"/static/{sha256(read_asset(name).encode()).hexdigest()[:12]}/{name}"
 
 
 async def serve_asset(request: Request) -> Response:
-    """The file; whoever has an old page gets the new one."""
+    """Serve the current version of an asset, even to a page that names an older one."""
     name = request.path_params["name"]
     if name not in NAMES:
         raise HTTPException(404)
@@ -95,12 +92,12 @@ PAGE_HEADERS: Final = {
     "x-frame-options": "DENY",
 }
 
-#: Beside those of statuses.
+#: Icons that are not status symbols.
 ICONS: Final = {"again": "m-5 4h6.5a3.5 3.5 0 0 0 0-7h-5.5m3-3l-3 3 3 3"}
 
 
 def icon(name: str) -> Markup:
-    """The icon of a status, or of something people do."""
+    """Return the icon of a status or of an action."""
     drawn = Markup(
         '<svg class="icon" viewBox="-7 -7 14 14" aria-hidden="true"><path d="{}"/></svg>'
     )
@@ -108,13 +105,13 @@ def icon(name: str) -> Markup:
 
 
 def status_badge(name: str, note: str = "", *, word: str = "") -> Markup:
-    """A status as it is shown everywhere: icon, word and colour; `word` is another one for it."""
+    """Return a status as icon, label and color; `word` replaces the label."""
     drawn = Markup('<span class="status" data-status="{}">{} {}</span>')
     return drawn.format(name, icon(name), f"{word or symbol_for(name).label}{note and ' '}{note}")
 
 
 def time_tag(at: datetime | None, now: datetime) -> Markup:
-    """A time as people say it, the exact one on hover."""
+    """Return a relative time, with the exact time on hover."""
     if at is None:
         return Markup("")
     exact = at.astimezone(UTC)
@@ -141,7 +138,7 @@ def _environment() -> Environment:
         money=format_cost,
     )
     made.filters["address"] = partial(quote, safe="")
-    # A part that is brought alone has no head that could import them.
+    # A part rendered alone has no template header that could import these macros.
     parts = vars(made.get_template("parts.html").module)
     made.globals.update({name: part for name, part in parts.items() if name[0] != "_"})
     return made
@@ -153,12 +150,12 @@ TEMPLATES: Final = _environment()
 def render_template(
     request: Request, name: str, view: Mapping[str, object], *, status_code: int = 200
 ) -> HTMLResponse:
-    """A page, or the part of it that is asked for."""
+    """Render a page, or only the requested part of it."""
     template = TEMPLATES.get_template(f"{name}.html")
     told = {
         "path": request.url.path,
         "query": dict(request.query_params),
-        # Whoever has signed in, where people do.
+        # The signed-in user, if sign-in is enabled.
         "person": getattr(request.state, "person", None),
         **view,
     }
@@ -171,9 +168,9 @@ def _part(template: Template, part: str, told: Mapping[str, object]) -> str:
     return "".join(template.blocks[part](template.new_context(dict(told))))
 
 
-#: What is longer than this, or has more lines, is folded.
+#: Texts with more characters, or more lines, are collapsed.
 LONG, TALL = 700, 14
-#: What is longer than this is cut: the rest is on the plan's page.
+#: Texts are truncated to this length; the rest is on the plan's page.
 MAX_LENGTH = 40_000
 
 _HEADING: Final = re.compile(r"<h[1-6]>(.*?)</h[1-6]>", re.DOTALL)
@@ -181,22 +178,22 @@ _HEADING: Final = re.compile(r"<h[1-6]>(.*?)</h[1-6]>", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class RichText:
-    """A text to be shown."""
+    """Text rendered for display."""
 
     html: Markup
-    #: Whether it is better folded.
+    #: True if the text is initially collapsed.
     long: bool
-    #: How many characters are left out.
+    #: Number of characters omitted.
     omitted: int = 0
 
 
 def to_rich_text(value: Json) -> RichText | None:
-    """A value as people read it: Markdown laid out, JSON as lists and tables; None for nothing."""
+    """Return Markdown rendered, or JSON as lists and tables; None if the value is empty."""
     if value is None or value == "":
         return None
     text = value if isinstance(value, str) else json_to_markdown(value, 4)
     kept = text[:MAX_LENGTH]
-    # Headings of the text are none of the page's own.
+    # Headings in the text must not become part of the page's outline.
     html = _HEADING.sub(r'<p class="head"><strong>\1</strong></p>', markdown_to_html(kept))
     long = len(text) > LONG or text.count("\n") > TALL
     return RichText(Markup(html), long, len(text) - len(kept))  # noqa: S704 - it has been sanitised
