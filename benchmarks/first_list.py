@@ -1,7 +1,8 @@
-"""The time `waybook mcp` takes to its first `tools/list`, beside a bare server of the SDK.
+"""Time from process start to the first `tools/list` of `waybook mcp`, compared with a bare server.
 
-Both are started as a client would start them and spoken to over stdio; the database is warm, as
-it is for a second conversation. The bare server has one tool and no database.
+Both are started as a client would start them and called over stdio; the database is warm, as it is
+for a second conversation. The bare server is built with the MCP SDK and has one tool and no
+database.
 
     python benchmarks/first_list.py [--rounds 9]
 """
@@ -51,7 +52,7 @@ LIST = {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}}
 
 
 def first_list(command: list[str], environment: dict[str, str]) -> float:
-    """Seconds from the start of the process to the answer to its first `tools/list`."""
+    """Return the seconds from the start of the process to the answer to its first `tools/list`."""
     started = time.perf_counter()
     server = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
@@ -74,7 +75,7 @@ def first_list(command: list[str], environment: dict[str, str]) -> float:
 
 
 def main(rounds: int) -> None:
-    """Measure both, in turns, and compare."""
+    """Measure both servers alternately, and compare."""
     with temporary_database() as folder:
         environment = {**os.environ, "WAYBOOK_DATA_DIR": str(folder)}
         ours, bare = (

@@ -1,9 +1,9 @@
-"""What a flood by one org does to another: its waiting times alone, and while it is flooded.
+"""Effect of a request flood by one org on the latency of another.
 
-The server is a process of its own in server mode, as it comes: sixty calls a second and org. One
-org works through a plan, a call every few hundredths of a second. Another one, in a third process,
-sends as fast as it is answered over many connections, and heeds no refusal. Both over loopback,
-with a token each. Bounded in calls and in time.
+The server is its own process in server mode with default limits: sixty calls per second and org.
+One org works through a plan, a call every few hundredths of a second. Another one, in a third
+process, sends as fast as it gets answers over many connections, and ignores refusals. Both use
+loopback, with a token each. Bounded in calls and in time.
 
     python benchmarks/flood.py [--calls 300] [--connections 32]
 """
@@ -34,7 +34,7 @@ OURS, THEIRS = "ours", "theirs"
 
 
 async def waybook(folder: Path, *arguments: str) -> dict[str, Any]:
-    """What a command answers."""
+    """Return the JSON output of a command."""
     command = [sys.executable, "-m", "waybook", *arguments, "--json", "--data-dir", str(folder)]
     process = await asyncio.create_subprocess_exec(*command, stdout=PIPE)
     told, _ = await process.communicate()
@@ -44,7 +44,7 @@ async def waybook(folder: Path, *arguments: str) -> dict[str, Any]:
 
 @asynccontextmanager
 async def serving(folder: Path) -> AsyncIterator[tuple[str, int]]:
-    """The whole server in server mode; gives its address and process."""
+    """Start the server in server mode; yield its address and process id."""
     command = [sys.executable, "-m", "waybook", "serve", "--port", "0", "--auth", "required"]
     command += ["--data-dir", str(folder)]
     process = await asyncio.create_subprocess_exec(*command, stdout=PIPE)
@@ -60,7 +60,7 @@ async def serving(folder: Path) -> AsyncIterator[tuple[str, int]]:
 
 
 class Caller:
-    """One connection of an org, which calls tools over it one after the other."""
+    """One connection of an org, which calls tools sequentially."""
 
     def __init__(self, address: str, token: str) -> None:
         self.host, _, self.port = address.partition(":")
@@ -78,7 +78,7 @@ class Caller:
         self.writer.close()
 
     async def call(self, tool: str, **arguments: object) -> tuple[str, dict[str, Any]]:
-        """The code of the answer, and what it says."""
+        """Return the code and the body of the answer."""
         params = {"name": tool, "arguments": arguments}
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
         body = json.dumps(message)
@@ -91,7 +91,7 @@ class Caller:
         return (told["error"]["code"], told) if result.get("isError") else ("ok", told)
 
     async def knock(self, token: str) -> str:
-        """Ask for the list of tools with another token; returns the status of the answer."""
+        """Request the list of tools with another token; return the status of the answer."""
         message = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
         head = re.sub(r"Bearer \S+", f"Bearer {token}", self.head)
         self.writer.write(f"{head}{len(message)}\r\n\r\n{message}".encode())
@@ -103,7 +103,7 @@ class Caller:
 
 
 async def flood(address: str, token: str, connections: int) -> None:
-    """Call as fast as answers come, until our stdin is closed; then tell of what came."""
+    """Call as fast as answers arrive until stdin is closed, then print the answer counts."""
     codes: Counter[str] = Counter()
 
     async def pester() -> None:
@@ -125,7 +125,7 @@ async def flood(address: str, token: str, connections: int) -> None:
 
 @asynccontextmanager
 async def flooded(address: str, token: str, connections: int) -> AsyncIterator[Counter[str]]:
-    """While a flood goes on; it says afterwards what it was answered."""
+    """Run a flood for the length of a block; its answers are counted afterwards."""
     command = [sys.executable, __file__, "--flood", address, "--connections", str(connections)]
     process = await asyncio.create_subprocess_exec(
         *command, stdin=PIPE, stdout=PIPE, env={**os.environ, "FLOOD_TOKEN": token}
@@ -139,7 +139,7 @@ async def flooded(address: str, token: str, connections: int) -> AsyncIterator[C
 
 
 async def waits(address: str, token: str, calls: int) -> list[float]:
-    """How long the calls of an org that works take, in milliseconds."""
+    """Return the latencies of an org's calls in milliseconds."""
     steps = [{"stepType": "search", "instructions": "Look it up."}] * (calls // 2)
     found = []
     async with Caller(address, token) as caller:
@@ -159,26 +159,26 @@ async def waits(address: str, token: str, calls: int) -> list[float]:
 
 
 async def told(caller: Caller, tool: str, **arguments: object) -> dict[str, Any]:
-    """The answer, where there must be one."""
+    """Return the answer of a call that must succeed."""
     code, answer = await caller.call(tool, **arguments)
     assert code == "ok", answer
     return answer
 
 
 def cpu_seconds(process: int) -> float:
-    """What a process has used so far."""
+    """Return the CPU time a process has used so far."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 async def main(calls: int, connections: int) -> None:
-    """Measure alone, then in a flood, and compare."""
+    """Measure without and with a flood, and compare."""
     with temporary_database() as folder:
         settings = read_settings({"data_dir": folder}, {}).settings
-        async with database_server(settings):  # the database, for all processes
+        async with database_server(settings):  # one database for all processes
             tokens = {org: await a_token(folder, org) for org in (OURS, THEIRS)}
             async with serving(folder) as (address, process):
-                await waits(address, tokens[OURS], 40)  # to warm up
+                await waits(address, tokens[OURS], 40)  # warm-up
                 alone = await waits(address, tokens[OURS], calls)
                 before = cpu_seconds(process)
                 async with flooded(address, tokens[THEIRS], connections) as codes:
@@ -188,7 +188,7 @@ async def main(calls: int, connections: int) -> None:
 
 
 async def a_token(folder: Path, org: str) -> str:
-    """A token of a new org."""
+    """Create an org and return a token for it."""
     await waybook(folder, "org", "add", org)
     await waybook(folder, "user", "add", "ann", "--org", org)
     made = await waybook(folder, "token", "add", "ann", "--label", "flood", "--org", org)
@@ -196,7 +196,7 @@ async def a_token(folder: Path, org: str) -> str:
 
 
 def report(alone: list[float], during: list[float], codes: Counter[str], used: float) -> None:
-    """Print both, and fail beyond the limit."""
+    """Print both results, and fail beyond the limit."""
     worst, flooded_worst = (quantiles(found, n=100)[-1] for found in (alone, during))
     ratio = flooded_worst / worst
     print(f"{'a flood next door':28}{'median ms':>10}{'p99 ms':>10}")

@@ -1,7 +1,7 @@
-"""The time of laying out and drawing a map of 13, 500 and 5,000 steps, and whether it is linear.
+"""Time to lay out and draw a map of 13, 500 and 5,000 steps, and its growth with size.
 
-The map is a plan of one stage with two and a half edges per step, none of them too far; beside it
-the plainest one, a chain. What is held to a limit is a ratio within the run, so that it holds on
+The map is a plan of one stage with two and a half edges per step, each of limited length; a plain
+chain is measured for comparison. The limit applies to a ratio within the run, so that it holds on
 any machine: ten times the steps take at most twelve times as long.
 
     python benchmarks/layout.py [--rounds 5]
@@ -21,21 +21,21 @@ from waybook.dag.diagram.model import Diagram, DiagramStep, Lane
 from waybook.dag.diagram.svg import render_svg
 
 SIZES = (13, 500, 5_000)
-#: Ten times the steps take at most so many times as long.
+#: Maximum ratio of times for ten times the steps.
 LIMIT_GROWTH = 12
-#: Thirteen steps are at most so many bytes, the style not counted.
+#: Maximum bytes of a map of 13 steps, without the style.
 LIMIT_BYTES = 12_000
 EDGES_PER_STEP, REACH = 2.5, 40
 
 
 def a_chain(steps: int) -> Diagram:
-    """Steps one behind the other."""
+    """Return a plan whose steps form a chain."""
     keys = names(steps)
     return a_plan(keys, list(pairwise(keys)))
 
 
 def a_thicket(steps: int) -> Diagram:
-    """Steps with edges that lead on, none of them too far."""
+    """Return a plan with random forward edges of limited length."""
     chance, keys = Random(steps), names(steps)  # noqa: S311 - nothing secret about it
     edges: set[tuple[str, str]] = set()
     while len(edges) < EDGES_PER_STEP * steps:
@@ -56,7 +56,7 @@ def a_plan(keys: list[str], edges: list[tuple[str, str]]) -> Diagram:
 
 @dataclass(frozen=True)
 class Measured:
-    #: CPU seconds, of each round.
+    #: CPU seconds of each round.
     laying: list[float]
     drawing: list[float]
     size: int
@@ -64,7 +64,7 @@ class Measured:
 
 def seconds(act: Callable[[], object]) -> float:
     gc.collect()
-    gc.disable()  # whoever collects what others left behind is chance
+    gc.disable()  # garbage of earlier work would be collected at random times
     begin = time.process_time()
     act()
     taken = time.process_time() - begin
@@ -82,7 +82,7 @@ def measured(sketch: Diagram, rounds: int) -> Measured:
 
 
 def told(kind: str, make: Callable[[int], Diagram], rounds: int) -> None:
-    """Print the figures of one kind, and fail beyond the limits."""
+    """Print the results of one kind of map, and fail beyond the limits."""
     found = {size: measured(make(size), rounds) for size in SIZES}
     for size, one in found.items():
         laying, drawing = (1000 * statistics.median(t) for t in (one.laying, one.drawing))

@@ -1,9 +1,9 @@
-"""From a change to the page that shows it: an agent writes, an open page follows by itself.
+"""Time from a change by an agent to the open dashboard page that shows it.
 
-A real browser shows the front page, served by a process of its own over the embedded server, and
-an agent in this process takes and hands in steps over MCP. Measured is from the moment the agent
-has its answer until the page shows the new count, and how long the page's thread was at work
-meanwhile. Then all over again with twelve tabs, in the last one.
+A real browser shows the front page, served by its own process on the embedded server, and an agent
+in this process claims and submits steps over MCP. The time is measured from the moment the agent
+has its answer until the page shows the new count, together with the work of the page's thread
+meanwhile. The measurement is repeated with twelve tabs, in the last one.
 
     python benchmarks/live.py [--changes 30]
 """
@@ -28,7 +28,7 @@ from waybook.cli.demo.environment import temporary_database
 
 TABS = 12
 LIMIT_MS = 500
-#: Tells when the page shows a text, by the page's own clock.
+#: Resolves when the page shows a text, with the time of the page's own clock.
 SHOWS = """text => new Promise(done => {
   const shown = () => document.querySelector("#plans").textContent;
   const look = () => shown().includes(text) && done(Date.now());
@@ -39,7 +39,7 @@ SHOWS = """text => new Promise(done => {
 
 @asynccontextmanager
 async def serving(folder: Path) -> AsyncIterator[str]:
-    """The whole server as a process of its own; gives its address."""
+    """Start the server in its own process; yield its address."""
     command = [sys.executable, "-m", "waybook", "serve", "--port", "0", "--data-dir", str(folder)]
     process = await asyncio.create_subprocess_exec(*command, stdout=PIPE)
     assert process.stdout
@@ -61,7 +61,7 @@ async def call(client: Client, tool: str, **arguments: object) -> dict[str, Any]
 
 
 async def measure(page: Page, agent: Client, changes: int) -> tuple[list[float], float]:
-    """Milliseconds from each change to the page that shows it; and of its work per change."""
+    """Return the milliseconds from each change to its display, and the page's work per change."""
     steps = [{"stepType": "search", "instructions": "Look it up."}] * changes
     asked = {"name": "Rivers", "researchQuestion": "How fast?", "steps": steps}
     plan = await call(agent, "create_research_plan", **asked)
@@ -80,13 +80,13 @@ async def measure(page: Page, agent: Client, changes: int) -> tuple[list[float],
 
 
 async def at_work(devtools: CDPSession) -> float:
-    """How long the page's thread has been at work, in milliseconds."""
+    """Return the total working time of the page's thread in milliseconds."""
     told = await devtools.send("Performance.getMetrics")
     return 1000 * float(next(m["value"] for m in told["metrics"] if m["name"] == "TaskDuration"))
 
 
 async def opened(context: BrowserContext, address: str) -> Page:
-    """A tab with the front page, live."""
+    """Open a tab with the front page and wait until it is live."""
     page = await context.new_page()
     await page.goto(f"{address}/?state=all")
     await page.locator("#live", has_text="live").wait_for()
@@ -114,7 +114,7 @@ async def main(changes: int) -> None:
 
 
 def report(one: tuple[list[float], float], many: tuple[list[float], float]) -> None:
-    """Print the middle and the slow end of each, and fail beyond the limit."""
+    """Print the median and the 95th percentile of each, and fail beyond the limit."""
     print(f"{'change → page':24}{'median ms':>10}{'p95 ms':>10}{'page ms/change':>16}")
     for name, (gaps, work) in (("one tab", one), (f"{TABS} tabs", many)):
         print(f"{name:24}{median(gaps):10.0f}{quantiles(gaps, n=20)[-1]:10.0f}{work:16.1f}")

@@ -1,10 +1,9 @@
 """Effect of one org's most expensive calls on another org's latency.
 
-The server is a process of its own in server mode with its default limits. One org works through
-plans; a second one, in a process of its own, makes the same expensive call over and over on
-several connections. Every attack is measured against a baseline taken in the same round, and the
-ratio of the 99th percentiles is compared with the promised limit. All traffic is loopback, bounded
-in calls and in time.
+The server is its own process in server mode with its default limits. One org works through plans; a
+second one, in a separate process, repeats the same expensive call on several connections. Every
+attack is measured against a baseline taken in the same round, and the ratio of the 99th percentiles
+is compared with the promised limit. All traffic is loopback, bounded in calls and in time.
 
     python benchmarks/neighbours.py [--calls 200] [--rounds 2] [--only drawing]
 """
@@ -32,13 +31,13 @@ from waybook.settings_reading import read_settings
 LONGEST_SECONDS = 120
 BEGUN = "begun"
 STEP = {"stepType": "search", "instructions": "Look it up."}
-#: Costs the whole evaluation budget on a list of a hundred numbers.
+#: Uses the whole evaluation budget on a list of a hundred numbers.
 EXPENSIVE = "result.all(x, result.all(y, result.all(z, x + y + z >= 0)))"
 RESULT_BYTES = 250_000
 RESULTS = 36
 
 
-# Preparation, as the org that attacks
+# Preparation, as the attacking org
 
 
 async def dense_plan(caller: Caller) -> dict[str, Any]:
@@ -69,18 +68,18 @@ async def nothing(_: Caller) -> dict[str, Any]:
 
 
 async def ping(caller: Caller, _: int) -> str:
-    """Ask for nothing expensive: how much any traffic costs on this machine."""
+    """Call a cheap tool, to measure the cost of any traffic on this machine."""
     return (await caller.call("ping"))[0]
 
 
 async def draw(caller: Caller, number: int, planId: str) -> str:  # noqa: N803 - as the wire has it
-    """Draw the dense plan, at a width that was not drawn before."""
+    """Draw the dense plan at a width that was not drawn before."""
     width = 200 + number % 7_800
     return (await caller.call("draw_map", planId=planId, width=width, detail=True))[0]
 
 
 async def submit(caller: Caller, _: int) -> str:
-    """Complete a step with fifty conditions, each of which would cost the whole budget."""
+    """Complete a step with fifty conditions, each of which would use the whole budget."""
     condition = {"afterStepOrder": 1, "conditionExpression": EXPENSIVE, "ifTrueAction": "continue"}
     asked = {"name": "C", "researchQuestion": "?", "steps": [STEP]}
     code, plan = await caller.call(
@@ -101,13 +100,13 @@ async def read(caller: Caller, _: int, planId: str) -> str:  # noqa: N803 - as t
 
 
 async def guess(caller: Caller, _: int) -> str:
-    """Show a random token."""
+    """Send a random token."""
     token = "wb_" + "".join(random.choices(string.ascii_letters, k=40))  # noqa: S311 - no secret
     return await caller.knock(token)
 
 
 Prepare = Callable[[Caller], Awaitable[dict[str, Any]]]
-#: How each is prepared, carried out, and over how many connections.
+#: Preparation, request and number of connections of each attack.
 ATTACKS: dict[str, tuple[Prepare, Callable[..., Awaitable[str]], int]] = {
     "pings": (nothing, ping, 4),
     "drawing": (dense_plan, draw, 4),
@@ -118,7 +117,7 @@ ATTACKS: dict[str, tuple[Prepare, Callable[..., Awaitable[str]], int]] = {
 
 
 async def attack(name: str, address: str, token: str, prepared: dict[str, Any]) -> None:
-    """Carry out an attack until stdin is closed, then print how it was answered."""
+    """Carry out an attack until stdin is closed, then print the counts of the answers."""
     _, act, connections = ATTACKS[name]
     codes: Counter[str] = Counter()
     numbers = itertools.count()
@@ -147,7 +146,7 @@ async def attack(name: str, address: str, token: str, prepared: dict[str, Any]) 
 async def attacked(
     name: str, address: str, token: str, prepared: dict[str, Any]
 ) -> AsyncIterator[Counter[str]]:
-    """Have a process attack while inside; its answers are counted afterwards."""
+    """Run an attack in a process for the length of a block; its answers are counted afterwards."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, __file__, "--attack", name, "--address", address),
         stdin=PIPE,
@@ -174,12 +173,12 @@ async def main(calls: int, rounds: int, only: str | None) -> None:
     used = dict.fromkeys(names, 0.0)
     with temporary_database() as folder:
         settings = read_settings({"data_dir": folder}, {}).settings
-        async with database_server(settings):  # the database, for all processes
+        async with database_server(settings):  # one database for all processes
             tokens = {org: await a_token(folder, org) for org in (OURS, THEIRS)}
             async with serving(folder) as (address, process):
                 async with Caller(address, tokens[THEIRS]) as caller:
                     prepared = {name: await ATTACKS[name][0](caller) for name in names}
-                await waits(address, tokens[OURS], 40)  # to warm up
+                await waits(address, tokens[OURS], 40)  # warm-up
                 for _, name in itertools.product(range(rounds), names):
                     alone[name] += await waits(address, tokens[OURS], calls)
                     async with attacked(name, address, tokens[THEIRS], prepared[name]) as said:

@@ -1,8 +1,8 @@
-"""The time the server takes to make the page of a plan of 13, 500 and 5,000 steps, without SQL.
+"""CPU time to render the page of a plan of 13, 500 and 5,000 steps, without SQL.
 
-From the plan as it was read to the text that is sent: the map laid out and drawn, the timelines,
-the template. Sizes are held to their limits here and under test; times are aims, printed beside
-what was measured, for they are another machine's.
+Measured from the loaded plan to the response text: map layout and drawing, timelines, template.
+Sizes are limited here and in tests; times are targets, printed next to the measured values, because
+they depend on the machine.
 
     PYTHONPATH=tests python benchmarks/pages.py [--rounds 9]
 """
@@ -18,12 +18,12 @@ from waybook.plan.model import Plan
 from waybook.transport.http.dashboard.plan_view import plan_view
 from waybook.transport.http.html.layout import TEMPLATES
 
-#: Steps, milliseconds aimed at, and bytes at most when they are packed.
+#: Steps, target milliseconds, and maximum compressed bytes.
 AIMS = ((13, 10, 30_000), (500, 50, 60_000), (5_000, 80, 60_000))
 
 
 def made(plan: Plan) -> str:
-    """The page as it is sent."""
+    """Render the page."""
     sheet = a_sheet(plan)
     shown = {"view": plan_view(sheet), "plan": plan, "refusal": None, "now": NOON}
     asked = {"path": f"/plans/{plan.id}", "query": {}}
@@ -32,7 +32,7 @@ def made(plan: Plan) -> str:
 
 
 def milliseconds(plan: Plan, rounds: int) -> float:
-    """The median time of this process, once everything is warm."""
+    """Return the median CPU time after a warm-up."""
     made(plan)
     found = []
     for _ in range(rounds):
@@ -43,7 +43,7 @@ def milliseconds(plan: Plan, rounds: int) -> float:
 
 
 def main(rounds: int) -> None:
-    """Print the figures, and fail beyond the limits."""
+    """Print the results, and fail beyond the limits."""
     print(f"{'the page of a plan':22}{'CPU ms':>8}{'aim':>6}{'kB':>8}{'packed':>8}{'limit':>7}")
     for steps, aim, most in AIMS:
         plan = a_large_plan(steps)

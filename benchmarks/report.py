@@ -1,9 +1,8 @@
-"""The time of a report over a large snapshot, beside reading its rows and beside a naive report.
+"""Time of a report on a large snapshot, compared with reading its rows and with a naive report.
 
-The snapshot has 10,000 steps, 30,000 edges and 100,000 jobs. Reading its rows from JSON into
-Python is what any report must do first. The naive report, which one would write without thinking
-of cost, looks through all jobs again for each step; it is run for a few steps and scaled up, since
-in full it takes minutes.
+The snapshot has 10,000 steps, 30,000 edges and 100,000 jobs. Reading its rows from JSON into Python
+is what any report must do first. The naive report, written without regard to cost, scans all jobs
+again for each step; it is run for a few steps and scaled up, since in full it takes minutes.
 
     python benchmarks/report.py [--steps 10000] [--rounds 5]
 """
@@ -24,19 +23,19 @@ from waybook.dag.progress.overlay import evidence_of, overlay
 from waybook.dag.snapshots.rows import assign_jobs, read_rows
 from waybook.dag.snapshots.snapshot import read_snapshot, report_from_snapshot
 
-#: A snapshot, or a part of one: JSON, looked into without asking its type at every turn.
+#: Snapshot, or part of one: untyped JSON.
 Body: TypeAlias = dict[str, Any]
 
-#: Twice the size takes at most so many times as long.
+#: Maximum ratio of times for twice the size.
 LIMIT_GROWTH = 2.6
-#: The naive report takes at least so many times as long.
+#: Minimum ratio of the naive report's time to ours.
 LIMIT_NAIVE = 50
 EDGES_PER_STEP, JOBS_PER_STEP, REACH = 3, 10, 200
 SAMPLE = 40
 
 
 def a_snapshot(steps: int) -> str:
-    """A snapshot of a stage with so many steps, three edges and ten jobs each, as text."""
+    """Return a snapshot of a stage with `steps` steps, three edges and ten jobs each, as text."""
     chance = Random(steps)  # noqa: S311 - nothing secret about it
     keys = [f"step-{number}" for number in range(steps)]
     told = {"jobType": "EXECUTE", "granularityStrategy": "per_model"}
@@ -66,7 +65,7 @@ def a_snapshot(steps: int) -> str:
 
 
 def some_edges(steps: int, chance: Random) -> set[tuple[int, int]]:
-    """Edges that lead on, none of them too far."""
+    """Return random forward edges of limited length."""
     found: set[tuple[int, int]] = set()
     while len(found) < EDGES_PER_STEP * steps:
         source = chance.randrange(steps - 1)
@@ -78,7 +77,7 @@ def some_edges(steps: int, chance: Random) -> set[tuple[int, int]]:
 
 
 def naive_standing(graph: Graph, jobs: list[Body], closed: list[str], key: str) -> str:
-    """Where a step stands, asking all jobs which are its own and which steps were reached."""
+    """Return the status of a step by scanning all jobs for its own and for the steps reached."""
     own = [job["status"] for job in jobs if job["stepKey"] == key]
     if key in closed:
         return "completed"
@@ -91,7 +90,7 @@ def naive_standing(graph: Graph, jobs: list[Body], closed: list[str], key: str) 
 
 
 def behind(graph: Graph, key: str) -> set[str]:
-    """Every step that depends on this one."""
+    """Return every step that depends on this one."""
     found: set[str] = set()
     asked = [key]
     while asked:
@@ -102,18 +101,18 @@ def behind(graph: Graph, key: str) -> set[str]:
 
 
 def naive_seconds(graph: Graph, snapshot: Body) -> float:
-    """What the naive report would take, by some of its steps, spread over all of them."""
+    """Estimate the time of the naive report from an evenly spaced sample of its steps."""
     jobs, closed = snapshot["jobs"], snapshot["stageRuns"][0]["closed"]
     sample = graph.order[:: len(graph.order) // SAMPLE]
     took = seconds(lambda: [naive_standing(graph, jobs, closed, key) for key in sample], 1)
     return took * len(graph.order) / len(sample)
 
 
-# Both
+# Comparison
 
 
 def seconds(work: Callable[[], object], rounds: int) -> float:
-    """The middle of so many tries."""
+    """Return the median CPU time of `rounds` tries."""
     found = []
     for _ in range(rounds):
         started = time.process_time()
@@ -123,7 +122,7 @@ def seconds(work: Callable[[], object], rounds: int) -> float:
 
 
 def standings(graph: Graph, snapshot: Body) -> dict[str, ProgressStatus]:
-    """Where the steps stand, by the rows of the jobs."""
+    """Return the status of each step, computed from the rows of the jobs."""
     placed, _ = assign_jobs(read_rows(snapshot["jobs"]), frozenset({"stage"}))
     evidence, _ = evidence_of(placed.work["stage"], snapshot["stageRuns"][0]["closed"])
     return overlay(graph, evidence)
@@ -131,7 +130,7 @@ def standings(graph: Graph, snapshot: Body) -> dict[str, ProgressStatus]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """Seconds, and how many times as long as for half the size."""
+    """Times in seconds, and the growth compared with half the size."""
 
     reading: float
     whole: float
@@ -141,12 +140,12 @@ class Figures:
 
 
 def measured(steps: int, rounds: int) -> Figures:
-    """Take all figures on one snapshot, and the growth beside one of half the size."""
+    """Measure one snapshot, and the growth compared with one of half the size."""
     half, text = json.loads(a_snapshot(steps // 2)), a_snapshot(steps)
     snapshot = json.loads(text)
     graph = read_snapshot(snapshot).structure.graphs["stage"]
     assert check(report_from_snapshot(snapshot)) == []
-    # In turns, so that a busy moment of the machine is shared.
+    # Alternating, so that a busy moment of the machine affects both.
     pairs = [
         (
             seconds(lambda: report_from_snapshot(snapshot), 1),
@@ -164,7 +163,7 @@ def measured(steps: int, rounds: int) -> Figures:
 
 
 def main(steps: int, rounds: int) -> None:
-    """Print the figures, and fail beyond the limits."""
+    """Print the results, and fail beyond the limits."""
     told = measured(steps, rounds)
     faster = told.naive / told.placing
     edges, jobs = EDGES_PER_STEP * steps, JOBS_PER_STEP * steps

@@ -1,13 +1,13 @@
-"""How well search finds what is meant: by words, by vectors, and both fused.
+"""Retrieval quality of full-text, vector and fused search.
 
-The corpus beside this file has 257 notes on fifty topics and 196 questions, each with the note
-that answers it: paraphrases that share few words with it, keywords, and keywords with slips. All
-are asked on the embedded server, as the serving role, with the statements search uses.
-`recall@3` is the share of questions whose note is among the first three; MRR the mean of one over
-its place. What is fused must be the best of the three.
+The corpus next to this file has 257 notes on fifty topics and 196 questions, each with the note
+that answers it: paraphrases that share few words with it, keywords, and keywords with typos. All
+are asked on the embedded server, as the serving role, with the statements search uses. `recall@3`
+is the share of questions whose note is among the first three; MRR is the mean reciprocal rank.
+Fused search must be the best of the three.
 
-Vectors are ranked in the process, from quantized rows. The same is asked of pgvector, in a
-database made for it on a server whose superuser's URL you name; where none is named, of exact
+Vectors are ranked in the process, from quantized rows. The result is compared with pgvector, in a
+database created for it on a server whose superuser's URL is given; without a URL, with exact
 ranking of floats instead. Recall@10 and MRR may differ by 0.02.
 
     python benchmarks/retrieval.py [--pgvector-url URL]
@@ -43,25 +43,25 @@ from waybook.store.research.search import QueryVector, Scope, SearchCapabilities
 
 LIMIT = 0.85
 FIRST = 3
-#: How far recall@10 and MRR may be from those of the peer.
+#: Maximum difference of recall@10 and MRR from those of the peer.
 MAX_DIFFERENCE = 0.02
 NEAREST = 10
 CORPUS = Path(__file__).with_name("retrieval")
 EMBEDDER = builtin_embedder()
 WAYS = {"words": "full text", "meaning": "vectors", "fused": "fused"}
-#: The places of the wanted notes, by way and kind of question.
+#: Ranks of the relevant notes, by search method and kind of question.
 Places = Mapping[tuple[str, str], list[float]]
-#: One question in, the ranked lists out.
+#: Function from a question to its ranked lists.
 Ask = Callable[[str], Awaitable[dict[str, list[RankedPassage]]]]
 
 
 def lines(name: str) -> list[dict[str, Any]]:
-    """The lines of a file of the corpus."""
+    """Return the lines of a file of the corpus."""
     return [json.loads(line) for line in (CORPUS / name).read_text("utf-8").splitlines()]
 
 
 async def store(database: Database, backend: Backend) -> dict[str, str]:
-    """Store the notes; returns the id each got."""
+    """Store the notes and return their ids."""
     ids = {}
     for note in lines("passages.jsonl"):
         ids[note["id"]] = new_id()
@@ -83,7 +83,7 @@ async def store(database: Database, backend: Backend) -> dict[str, str]:
 
 
 def asking(database: Database, abilities: SearchCapabilities) -> Ask:
-    """Search as Waybook does, with the backend of these abilities."""
+    """Return a search function as Waybook uses it, with this backend."""
     cache = VectorCache()
 
     async def ask(query: str) -> dict[str, list[RankedPassage]]:
@@ -102,7 +102,7 @@ def asking(database: Database, abilities: SearchCapabilities) -> Ask:
 
 
 def exactly(ask: Ask, ids: Mapping[str, str]) -> Ask:
-    """Search with vectors ranked as floats, the words as they were."""
+    """Return a search function with vectors ranked as floats and full-text search unchanged."""
     notes = {
         ids[note["id"]]: EMBEDDER.embed(artifacts.embedding_text(note["title"], note["text"]))
         for note in lines("passages.jsonl")
@@ -121,7 +121,7 @@ def exactly(ask: Ask, ids: Mapping[str, str]) -> Ask:
 
 
 async def places_of(ask: Ask, ids: Mapping[str, str]) -> Places:
-    """Ask everything; return at which places what was wanted came."""
+    """Ask all questions and return the ranks of the relevant notes."""
     places: dict[tuple[str, str], list[float]] = defaultdict(list)
     for line in lines("queries.jsonl"):
         lists = await ask(line["query"])
@@ -136,7 +136,7 @@ async def places_of(ask: Ask, ids: Mapping[str, str]) -> Places:
 
 
 async def on_server(url: str | None, backend: Backend) -> tuple[Places, Places]:
-    """Ask everything on one server: as Waybook does there, and with exact vectors."""
+    """Ask all questions on one server: with Waybook's search, and with exact vectors."""
     with temporary_database() as folder:
         named = {"database_url": url} if url else {"data_dir": str(folder)}
         settings = read_settings(named, {}).settings
@@ -150,7 +150,7 @@ async def on_server(url: str | None, backend: Backend) -> tuple[Places, Places]:
 
 
 async def with_pgvector(url: str) -> Places:
-    """Ask everything in a database made for it on a server with pgvector."""
+    """Ask all questions in a database created for it on a server with pgvector."""
     name = f"waybook_bench_{new_id().replace('-', '')}"
     with psycopg.connect(url, autocommit=True) as admin:
         admin.execute(f"create database {name}".encode())
@@ -166,7 +166,7 @@ async def with_pgvector(url: str) -> Places:
 
 
 async def main(url: str | None) -> None:
-    """Ask everything, and compare the three ways, and the vectors with their peer."""
+    """Ask all questions, compare the three methods, and compare the vectors with the peer."""
     places, exact = await on_server(None, Backend.PORTABLE)
     report(places)
     if url:
@@ -177,7 +177,7 @@ async def main(url: str | None) -> None:
 
 
 def report(places: Places) -> None:
-    """Print both measures for each way and kind, and fail below the limit."""
+    """Print both measures for each method and kind, and fail below the limit."""
     kinds = [*dict.fromkeys(kind for _, kind in places)]
     print(f"{'recall@3 / MRR':16}" + "".join(f"{kind:>18}" for kind in kinds))
     for way, label in WAYS.items():
@@ -194,7 +194,7 @@ def report(places: Places) -> None:
 
 
 def compare(ours: Places, theirs: Places, peer: str) -> None:
-    """Print recall@10 and MRR of both, and fail if ours are too far from theirs."""
+    """Print recall@10 and MRR of both, and fail if ours are too far below the peer's."""
     print(f"\n{f'recall@{NEAREST} / MRR':16}{'portable':>18}{peer:>18}")
     for way in ("meaning", "fused"):
         both = [(recall(one[way, "all"], NEAREST), mrr(one[way, "all"])) for one in (ours, theirs)]

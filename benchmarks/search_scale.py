@@ -1,8 +1,8 @@
-"""Search among 100,000 passages of one org and as many of others: portable, beside pgvector.
+"""Search over 100,000 passages of one org and as many of others: portable and pgvector backends.
 
-Vectors ranked in the process are measured on the embedded server, under row-level security and,
-for comparison, as the superuser through views that name the org plainly. pgvector is measured on
-a server of your own, whose superuser's URL you name; where none is named, that is said.
+Vectors ranked in the process are measured on the embedded server, under row-level security and, for
+comparison, as the superuser through views that filter by org. pgvector is measured on a server of
+your own, whose superuser's URL is given; without a URL, the output says that it was not measured.
 Recall is against exact ranking of the float32 vectors.
 
     python benchmarks/search_scale.py [--passages 100000] [--questions 60] [--pgvector-url URL]
@@ -44,9 +44,9 @@ from waybook.store.research import search
 from waybook.store.research.artifacts import Backend, embedding_text, encode_vector
 from waybook.store.research.search import QueryVector, Scope, SearchCapabilities
 
-#: Row-level security may make a search so many times as slow.
+#: Maximum slowdown of a search by row-level security.
 LIMIT = 1.5
-#: Recall against exact ranking that is promised: within 0.02. Neighbors here are 0.001 apart.
+#: Promised recall against exact ranking: within 0.02. Neighbors here are 0.001 apart.
 LEAST_RECALL = 0.98
 OTHER_ORGS = 9
 TOPICS = 500
@@ -70,32 +70,32 @@ class Corpus(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """One way of searching: how long it took, in ms, and how much of the truth it found."""
+    """Result of one search method: latencies in ms, and recall."""
 
     label: str
     times: list[float]
     recall: float
 
 
-# Filling
+# Setup
 
 
 def named(name: str) -> str:
-    """A statement of the file beside this one."""
+    """Return a statement of the SQL file next to this one."""
     lines = QUERIES.split(f"-- name: {name}\n")[1].split("-- name:")[0].splitlines()
     return "\n".join(line for line in lines if not line.startswith("--"))
 
 
 @cache
 def words() -> list[str]:
-    """Ordinary words, the most frequent first."""
+    """Return ordinary words, the most frequent first."""
     known = builtin_word_vectors().numbers
     return [word for word in known if word.isalpha() and len(word) > 3][: TOPICS * 30]
 
 
 @cache
 def topics() -> list[list[str]]:
-    """Thirty words each."""
+    """Return the topics, each as a list of thirty words."""
     shuffled = random.Random(1).sample(words(), TOPICS * 30)  # noqa: S311 - not for secrets
     return [shuffled[30 * n : 30 * n + 30] for n in range(TOPICS)]
 
@@ -108,14 +108,14 @@ def timed(what: str) -> Iterator[None]:
 
 
 def text(topic: list[str], chance: random.Random) -> tuple[str, str]:
-    """A title and forty words, half of them of a topic, half as words are distributed."""
+    """Return a title and forty words, half from a topic, half by Zipf's law."""
     picked = chance.choices(topic, k=20) + chance.choices(words(), cum_weights=ZIPF, k=20)
     chance.shuffle(picked)
     return " ".join(chance.sample(topic, 4)), " ".join(picked)
 
 
 def corpus(count: int) -> Corpus:
-    """So many passages of ours, as many of others; each vector lies between samples of a topic."""
+    """Return `count` passages of ours and of others; vectors are mixed from topic samples."""
     chance, mixed = random.Random(3), np.random.default_rng(3)  # noqa: S311 - not for secrets
     made = [
         [EMBEDDER.embed(embedding_text(*text(t, chance))) for _ in range(SAMPLES)] for t in topics()
@@ -168,11 +168,11 @@ def encoded(stored: Corpus, backend: Backend) -> Iterator[tuple[object, ...]]:
         yield org, subject, 1, EMBEDDER.model, made
 
 
-# Asking
+# Queries
 
 
 def questions(count: int) -> list[SearchQuery]:
-    """Each of a topic: three of its words, and one that is common."""
+    """Return questions, each of three words of a topic and one common word."""
     chance, common = random.Random(4), words()[200:2_000]  # noqa: S311 - not for secrets
     asked = (
         [*chance.sample(chance.choice(topics()), 3), chance.choice(common)] for _ in range(count)
@@ -183,7 +183,7 @@ def questions(count: int) -> list[SearchQuery]:
 async def ask(
     database: Database, question: SearchQuery, able: SearchCapabilities, memory: VectorCache
 ) -> tuple[dict[str, list[RankedPassage]], float]:
-    """Search, and how long it took: question to fused list."""
+    """Search and return the ranked lists and the latency in ms, from question to fused list."""
     started = time.perf_counter()
     vector = EMBEDDER.embed(question.embedding_text)
     meant = QueryVector(vector=vector, model=EMBEDDER.model, org_id=OURS)
@@ -203,7 +203,7 @@ async def ask(
 async def measure(
     label: str, database: Database, backend: Backend, stored: Corpus, asked: list[SearchQuery]
 ) -> Measured:
-    """Ask everything, after a round for warming up."""
+    """Ask all questions, after a warm-up round."""
     memory, able = VectorCache(), SearchCapabilities(backend=backend, indexed=True)
     _, cold = await ask(database, asked[0], able, memory)
     if backend is Backend.PORTABLE:
@@ -221,7 +221,7 @@ async def measure(
 
 
 def truth(stored: Corpus, question: SearchQuery) -> set[UUID]:
-    """The nearest of ours, by exact ranking of floats."""
+    """Return the nearest passages of our org, by exact ranking of floats."""
     query = np.array(EMBEDDER.embed(question.embedding_text), np.float32)
     best = np.argsort(-(stored.vectors[: stored.ours] @ query), kind="stable")[:NEAREST]
     return {stored.ids[n] for n in best.tolist()}
@@ -232,7 +232,7 @@ def opened(dsn: str, role: str | None) -> closing[Database]:
 
 
 async def portable(stored: Corpus, asked: list[SearchQuery]) -> tuple[list[Measured], float]:
-    """Measure on the embedded server: guarded, unguarded, and one read by key."""
+    """Measure on the embedded server: with and without row-level security, and one read by key."""
     with temporary_database() as folder, attach(folder) as postgres:
         migrate(postgres.owner_dsn)
         fill(postgres.admin_dsn, stored, Backend.PORTABLE)
@@ -249,7 +249,7 @@ async def portable(stored: Corpus, asked: list[SearchQuery]) -> tuple[list[Measu
 
 
 async def pgvector(url: str, stored: Corpus, asked: list[SearchQuery]) -> Measured:
-    """Measure in a database made for it on a server that has the extension, as its superuser."""
+    """Measure in a database created for it on a server with the extension, as its superuser."""
     name = f"waybook_bench_{new_id().replace('-', '')}"
     with psycopg.connect(url, autocommit=True) as admin:
         admin.execute(f"create database {name}".encode())
@@ -266,7 +266,7 @@ async def pgvector(url: str, stored: Corpus, asked: list[SearchQuery]) -> Measur
 
 
 async def main(passages: int, count: int, url: str | None) -> None:
-    """Fill, ask, and compare."""
+    """Set up, measure and compare."""
     with timed(f"making {2 * passages:,} passages"):
         stored, asked = corpus(passages), questions(count)
     found, key = await portable(stored, asked)

@@ -1,9 +1,9 @@
-"""The rate of step cycles (take + submit) beside two hand-written SQL functions.
+"""Rate of step cycles (claim and submit), compared with two hand-written SQL functions.
 
-Both run on the same embedded server in the same run, 16 at a time, each worker on plans of ten
-steps of its own, made beforehand, and both give the same promises (`step_cycle_peer.sql` says
-which). The peer is what one would write by hand for just this: a message per call, through the
-same driver. Ours knows all the other rules beside.
+Both run on the same embedded server in the same run, with 16 concurrent workers, each on its own
+plans of ten steps, created beforehand, and both give the same guarantees (listed in
+`step_cycle_peer.sql`). The peer is a minimal hand-written implementation: one message per call,
+through the same driver. Waybook also applies all of its other rules.
 
     python benchmarks/step_cycle.py [--cycles 3200] [--rounds 3]
 """
@@ -39,11 +39,11 @@ RESULT = '{"findings": "Three sources agree; one is older than the rest.", "sour
 INSTRUCTIONS = "Read the three newest sources and note where they disagree. " * 4
 
 
-# Ours
+# Waybook
 
 
 async def make_plans(system: Application, count: int) -> list[object]:
-    """Plans of ten steps, beforehand."""
+    """Create plans of ten steps and return their ids."""
     steps = [{"stepType": "search", "instructions": INSTRUCTIONS}] * STEPS
     asked: dict[str, object] = {"name": "b", "researchQuestion": "How fast?", "steps": steps}
     return [(await call(system, "create_research_plan", asked))["planId"] for _ in range(count)]
@@ -57,7 +57,7 @@ async def call(system: Application, tool: str, arguments: dict[str, object]) -> 
 
 
 async def work_through(system: Application, session: str, plans: list[object]) -> None:
-    """Take and submit every step of these plans, through the doorway."""
+    """Claim and submit every step of these plans, through the dispatcher."""
     for number, plan in enumerate(plans):
         for step in range(STEPS):
             key = f"{session}-{number}-{step}"
@@ -69,13 +69,13 @@ async def work_through(system: Application, session: str, plans: list[object]) -
 
 
 async def our_round(system: Application, turn: int, each: int) -> tuple[float, float]:
-    """One round of ours: every worker on plans of its own."""
+    """Run one round of Waybook, every worker on its own plans."""
     plans = [await make_plans(system, each) for _ in range(WORKERS)]
     workers = [work_through(system, f"{turn}-{n}", mine) for n, mine in enumerate(plans)]
     return await rate(list(workers), WORKERS * each * STEPS)
 
 
-# The peer
+# Peer
 
 MAKE_PLAN = """
 with made as (insert into peer.plan (org_id, id, status) values (%s, %s, 'planning'))
@@ -87,7 +87,7 @@ SUBMIT = "select peer.submit(%s, %s, %s, %s, %s, %s, %s)"
 
 
 async def make_peer_plans(owner: Pool, first: int, count: int) -> list[int]:
-    """The peer's plans of ten steps, beforehand."""
+    """Create the peer's plans of ten steps and return their ids."""
     async with owner.connection() as connection:
         for plan in range(first, first + count):
             named = (LOCAL_ORG, plan, LOCAL_ORG, plan, INSTRUCTIONS, STEPS)
@@ -96,7 +96,7 @@ async def make_peer_plans(owner: Pool, first: int, count: int) -> list[int]:
 
 
 async def peer_works_through(pool: Pool, session: str, plans: list[int]) -> None:
-    """Take and submit every step of these plans, through the two functions."""
+    """Claim and submit every step of these plans, through the two functions."""
     for plan in plans:
         for step in range(STEPS):
             async with pool.connection() as connection:
@@ -110,18 +110,18 @@ async def peer_works_through(pool: Pool, session: str, plans: list[int]) -> None
 
 
 async def peer_round(owner: Pool, pool: Pool, turn: int, each: int) -> tuple[float, float]:
-    """One round of the peer's: every worker on plans of its own."""
+    """Run one round of the peer, every worker on its own plans."""
     firsts = [(turn * WORKERS + n) * each for n in range(WORKERS)]
     plans = [await make_peer_plans(owner, first, each) for first in firsts]
     workers = [peer_works_through(pool, f"{turn}-{n}", mine) for n, mine in enumerate(plans)]
     return await rate(list(workers), WORKERS * each * STEPS)
 
 
-# Both
+# Comparison
 
 
 async def rate(workers: list[Awaitable[None]], cycles: int) -> tuple[float, float]:
-    """Cycles per second of these workers together, and Python CPU per cycle in microseconds."""
+    """Return the cycles per second of all workers, and Python CPU per cycle in microseconds."""
     cpu, wall = _cpu(), time.perf_counter()
     await asyncio.gather(*workers)
     return cycles / (time.perf_counter() - wall), (_cpu() - cpu) / cycles * 1e6
@@ -133,7 +133,7 @@ def _cpu() -> float:
 
 
 async def main(cycles: int, rounds: int) -> None:
-    """Measure both, in turns, and compare; the first round is for warming up."""
+    """Measure both alternately, and compare; the first round is a warm-up."""
     ours, peers, each = [], [], max(1, cycles // (WORKERS * STEPS))
     with temporary_database() as folder:
         settings = read_settings({"data_dir": folder, "pool_size": WORKERS}, {}).settings
@@ -153,7 +153,7 @@ async def main(cycles: int, rounds: int) -> None:
 
 
 def report(ours: list[tuple[float, float]], peers: list[tuple[float, float]]) -> None:
-    """Print the middle of the rounds, and fail below the limit."""
+    """Print the median of the rounds, and fail below the limit."""
     mine, peer = sorted(ours)[len(ours) // 2], sorted(peers)[len(peers) // 2]
     ratio = mine[0] / peer[0]
     print(f"{'step cycle, 16 concurrent':34}{'cycles/s':>10}{'Python µs/cycle':>18}")

@@ -1,4 +1,4 @@
-"""An embedded database for the commands, shared by all tests of a worker."""
+"""Embedded database for command tests, shared by all tests of a worker."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""A process of ours with little room: what a bomb takes, it does not get."""
+"""`waybook mcp` process with limits on memory and CPU time, for resource-exhaustion tests."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 MEBIBYTE = 1024 * 1024
-#: What bombs may take beyond what is loaded: bytes at any time, seconds of work in all.
+#: Limits beyond what is already loaded: bytes of memory at any time, seconds of CPU in total.
 MEMORY = 200 * MEBIBYTE
 SECONDS = 100
 PATIENCE = 120.0
@@ -25,7 +25,7 @@ HELLO = {
 
 
 def limit(process: int) -> None:
-    """From here on the process gets little of everything."""
+    """Limit the memory and CPU time of the process from now on."""
     used = int(Path(f"/proc/{process}/statm").read_text().split()[0]) * resource.getpagesize()
     resource.prlimit(process, resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
     resource.prlimit(process, resource.RLIMIT_CPU, (SECONDS, SECONDS))
@@ -33,7 +33,7 @@ def limit(process: int) -> None:
 
 @dataclass
 class Session:
-    """A client that writes whatever it likes to a server over stdio."""
+    """Client of a stdio server that can send arbitrary bytes."""
 
     process: Process
     asked: int = 0
@@ -46,7 +46,7 @@ class Session:
             await self.process.stdin.drain()
 
     async def ask(self, method: str, **params: object) -> Any:  # noqa: ANN401 - JSON
-        """The result of a sound request; `said` has everything that was said before it."""
+        """Return the result of a valid request; `said` collects all earlier messages."""
         self.asked += 1
         identity = f"sound {self.asked}"
         message = {"jsonrpc": "2.0", "id": identity, "method": method, "params": params}
@@ -54,7 +54,7 @@ class Session:
         return (await self.hear(identity))["result"]
 
     async def hear(self, identity: str | int | None) -> dict[str, Any]:
-        """What is said to this request."""
+        """Return the response to this request."""
         assert self.process.stdout is not None
         while True:
             line = await self.process.stdout.readline()
@@ -69,7 +69,7 @@ class Session:
         assert not answer["isError"], answer
 
     async def end(self) -> bytes:
-        """Hang up; tells what the server still said."""
+        """Close stdin and return the remaining output of the server."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         rest, complaints = await self.process.communicate()
@@ -80,10 +80,10 @@ class Session:
 
 @asynccontextmanager
 async def a_session(*words: str) -> AsyncIterator[Session]:
-    """A server over stdio that has begun to work, and has little room from then on."""
+    """Start a stdio server and limit its resources once it is running."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "waybook", "mcp", *words),
-        # Without background work: what that loads a little later is none of a bomb's making.
+        # No background work: modules that it loads later would count against the limit.
         env={**os.environ, "NO_COLOR": "1", "WAYBOOK_SWEEP_SECONDS": "0"},
         stdin=PIPE,
         stdout=PIPE,

@@ -1,4 +1,4 @@
-"""Runs for tests of the command line: started, worked on for a while, and left where they are."""
+"""Runs for command tests, worked on up to a given point."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ MODELS = ["alpha", "beta", "gamma"]
 
 @dataclass(frozen=True)
 class Worker:
-    """An agent that works on runs from behind the doorway."""
+    """Agent that calls tools through the dispatcher."""
 
     here: AppSession
 
@@ -28,7 +28,7 @@ class Worker:
         return str(run["runId"])
 
     async def work(self, run_id: str, jobs: int, text: str = "# Found\n\nA *text*.") -> str:
-        """Do so many jobs, or as many as there are; returns the last status."""
+        """Complete up to `jobs` jobs; return the last status."""
         for _ in range(jobs):
             job = await self.call("get_next_job", runId=run_id)
             if job["status"] != "job_ready":
@@ -57,7 +57,7 @@ class Worker:
 
 
 def half_done(terminal: Terminal, name: str) -> str:
-    """A dialectic in its second stage: one job held by ada, one failed for good."""
+    """Return a dialectic run in its second stage, one job held by ada, one failed for good."""
 
     async def act(here: AppSession) -> str:
         worker = Worker(here)
@@ -77,7 +77,7 @@ def half_done(terminal: Terminal, name: str) -> str:
 
 
 def waiting(terminal: Terminal, name: str) -> str:
-    """A small run whose first stage waits for a person."""
+    """Return a small run whose first stage awaits feedback."""
 
     async def act(here: AppSession) -> str:
         worker = Worker(here)
@@ -89,7 +89,7 @@ def waiting(terminal: Terminal, name: str) -> str:
 
 
 def finished(terminal: Terminal, name: str, models: int = 1) -> str:
-    """A run that is complete, not all of it rendered."""
+    """Return a completed run, not all of it rendered."""
 
     async def act(here: AppSession) -> str:
         worker = Worker(here)

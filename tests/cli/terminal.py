@@ -1,4 +1,4 @@
-"""A terminal for tests: commands run in this process, on an embedded database of their own."""
+"""Test terminal: runs commands in this process on an embedded database."""
 
 import asyncio
 import json
@@ -37,17 +37,17 @@ class Terminal:
         return CliRunner().invoke(app, words, input=typed, env=environment)
 
     def say(self, *words: str, columns: int = 80, lines: int = 24, typed: str | None = None) -> str:
-        """The output of a command that must succeed."""
+        """Return the output of a command that must succeed."""
         result = self.run(*words, columns=columns, lines=lines, typed=typed)
         assert result.exit_code == 0, result.output
         return result.output
 
     def told(self, *words: str) -> Any:  # noqa: ANN401 - JSON
-        """The JSON a command answers with."""
+        """Return the JSON output of a command."""
         return json.loads(self.say(*words, "--json"))
 
     def inside(self, act: Callable[[AppSession], Awaitable[T]]) -> T:
-        """Do something behind the doorway."""
+        """Run a function with the application."""
 
         async def acted() -> T:
             settings = read_settings({"data_dir": self.data_dir}, {}).settings
@@ -57,7 +57,7 @@ class Terminal:
         return asyncio.run(acted())
 
     def call(self, tool: str, *, ago: timedelta | None = None, **arguments: object) -> Body:
-        """Call a tool as an agent; `ago` turns the database's clock back for the call."""
+        """Call a tool as an agent; `ago` sets the database clock back for the call."""
 
         async def act(here: AppSession) -> Body:
             services = here.app
@@ -71,7 +71,7 @@ class Terminal:
         return self.inside(act)
 
     def plan(self, name: str, steps: int = 3, *, ago: timedelta | None = None) -> str:
-        """The id of a new plan."""
+        """Create a plan and return its id."""
         asked = [
             {"stepType": "search", "title": f"Part {n}", "instructions": f"Look up {n}."}
             for n in range(1, steps + 1)
@@ -87,7 +87,7 @@ class Terminal:
         return taken
 
     def under_review(self, name: str) -> str:
-        """The id of a plan whose first step waits for a person."""
+        """Return the id of a plan whose first step awaits review."""
         plan_id = self.plan(name)
         step = self.take(plan_id)
         self.call(

@@ -1,4 +1,4 @@
-"""The command line as a whole: what it lists, what it imports, how it fails."""
+"""The command line as a whole: help, imports, and error output."""
 
 import subprocess
 import sys

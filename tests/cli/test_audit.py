@@ -1,4 +1,4 @@
-"""`waybook audit`: listing, proving, looking back; and every kind of tampering is caught."""
+"""`waybook audit`: list, verify, as-of view; every kind of tampering is detected."""
 
 import json
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from waybook.embedded_postgres.supervisor import Attachment
 
 @pytest.fixture(scope="module")
 def worked_on(terminal: Terminal) -> str:
-    """A plan with four entries: created, started, completed, started."""
+    """Return a plan with four entries: created, started, completed, started."""
     plan_id = terminal.plan("Worked on")
     step = terminal.take(plan_id)
     terminal.call("submit_step_result", stepId=step["stepId"], resultSummary={"river": "Nile"})
@@ -81,7 +81,7 @@ TAMPERINGS = {
 
 @contextmanager
 def tampered(attachment: Attachment, there: str, back: str, plan_id: str) -> Iterator[None]:
-    """Change the database behind the audit's back, as a superuser, for a while."""
+    """Change the database as a superuser, bypassing the audit, for the length of a block."""
     with psycopg.connect(attachment.admin_dsn, autocommit=True) as admin:
         admin.execute(there, {"id": plan_id})
         yield

@@ -1,4 +1,4 @@
-"""`waybook backup`, `restore` and `audit anchor`: from one data directory into another."""
+"""`waybook backup`, `restore` and `audit anchor`, from one data directory to another."""
 
 import json
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from waybook.embedded_postgres.supervisor import attach
 
 @pytest.fixture(scope="module")
 def elsewhere() -> Iterator[Terminal]:
-    """A second data directory, in which nothing has happened yet."""
+    """Provide a second, empty data directory."""
     with a_place() as place, attach(place / "data") as attached:
         yield Terminal(attached.data_dir)
 

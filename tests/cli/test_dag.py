@@ -1,4 +1,4 @@
-"""`waybook dag`: the workflows there are, their maps, and new ones with their faults told."""
+"""`waybook dag`: list, map and add workflows, with faults reported."""
 
 import json
 from pathlib import Path

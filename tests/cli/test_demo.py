@@ -1,4 +1,4 @@
-"""`waybook demo`: the story, its clock and its proof."""
+"""`waybook demo`: its events, simulated clock and audit proof."""
 
 import asyncio
 import subprocess
@@ -137,7 +137,7 @@ def test_one_command_is_enough_and_leaves_nothing_behind() -> None:
     assert ran.stderr == ""
 
 
-# The story's clock
+# The simulated clock
 
 
 def a_clock() -> SimulatedClock:
@@ -145,7 +145,7 @@ def a_clock() -> SimulatedClock:
 
 
 async def nothing() -> None:
-    """Nobody watches."""
+    """Do nothing; there is no live display."""
 
 
 async def test_everybody_wakes_in_the_order_of_the_story() -> None:
@@ -195,7 +195,7 @@ async def test_one_is_awake_at_a_time_even_when_another_dies() -> None:
         for _ in range(5):
             await clock.sleep(1)
             awake.append(name)
-            for _ in range(20):  # as long as a call takes
+            for _ in range(20):  # as long as a tool call takes
                 await asyncio.sleep(0)
             assert awake == [name]
             awake.clear()

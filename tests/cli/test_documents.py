@@ -1,4 +1,4 @@
-"""`waybook documents`: listed, and written into a folder without harm to what is there."""
+"""`waybook documents`: list, and write into a folder without overwriting files."""
 
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -87,7 +87,7 @@ def test_a_run_without_documents_says_so(terminal: Terminal) -> None:
     assert "There is nothing to read yet." in said
 
 
-# The names of files
+# File names
 
 TEXTS = st.text(min_size=1, max_size=90)
 

@@ -1,4 +1,4 @@
-"""`waybook org erase` and `waybook user erase`: asked once more, told at the end, verified."""
+"""`waybook org erase` and `waybook user erase`: confirmation, report and verification."""
 
 from uuid import UUID
 
@@ -14,7 +14,7 @@ from waybook.store.maintenance.migrate import migrate
 
 @pytest.fixture
 def acme(attachment: Attachment) -> str:
-    """An org of its own, with nothing in it."""
+    """Create an empty org and return its slug."""
     slug = f"acme-{new_id()}"
     migrate(attachment.owner_dsn)
     add_org(attachment.owner_dsn, UUID(new_id()), slug)

@@ -135,7 +135,7 @@ def test_an_error_survives_the_wire() -> None:
     assert back.as_json() == told
 
 
-# The public face
+# Public Python API
 
 
 def test_the_public_names_are_these() -> None:

@@ -1,4 +1,4 @@
-"""Whatever a command is given to read: an answer or a sentence, in little room, and soon."""
+"""Hostile input files: commands answer or fail cleanly within limits of memory and time."""
 
 import json
 import subprocess
@@ -16,11 +16,11 @@ from waybook.errors import Misconfigured
 from waybook.integrations.config import WebhookSettings
 from waybook.settings_reading import MAX_FILE_BYTES, read_settings
 
-#: What a command may have of memory, all in all, in kilobytes; and how many seconds.
+#: Memory limit of a command in kilobytes, and its time limit in seconds.
 ROOM = 700_000
 PATIENCE = 120
 ENDLESS = "/dev/zero"
-#: It can be opened and not read, by nobody.
+#: This file can be opened, but reading it fails for every user.
 UNREADABLE = "/proc/self/mem"
 NOWHERE = "postgresql://127.0.0.1:1/none"
 ADD = ("dag", "add", "--database-url", NOWHERE)
@@ -29,7 +29,7 @@ FEEDBACK = ("feedback", "run", "stage", "-", "--database-url", NOWHERE)
 
 
 def little(*words: str, typed: str = "/dev/null") -> subprocess.CompletedProcess[str]:
-    """Run a command in a process that gets little, with a file for its stdin."""
+    """Run a command with limited memory, with a file as its stdin."""
     limited = f'ulimit -v {ROOM}; exec "$@" <"$0"'
     command = ["sh", "-c", limited, typed, sys.executable, "-m", "waybook", *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
@@ -47,7 +47,7 @@ def here(*words: str, typed: bytes = b"") -> Result:
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Fifty megabytes that would be a gigabyte once they are read."""
+    """Return a file of fifty megabytes that would take a gigabyte once parsed."""
     file = tmp_path_factory.mktemp("large") / "lists"
     with file.open("wb") as written:
         written.write(b"[")
@@ -120,7 +120,7 @@ def test_a_definition_is_refused_with_its_place_before_anything_is_opened(name: 
         error = json.loads(done.stdout)["error"]
         assert error["code"] == "BAD_RECIPE"
         assert error["details"]["at"]
-    else:  # it is sound as a text, and went on to the database that is not there
+    else:  # the definition is valid text; the error is that of the missing database
         assert "cannot reach the database" in done.stderr
 
 

@@ -1,4 +1,4 @@
-"""Two agents, each with a `waybook mcp` of its own, over one database: each hears of the other."""
+"""Two agents, each with its own `waybook mcp` on one database: each is notified of the other."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ from mcp.shared.subscriptions import ResourceUpdated
 from cli.terminal import Terminal
 from worlds import Body
 
-#: The newest revision has another way; older clients have this one.
+#: Deprecated in the newest protocol revision; older clients still use it.
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 
 PATIENCE = 120.0

@@ -1,4 +1,4 @@
-"""A terminal is shown what somebody stored, and told nothing by it."""
+"""Stored control characters are displayed by commands and never interpreted by the terminal."""
 
 import json
 import sys
@@ -16,11 +16,11 @@ from waybook.cli.output import print_text
 from waybook.cli.runtime import AppSession, get_console
 from waybook.core.hidden_characters import count_hidden
 
-#: What a terminal obeys, and what turns its lines around.
+#: Characters that a terminal interprets, or that reorder its lines.
 OBEYED = {"control", "bidi"}
 MARKUP = "[red]approved[/red]"
 SHORT = next(piece for piece in pieces(180) if MARKUP in piece)
-#: Names in workflows take no control characters.
+#: Names in workflows may not contain control characters.
 PLAIN = "".join(letter for letter in SHORT if unicodedata.category(letter) != "Cc")
 
 
@@ -33,7 +33,7 @@ class Stored:
 
 @pytest.fixture(scope="module")
 def stored(terminal: Terminal) -> Stored:
-    """A plan that waits for a person and a run that waits for feedback, hostile in every word."""
+    """Store a plan that awaits review and a run that awaits feedback, with hostile texts."""
 
     async def write(here: AppSession) -> Stored:
         agent = Worker(here)
@@ -70,7 +70,7 @@ def stored(terminal: Terminal) -> Stored:
     return terminal.inside(write)
 
 
-#: Every command that shows what is stored, and what it is asked with.
+#: Every command that shows stored text, with its arguments.
 COMMANDS = {
     "plans": (),
     "status": ("PLAN",),
@@ -93,7 +93,7 @@ COMMANDS = {
     "user list": (),
     "token list": (),
 }
-#: Commands that show nothing stored, or only what they are given in the same breath.
+#: Commands that show no stored text, or only text they receive as arguments.
 OTHERS = {
     "retain",
     "backup",

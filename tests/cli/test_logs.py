@@ -1,4 +1,4 @@
-"""What is logged: one JSON line a record, and no secret in any."""
+"""Log output: one JSON line per record, without secrets."""
 
 import json
 import logging
@@ -23,7 +23,7 @@ def _missing() -> None:
 
 
 def broken() -> Exception:
-    """Something that broke because of something else that broke."""
+    """Return an exception with another one as its cause."""
     try:
         try:
             _missing()

@@ -1,4 +1,4 @@
-"""Pictures for files: `waybook map`, `run` and `status` with --svg, --mermaid, --markdown."""
+"""File exports: `waybook map`, `run` and `status` with --svg, --mermaid, --markdown."""
 
 import json
 from pathlib import Path
@@ -32,7 +32,7 @@ def run(*words: str, typed: object = None) -> Result:
 
 
 def statuses(svg: str) -> dict[str, str]:
-    """What an SVG says of each step."""
+    """Return the status of each step in an SVG."""
     root = ET.fromstring(svg)  # noqa: S314 - we wrote it
     steps = [one.attrib for one in root.iter() if one.get("class") == "step"]
     return {step["data-step"]: step["data-status"] for step in steps}

@@ -1,4 +1,4 @@
-"""Orgs, users and tokens on the command line, and what a token lets a command do."""
+"""Orgs, users and tokens on the command line, and the permissions of a token."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ from cli.terminal import Terminal
 
 @pytest.fixture
 def org(terminal: Terminal) -> str:
-    """An org of its own for each test."""
+    """Create an org for one test."""
     slug = f"acme-{uuid4().hex[:8]}"
     made = terminal.told("org", "add", slug, "--name", "Acme")
     assert (made["slug"], made["name"], made["reviewPolicy"]) == (slug, "Acme", "relayed")
@@ -22,7 +22,7 @@ def org(terminal: Terminal) -> str:
 
 
 def a_token(terminal: Terminal, org: str, user: str = "ann", *more: str) -> Any:  # noqa: ANN401 - JSON
-    """Somebody in the org, who may do everything, and a token."""
+    """Add a user with all permissions to the org, and return a token for it."""
     terminal.say("user", "add", user, "--org", org, "--scope", "admin")
     return terminal.told("token", "add", user, "--label", "laptop", "--org", org, *more)
 

@@ -118,13 +118,13 @@ def test_a_user_who_cannot_serve_is_told_what_to_have_granted(
 
 
 async def _first_words_of_mcp(terminal: Terminal) -> str:
-    """What `waybook mcp` says to whoever looks after it, before anybody has called."""
+    """Return the first line that `waybook mcp` logs to stderr, before any call."""
     command = (sys.executable, "-m", "waybook", "mcp", "--data-dir", str(terminal.data_dir))
     process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=PIPE)
     assert process.stderr is not None
     async with asyncio.timeout(60):
         said = await process.stderr.readline()
-        await process.communicate(b"")  # which closes its stdin, and it ends
+        await process.communicate(b"")  # closes stdin, which ends the process
     return said.decode()
 
 

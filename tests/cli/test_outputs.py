@@ -1,4 +1,4 @@
-"""`waybook outputs` and `waybook output`: listed, kept as files, printed."""
+"""`waybook outputs` and `waybook output`: list, save as files, print."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def deliver(terminal: Terminal, plan_id: str, **more: str) -> str:
 
 @pytest.fixture(scope="module")
 def delivered(terminal: Terminal) -> str:
-    """A plan with a report in two versions, and a table."""
+    """Return a plan with a report in two versions, and a table."""
     plan_id = terminal.plan("Plan with outputs")
     deliver(terminal, plan_id)
     deliver(terminal, plan_id, content="# More\r\n")

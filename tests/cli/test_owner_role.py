@@ -28,7 +28,7 @@ def terminal(tmp_path: Path) -> Terminal:
 def exempt_place(
     request: pytest.FixtureRequest, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Place]:
-    """A database whose owner is exempt, as the environment names it."""
+    """Provide a database whose owner bypasses row-level security, named by the environment."""
     with place_owned_by(request.param, server) as place:
         use(place, monkeypatch)
         yield place
@@ -120,7 +120,7 @@ def test_org_erase_as_an_exempt_owner_keeps_the_other_orgs(
 
 
 def test_migrate_creates_the_maintenance_role_if_the_owner_may(attachment: Attachment) -> None:
-    """Since PostgreSQL 16 the creator of a role may not take it on without a grant."""
+    """Since PostgreSQL 16 the creator of a role may not assume it without a grant."""
     server = Server(
         name="18",
         admin_dsn=attachment.admin_dsn,

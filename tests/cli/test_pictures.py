@@ -1,4 +1,4 @@
-"""The parts of a picture: bars that add up, and timelines that fit."""
+"""Progress bars that sum to their width, and timelines that fit."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""`waybook report` and `waybook map`: files of anybody's, no database."""
+"""`waybook report` and `waybook map`: input from any system, without a database."""
 
 import json
 import subprocess
@@ -34,7 +34,7 @@ NO_SNAPSHOT: Body = {"jobs": []}
 
 
 def run(*words: str, typed: object = None) -> Result:
-    """Run a command line; what is typed is JSON unless it is a text."""
+    """Run a command line; the input is encoded as JSON unless it is a text."""
     text = typed if isinstance(typed, str) else json.dumps(typed)
     return CliRunner().invoke(app, words, input=text)
 
@@ -45,7 +45,7 @@ def a_cycle() -> Body:
     return definition
 
 
-# For programs
+# JSON output
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_a_file_that_cannot_be_read_is_a_usage_error(file: str) -> None:
     assert file in failed.stderr
 
 
-# For people
+# Terminal output
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ def done(terminal: Terminal) -> str:
     return finished(terminal, "Done and over")
 
 
-# The list
+# List of runs
 
 
 def test_a_run_is_listed_with_its_figures(terminal: Terminal, half: str) -> None:
@@ -65,7 +65,7 @@ def test_a_run_that_waits_for_a_person_says_so(terminal: Terminal) -> None:
     assert "! awaiting feedback" in terminal.say("runs")
 
 
-# One run
+# View of one run
 
 
 def test_a_run_is_shown_with_its_stages_and_steps(terminal: Terminal, half: str) -> None:

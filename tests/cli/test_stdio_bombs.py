@@ -1,4 +1,4 @@
-"""Bombs thrown at `waybook mcp`: each gets an answer, and the same session works on."""
+"""Hostile input to `waybook mcp`: each line gets an answer, and the session keeps working."""
 
 import json
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from cli.limited import MEBIBYTE, Session, a_session
 from cli.terminal import Terminal
 from waybook.embedded_postgres.supervisor import Attachment
 
-#: What is no JSON of ours at all.
+#: Lines that are not valid messages.
 LINES = {
     "not UTF-8": b"\xff\xfe\xfd",
     "not UTF-8 in a request": b'{"jsonrpc":"2.0","id":1,"method":"\xff"}',
@@ -28,14 +28,14 @@ PLAN = '{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"create_r
 
 
 def in_a_plan(value: str) -> bytes:
-    """The request for a plan that would be made, but for its question."""
+    """Return a plan request that is valid except for its research question."""
     return f'{PLAN}"arguments":{{"name":"a","researchQuestion":{value},{STEPS}}}}}}}'.encode()
 
 
 def stored(attachment: Attachment) -> dict[str, int]:
-    """How many rows there are of what such a call writes.
+    """Return the row counts of the tables that such a call writes.
 
-    What else there is may grow meanwhile: a session finishes what others have left to be done.
+    Other tables may grow meanwhile: a session also finishes background work that others left.
     """
     with psycopg.connect(attachment.admin_dsn) as admin:
         count = sql.SQL("select count(*) from {}")
@@ -44,7 +44,7 @@ def stored(attachment: Attachment) -> dict[str, int]:
 
 
 def so_much(size: int, before: bytes, after: bytes) -> Iterator[bytes]:
-    """A request whose parameters have so many bytes."""
+    """Yield a request whose parameters have `size` bytes."""
     yield before + b'"'
     for _ in range(size // MEBIBYTE):
         yield b"x" * MEBIBYTE
@@ -52,7 +52,7 @@ def so_much(size: int, before: bytes, after: bytes) -> Iterator[bytes]:
 
 
 def refusals(session: Session) -> list[tuple[object, object]]:
-    """What was refused as no message since the last time: whose it was, and the code."""
+    """Return and clear the rejected messages so far: their ids and error codes."""
     said = [(told["id"], told["error"]["code"]) for told in session.said]
     session.said.clear()
     return said
@@ -68,7 +68,7 @@ async def test_every_line_gets_an_answer_and_the_next_call_works(terminal: Termi
             assert code in {-32700, -32600}, name
         await session.write([b"\n", b"  \r\n"])
         await session.works()
-        assert refusals(session) == []  # nothing was said to nothing
+        assert refusals(session) == []  # no response to empty input
         assert await session.end() == b""
 
 

@@ -1,4 +1,4 @@
-"""`waybook watch` and `waybook review` before a real terminal: a pty of a size that changes."""
+"""`waybook watch` and `waybook review` in a real terminal: a pty whose size changes."""
 
 import contextlib
 import fcntl
@@ -19,12 +19,12 @@ from cli.terminal import Terminal
 
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 HOME = "\x1b[H"
-PATIENCE = 60.0  # seconds, for a machine that is busy with something else
+PATIENCE = 60.0  # seconds, for a busy machine
 
 
 @dataclass
 class Screen:
-    """A terminal with a program before it, and everything it was sent."""
+    """Pseudo-terminal with a running program, and all of its output."""
 
     pty: int
     process: subprocess.Popen[bytes]
@@ -36,7 +36,7 @@ class Screen:
         self.sizes.append((columns, lines))
 
     def until(self, enough: Callable[[str], bool]) -> str:
-        """Read until there is enough, or the program ends."""
+        """Read until the condition holds, or the program ends."""
         while not enough(self.text):
             ready, _, _ = select.select([self.pty], [], [], PATIENCE)
             assert ready, self.text
@@ -51,7 +51,7 @@ class Screen:
         return self.text
 
     def to_the_end(self) -> int:
-        """Read what is left; how the program ended."""
+        """Read the remaining output and return the exit code."""
         with contextlib.suppress(AssertionError):
             self.until(lambda _: False)
         return self.process.wait(PATIENCE)
@@ -62,7 +62,7 @@ class Screen:
 
     @property
     def frames(self) -> list[list[str]]:
-        """Each picture since the screen was taken over, as lines without colours."""
+        """Return each frame on the alternate screen, as lines without colors."""
         _, _, live = self.text.partition("\x1b[?1049h")
         live = live.partition("\x1b[?1049l")[0]
         return [ESCAPE.sub("", frame).splitlines() for frame in live.split(HOME)[1:]]

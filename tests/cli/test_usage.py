@@ -1,4 +1,4 @@
-"""`waybook usage`, and what `status` and `run` say of it."""
+"""`waybook usage`, and the usage lines of `status` and `run`."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from cli.terminal import Body, Terminal
 
 @pytest.fixture(scope="module")
 def spent(terminal: Terminal) -> tuple[str, str]:
-    """A plan with a budget that is nearly used up, and a run that has told something."""
+    """Return a plan whose budget is nearly used up, and a run with reported usage."""
     step = {"stepType": "search", "instructions": "Look."}
     named: Body = {"name": "Costly rivers", "researchQuestion": "Which?", "steps": [step, step]}
     plan = terminal.call("create_research_plan", **named, budget={"tokens": 1_500, "costUsd": 9})

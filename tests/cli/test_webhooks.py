@@ -1,4 +1,4 @@
-"""`waybook webhooks`, and what `waybook doctor` says of them, with a receiver on loopback."""
+"""`waybook webhooks` and the webhook checks of `waybook doctor`, with a receiver on loopback."""
 
 import json
 import threading
@@ -12,7 +12,7 @@ from webhook_worlds import SECRET
 
 
 class Receiver(ThreadingHTTPServer):
-    """Answers with its status, and keeps what it got."""
+    """HTTP server that answers with `status` and keeps the bodies it receives."""
 
     status = 204
     got: list[dict[str, object]]

@@ -1,4 +1,4 @@
-"""The table of controls: what stands against each threat, how to take it away, who would notice."""
+"""Table of security controls: the threat, how to remove the control, and the tests that fail."""
 
 import tomllib
 from collections.abc import Iterator
@@ -12,34 +12,34 @@ TABLES = ROOT / "tools" / "controls"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Break:
-    """A place in a file where a control stands, and what stands there without it."""
+    """Code of a control in a file, and its replacement when the control is removed."""
 
     file: str
     text: str
     without: str
 
     def applied(self, root: Path) -> None:
-        """Take the control away, in the tree that begins there."""
+        """Remove the control in the source tree at `root`."""
         path = root / self.file
         path.write_text(path.read_text("utf-8").replace(self.text, self.without), "utf-8")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
-    """Something that stands against a threat."""
+    """Protection against a threat."""
 
-    #: As a sentence that is false once the control is gone.
+    #: Sentence that is false once the control is removed.
     name: str
-    #: A row of the table in docs/concepts/trust.md.
+    #: Row of the table in docs/concepts/trust.md.
     threat: str
-    #: More than one where each of them alone would do: they are taken away together.
+    #: Several if each of them alone is sufficient: they are removed together.
     breaks: tuple[Break, ...]
-    #: Files or single tests, of which one must fail then.
+    #: Files or single tests, of which at least one must fail then.
     tests: tuple[str, ...]
 
 
 def controls() -> Iterator[Control]:
-    """Every control there is, in the order of the tables."""
+    """Yield every control in the order of the tables."""
     for table in sorted(TABLES.glob("*.toml")):
         for threat, rows in tomllib.loads(table.read_text("utf-8")).items():
             for row in rows:

@@ -32,7 +32,7 @@ NAMES: Final = frozenset(
 CONSTANT: Final = re.compile(
     r"^_?(?:MOST|LONGEST|LARGEST|LEAST|FEWEST|DEEPEST|WIDEST|NARROWEST|SHORTEST|FARTHEST)(?:_|$)"
 )
-#: Words that name no role; a test name says which role it is about.
+#: Words that name no role; a test name states the role.
 PRONOUNS: Final = frozenset(
     {"it", "its", "itself", "they", "them", "their", "theirs", "he", "him", "his", "she", "her"}
     | {"we", "us", "our", "ours", "you", "your", "who", "whom", "whose", "what"}
@@ -70,7 +70,7 @@ BINDINGS: Final[Mapping[type[ast.AST], str]] = {
 
 
 class Text(NamedTuple):
-    """A piece of text or a name, and where it is."""
+    """Text or name with its position."""
 
     file: str
     line: int
@@ -79,11 +79,11 @@ class Text(NamedTuple):
 
 @dataclass(slots=True)
 class Corpus:
-    """Everything that is measured, by kind."""
+    """Texts and names to be measured, by kind."""
 
     docstrings: list[Text] = field(default_factory=list)
     comments: list[Text] = field(default_factory=list)
-    #: String constants of the source that are no docstrings.
+    #: String constants of the source that are not docstrings.
     strings: list[Text] = field(default_factory=list)
     #: Bindings of names: variables, parameters, attributes, functions, classes.
     names: list[Text] = field(default_factory=list)
@@ -94,7 +94,7 @@ class Corpus:
 
 
 class Allowed(NamedTuple):
-    """An occurrence that stays, with the reason."""
+    """Permitted occurrence, with the reason."""
 
     file: str
     text: str
@@ -103,8 +103,8 @@ class Allowed(NamedTuple):
 
 @cache
 def corpus(root: Path = ROOT) -> Corpus:
-    """Read the repository once."""
-    # A million nodes of syntax trees are created and none is garbage: collecting doubles the time.
+    """Read the repository."""
+    # Reading creates a million syntax nodes and no garbage: collecting would double the time.
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -154,7 +154,7 @@ def _read_module(read: Corpus, path: Path, file: str) -> None:
 
 
 def _nodes(tree: ast.Module) -> Iterator[Any]:
-    """Yield every node, parents first; `ast.walk` takes half as long again."""
+    """Yield every node, parents first; `ast.walk` takes 50 % longer."""
     open_nodes: list[ast.AST] = [tree]
     while open_nodes:
         node = open_nodes.pop()
@@ -223,9 +223,9 @@ def _is_test(name: str, file: str) -> bool:
 
 
 def _comments(text: str, strings: list[Span], file: str) -> Iterator[Text]:
-    """Yield the comments; lines of nothing but comment that follow each other are one.
+    """Yield the comments; consecutive comment-only lines are one comment.
 
-    A comment is what follows a # outside strings: the tokenizer would take longer than all else.
+    A comment is the text after a # outside strings: the tokenizer would take longer than all else.
     """
     block: Text | None = None
     for number, line in enumerate(text.split("\n") if "#" in text else (), 1):
@@ -247,10 +247,10 @@ def _comments(text: str, strings: list[Span], file: str) -> Iterator[Text]:
 
 
 def _comment_column(line: str, number: int, strings: list[Span]) -> int:
-    """Return where the comment of a line begins, or -1."""
+    """Return the column of a line's comment, or -1."""
     column = line.find("#")
     while column >= 0:
-        # Columns of the syntax tree count bytes.
+        # Column offsets of the syntax tree are in bytes.
         position = (number, len(line[:column].encode()))
         index = bisect_right(strings, (position, position))
         if not any(start <= position < end for start, end in strings[max(0, index - 9) : index]):
@@ -273,22 +273,22 @@ def _lines(file: str, text: str) -> Iterator[Text]:
 
 
 def _sentences(path: Path, file: str) -> Iterator[Text]:
-    """Yield the prose of a page, one sentence per line as pages are written."""
+    """Yield the prose of a page, one sentence per line as in the source."""
     text = _CODE.sub(_blanked, path.read_text(encoding="utf-8"))
     text = _INLINE.sub(_shortened, text)
     yield from (line for line in _lines(file, text) if not set(line.text) <= set("|-: "))
 
 
 def _shortened(match: re.Match[str]) -> str:
-    # Code keeps its place in the sentence, the target of a link and a comment do not.
+    # Inline code keeps its position in the sentence; link targets and comments are blanked.
     return match[0] if match[0].startswith("`") else _blanked(match)
 
 
-# The measures
+# Measures
 
 
 class Measure(NamedTuple):
-    """What one measure looks at, and what it objects to."""
+    """Result of one measure: the number of texts measured, and its hits."""
 
     name: str
     total: int
@@ -297,7 +297,7 @@ class Measure(NamedTuple):
 
 @cache
 def measures(root: Path = ROOT, allowed: tuple[Allowed, ...] = ()) -> list[Measure]:
-    """Return every measure with its hits, without what is allowed."""
+    """Return every measure with its hits, except allowed ones."""
     read = corpus(root)
 
     def measure(name: str, texts: list[Text], hits: Iterable[Text]) -> Measure:
@@ -345,7 +345,7 @@ def measures(root: Path = ROOT, allowed: tuple[Allowed, ...] = ()) -> list[Measu
 
 
 def is_allowed(hit: Text, allowed: Iterable[Allowed]) -> bool:
-    """Return whether the allow-list has this hit."""
+    """Return whether the hit is on the allow-list."""
     return any(hit.file == entry.file and entry.text in hit.text for entry in allowed)
 
 

@@ -1,10 +1,10 @@
-"""How many hits each measure of plain language may have, and the hits that stay."""
+"""Maximum hits of each language measure, and the permitted hits."""
 
 from typing import Final
 
 from house.language import Allowed
 
-#: The figures of the day they were last lowered; they are never raised.
+#: Counts when they were last lowered; they are never raised.
 LIMITS: Final = {
     "docstrings opening with a question word": 965,
     "docstrings with private idiom": 821,

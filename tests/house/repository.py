@@ -1,4 +1,4 @@
-"""The repository as the house tests read it: its files, its modules, its pages."""
+"""The repository as read by tests of its structure: files, modules and pages."""
 
 import ast
 import re
@@ -18,7 +18,7 @@ _HEADING = re.compile(r"^(#+) +(.+?) *$")
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """One module of the source: where it is, what it says, its tree."""
+    """Source module: its path, text and syntax tree."""
 
     path: Path
     text: str
@@ -26,13 +26,13 @@ class Module:
 
     @property
     def name(self) -> str:
-        """The path as a reader of a failing test wants it."""
+        """Return the path relative to the repository, for failure messages."""
         return str(self.path.relative_to(ROOT))
 
 
 @cache
 def modules() -> tuple[Module, ...]:
-    """Every module of the source."""
+    """Return every module of the source."""
     found = []
     for path in sorted(SOURCE.rglob("*.py")):
         text = path.read_text(encoding="utf-8")
@@ -42,7 +42,7 @@ def modules() -> tuple[Module, ...]:
 
 @cache
 def tracked() -> tuple[Path, ...]:
-    """Every file that is under version control, or about to be."""
+    """Return every file under version control, or new and not ignored."""
     asked = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     listed = subprocess.run(asked, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     paths = (ROOT / name for name in listed.split("\0") if name)
@@ -51,17 +51,17 @@ def tracked() -> tuple[Path, ...]:
 
 @cache
 def pages() -> tuple[Path, ...]:
-    """Every page people read."""
+    """Return every documentation page."""
     return (*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md")))
 
 
 def read(*parts: str) -> str:
-    """A page of the docs."""
+    """Return the text of a documentation page."""
     return DOCS.joinpath(*parts).read_text(encoding="utf-8")
 
 
 def headings(text: str, level: int | None = None) -> list[str]:
-    """The headings of a page, without their backticks, outside of code."""
+    """Return the headings of a page without backticks, ignoring code blocks."""
     found = (_HEADING.match(line) for line in prose_lines(text))
     return [
         matched[2].replace("`", "")
@@ -71,7 +71,7 @@ def headings(text: str, level: int | None = None) -> list[str]:
 
 
 def sections(text: str, level: int) -> dict[str, str]:
-    """The text below each heading of a level, by heading."""
+    """Return the text below each heading of a level, by heading."""
     mark = re.compile(rf"^{'#' * level} +(.+?) *$", re.MULTILINE)
     pieces = mark.split(text)[1:]
     return {
@@ -80,7 +80,7 @@ def sections(text: str, level: int) -> dict[str, str]:
 
 
 def prose_lines(text: str) -> Iterator[str]:
-    """The lines of a page that stand outside of its code blocks."""
+    """Yield the lines of a page outside its code blocks."""
     inside = False
     for line in text.splitlines():
         if line.lstrip().startswith("```"):
@@ -90,6 +90,6 @@ def prose_lines(text: str) -> Iterator[str]:
 
 
 def code_blocks(text: str, *languages: str) -> list[str]:
-    """The code blocks of a page in one of these languages."""
+    """Return the code blocks of a page in one of these languages."""
     blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     return [body for language, body in blocks if language in languages]

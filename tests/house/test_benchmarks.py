@@ -1,4 +1,4 @@
-"""The benchmarks that draw what the product draws: they still know what it is drawn from."""
+"""The page benchmark still runs against the current rendering code."""
 
 import subprocess
 import sys

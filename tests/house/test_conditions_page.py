@@ -1,4 +1,4 @@
-"""The page about conditions: every example does what the page says."""
+"""The page about conditions: every example evaluates as documented."""
 
 import json
 import re
@@ -16,7 +16,7 @@ LINES = [line for block in code_blocks(PAGE, "text") for line in block.splitline
 
 
 def outcome(expression: str) -> tuple[str, str]:
-    """What comes of an expression, in the page's words, and what is said about it."""
+    """Return the outcome of an expression in the page's terms, and its error message."""
     try:
         condition = compile_condition(expression)
     except BadExpression as refused:

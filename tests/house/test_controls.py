@@ -1,4 +1,4 @@
-"""The table of controls is about what is there: `make test-controls` takes each away, and sees."""
+"""The table of controls matches the source; `make test-controls` removes each control in turn."""
 
 import ast
 from collections import Counter
@@ -14,14 +14,14 @@ CONTROLS = list(controls())
 
 @cache
 def named_in(file: str) -> frozenset[str]:
-    """The tests of a file."""
+    """Return the names of the functions in a test file."""
     tree = ast.parse((ROOT / file).read_text("utf-8"))
     functions = ast.FunctionDef | ast.AsyncFunctionDef
     return frozenset(node.name for node in tree.body if isinstance(node, functions))
 
 
 def faults(control: Control) -> Iterator[str]:
-    """Where the table tells of something that is not so."""
+    """Yield the errors in the table entry of a control."""
     for place in control.breaks:
         if (ROOT / place.file).read_text("utf-8").count(place.text) != 1:
             yield f"{control.name}: this must stand once in {place.file}: {place.text}"

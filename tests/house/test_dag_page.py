@@ -1,4 +1,4 @@
-"""How to write a DAG: the page tells of everything a definition and its templates may say."""
+"""The guide to writing a DAG covers everything a definition and its templates may contain."""
 
 import re
 
@@ -13,7 +13,7 @@ from waybook.dag.templates.language import FILTERS, TESTS
 from waybook.dag.templates.template import DEFAULT_DOCUMENT, SAMPLE_CONTEXTS, TemplateKind
 
 PAGE = read("how-to", "write-a-dag.md")
-#: The first cells of the tables.
+#: First cells of the table rows.
 NAMED = {
     name
     for row in re.findall(r"^\| (.+?) \|", PAGE, re.MULTILINE)

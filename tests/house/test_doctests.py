@@ -1,4 +1,4 @@
-"""Examples in docstrings: each returns what it shows."""
+"""Examples in docstrings return the results they show."""
 
 import doctest
 import io
@@ -8,7 +8,7 @@ from pathlib import Path
 from house.repository import ROOT, SOURCE
 
 TESTS = ROOT / "tests"
-#: The folders with modules that can be imported, each with its import root.
+#: Folders with importable modules, each with its import root.
 FOLDERS = {SOURCE: SOURCE.parent, TESTS: TESTS}
 PROMPT = "    >>> "
 FEWEST_DOCSTRINGS = 150

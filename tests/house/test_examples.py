@@ -1,4 +1,4 @@
-"""The examples: each runs against a real server, on a database of its own."""
+"""Examples: each runs against a real server with its own database."""
 
 import os
 import re
@@ -21,7 +21,7 @@ ADDRESS = re.compile(rb"http://127\.0\.0\.1:\d+")
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """A `waybook serve` of its own, ready."""
+    """Start `waybook serve` on its own database and yield its address once it is ready."""
     with a_place() as place:
         command = [
             sys.executable,
@@ -45,7 +45,7 @@ def address() -> Iterator[str]:
 
 
 def ready(server: "subprocess.Popen[bytes]") -> str:
-    """The server's address, once its database answers."""
+    """Return the server's address once its database is reachable."""
     assert server.stdout is not None
     announced = ADDRESS.search(server.stdout.readline())
     assert announced is not None, "the server did not start"
@@ -57,7 +57,7 @@ def ready(server: "subprocess.Popen[bytes]") -> str:
 
 
 def told_by(example: str, address: str) -> list[str]:
-    """What an example prints."""
+    """Return the output lines of an example."""
     command = [sys.executable, str(ROOT / "examples" / example), address]
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=PATIENCE, cwd=Path("/")

@@ -1,4 +1,4 @@
-"""The floors of the house: arrows run down, and none is hidden."""
+"""Layers of the architecture: imports only go downward, and none is hidden."""
 
 import ast
 import subprocess
@@ -8,8 +8,8 @@ from pathlib import Path
 
 from house.repository import ROOT, SOURCE, modules
 
-#: Who imports by name, to import only what is used: the commands, the face for programs, and
-#: endpoints, which few have.
+#: Modules that import by name, to load only what is used: the commands, the Python API, and
+#: optional endpoints.
 IMPORTS_BY_NAME = {
     "src/waybook/__init__.py",
     "src/waybook/cli/lazy.py",

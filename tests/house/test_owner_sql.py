@@ -1,4 +1,4 @@
-"""SQL that the owner runs names its org, since no policy may apply to the owner: decision 0045."""
+"""SQL run by the owner names its org, since no policy may apply to the owner: decision 0045."""
 
 import re
 from collections.abc import Iterator
@@ -8,13 +8,13 @@ import pytest
 from house.repository import SOURCE, Module, modules
 from waybook.store.driver.queries import Query, load
 
-#: Statements of a sweep over all orgs: they read which orgs there are, and nothing of them.
+#: Statements of a sweep over all orgs: they list the orgs and read none of their data.
 OF_ALL_ORGS = {"find_org", "orgs", "erased_orgs"}
 
-#: Run once for each of many rows, by the whole key; `Owner.do_each` counts what they touched.
+#: Executed once per row, by the whole key; `Owner.do_each` counts the rows they changed.
 BY_KEY = {"reseal_entry"}
 
-#: Copies rows into a table of its own making: the org is named where they are read.
+#: Copies rows into a table that it creates: the org is named in the read.
 COPIES = {"copy_calls"}
 
 IMPORTS_OWNERS = "from waybook.store.maintenance.owner import "
@@ -22,14 +22,14 @@ LOADED = re.compile(r'\bload\("([\w/]+)"\)')
 RUN_UNCHECKED = re.compile(r'\bowner\.(?:execute|fetch)\(\s*SQL\["(\w+)"\]')
 TABLE = re.compile(r"^create table (\w+) \((.*?)^\)", re.MULTILINE | re.DOTALL)
 NAMED_TABLE = re.compile(r"\b(?:from|join|update|into)\s+(\{table\}|\w+)")
-#: One for each table: the org itself, or that of a table that names it.
+#: One per table: the org itself, or that of another table that names it.
 CONDITION = re.compile(r"\b(?:\w+\.)?org_id = (?:%\(org_id\)s|\w+\.org_id)|\(org_id, ")
 EXPLICIT = "%(org_id)s"
 RETURNING = re.compile(r"\breturning (?:\w+\.)?org_id$")
 
 
 def owner_modules() -> list[Module]:
-    """Every module that works in transactions of the owner."""
+    """Return every module that uses transactions of the owner."""
     return [
         module
         for module in modules()
@@ -38,20 +38,20 @@ def owner_modules() -> list[Module]:
 
 
 def owner_queries() -> Iterator[tuple[str, Query]]:
-    """Every query of those modules, with the name of its file."""
+    """Yield every query of those modules, with the name of its file."""
     for module in owner_modules():
         for file in LOADED.findall(module.text):
             yield from ((file, query) for query in load(file).values())
 
 
 def org_tables() -> set[str]:
-    """Every table that has rows of orgs."""
+    """Return every table with rows of orgs."""
     schema = (SOURCE / "store" / "schema.sql").read_text("utf-8")
     return {name for name, columns in TABLE.findall(schema) if re.search(r"\borg_id\b", columns)}
 
 
 def forgotten(query: Query) -> str | None:
-    """Return what is missing for the statement to hold without row-level security, if anything."""
+    """Return what the statement lacks to be safe without row-level security, or None."""
     ours = {"{table}", *org_tables(), "mcp_tool_call_log_default"}
     if query.name in COPIES:
         ours.remove("{table}")

@@ -1,4 +1,4 @@
-"""The pages: current, linked, one sentence per line, and true to the source they describe."""
+"""Documentation pages: current, linked, one sentence per line, and consistent with the source."""
 
 import re
 import subprocess
@@ -12,7 +12,7 @@ from waybook.app.registry import TOOLS
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 LONGEST_README = 150
 DECISION_HEADINGS = ["Context", "Decision", "Consequences"]
-#: Where a sentence ends and another one begins on the same line. A list of short ones may.
+#: End of a sentence followed by another one on the same line; lists of short sentences are allowed.
 TWO_SENTENCES = re.compile(r"(?<![\d.…])[.!?] +[A-Z][a-z]+ \w+ \w+ \w+")
 
 
@@ -44,7 +44,7 @@ def test_every_link_leads_somewhere() -> None:
 
 
 def leads_somewhere(page: Path, link: str) -> bool:
-    """Whether a link names a file that is there, and a heading that is in it."""
+    """Return whether a link names an existing file, and an existing heading in it."""
     path, _, anchor = link.partition("#")
     target = (page.parent / path).resolve() if path else page
     if not target.exists():
@@ -53,7 +53,7 @@ def leads_somewhere(page: Path, link: str) -> bool:
 
 
 def anchor_of(heading: str) -> str:
-    """The anchor a heading gets where pages are shown."""
+    """Return the anchor of a heading on rendered pages."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
@@ -87,7 +87,7 @@ def test_every_make_target_that_is_named_exists() -> None:
         assert named <= targets, page.name
 
 
-# Decisions and words
+# Decisions and glossary
 
 
 def test_every_decision_says_why_what_and_then() -> None:

@@ -1,4 +1,4 @@
-"""The reference: every tool, error, setting, command, event, field and table has its heading."""
+"""The reference has a heading for every tool, error, setting, command, event, field and table."""
 
 import re
 from collections.abc import Iterator
@@ -51,7 +51,7 @@ def test_every_command_has_its_heading_and_no_other() -> None:
 
 
 def commands(group: click.Group, above: str = "") -> Iterator[str]:
-    """Every command by its whole name, in the order of `--help`."""
+    """Yield every command by its full name, in the order of `--help`."""
     context = click.Context(group)
     for name in group.list_commands(context):
         command = group.get_command(context, name)
@@ -87,13 +87,13 @@ def test_every_kind_of_row_that_changes_has_its_fields_listed() -> None:
 
 
 def listed(section: str) -> set[str]:
-    """The names a section lists: those in ticks before the colon of each item."""
+    """Return the names a section lists: those in backticks before the colon of each item."""
     items = re.findall(r"^- (.+?):", section, re.MULTILINE)
     return {name for item in items for name in TICKED.findall(item)}
 
 
 def audited_fields() -> dict[str, set[str]]:
-    """The fields of each kind of row, as the queries that are held against the replay have them."""
+    """Return the fields of each kind of row, from the queries that are compared with the replay."""
     plans, runs, orgs, skills = (
         (SOURCE / "store" / f"{name}.sql").read_text("utf-8")
         for name in ("plans", "runs", "identities", "skill_executions")

@@ -1,4 +1,4 @@
-"""What the page about the tools says of replies: exactly the fields that can occur."""
+"""Replies on the tools page: exactly the fields that can occur are documented."""
 
 import re
 from collections import defaultdict
@@ -28,7 +28,7 @@ async def a_place_to_act(module_place: Place) -> AsyncIterator[World]:
 
 
 class Listening(Agent):
-    """An agent that remembers which fields each tool's replies had."""
+    """Agent that records which fields the replies of each tool had."""
 
     seen: dict[str, set[str]]
 
@@ -40,7 +40,7 @@ class Listening(Agent):
 
 
 def documented() -> dict[str, set[str]]:
-    """The fields each tool's reply has, by the page: those in ticks before an item's colon."""
+    """Return the documented reply fields of each tool: in backticks before an item's colon."""
     page = sections(read("reference", "tools.md"), 2)
     return {name: fields_in(sections(page[name], 3)["Reply"]) for name in TOOLS}
 
@@ -77,7 +77,7 @@ async def test_the_page_lists_the_fields_of_every_reply(a_place_to_act: World) -
 
 
 async def a_plan_that_ends_well(agent: Agent) -> None:
-    """Skilled, titled, with a shape to fill, a condition that errs, a step to retry."""
+    """Complete a plan with a skill, a result schema, a failing condition and a retried step."""
     await agent.call("start_skill", name="survey", sessionId="s")
     missing = {
         "afterStepOrder": 1,
@@ -106,7 +106,7 @@ async def a_plan_that_ends_well(agent: Agent) -> None:
 
 
 async def research_that_grows(agent: Agent) -> None:
-    """In three versions, one of them with more sources than fit, and a result that came late."""
+    """Store research in three versions, one with too many sources to show, and a late result."""
     asked = await a_call_of(agent, "store_research")
     stored = [await agent.call("store_research", **asked) for _ in range(2)]
     asked["sources"] = [{"title": f"Page {n}", "quote": "x" * 2_000} for n in range(20)]
@@ -127,7 +127,7 @@ FOUND: Body = {"resultSummary": "found"}
 
 
 async def files_of_a_skill(agent: Agent) -> None:
-    """In a house with a skill that has files."""
+    """Read the files of a skill that has some."""
     services = replace(agent.doorway.house, skills=read_skills(""))
     told = Listening(Dispatcher(services, agent.doorway.calls), agent.caller)
     told.seen = agent.seen if isinstance(agent, Listening) else {}
@@ -137,7 +137,7 @@ async def files_of_a_skill(agent: Agent) -> None:
 
 
 async def a_plan_with_limits(agent: Agent) -> None:
-    """A budget, and a step that asks for sources."""
+    """Work on a plan with a budget and a step that requires sources."""
     plan = await agent.plan([a_step(requiredSources=1), a_step()], budget={"tokens": 10})
     taken = await agent.take(plan)
     await agent.call("get_step_context", stepId=taken["stepId"])
@@ -165,7 +165,7 @@ async def a_plan_that_is_reviewed(agent: Agent) -> None:
 
 
 async def a_long_read(agent: Agent) -> None:
-    """Instructions too long for a small budget, of a step that failed."""
+    """Read instructions too long for a small budget, of a step that failed."""
     plan = await agent.plan(steps=[a_step("Read on. " * 1_000), a_step()])
     step_id = plan["stepIds"][0]
     failed = {"action": "fail_step", "stepId": step_id, "reason": "Too long."}
@@ -178,7 +178,7 @@ async def a_long_read(agent: Agent) -> None:
 
 
 async def a_step_with_a_past(agent: Agent) -> None:
-    """Given up once, handed in too late, sent back with feedback, and waiting for another."""
+    """Work on a step that failed once, got a late result, was sent back, and waits for another."""
     plan = await agent.plan(steps=[a_step(), a_step(dependsOn=[1])])
     await agent.submit(await agent.take(plan))
     taken = await agent.take(plan)
@@ -197,7 +197,7 @@ async def a_step_with_a_past(agent: Agent) -> None:
 
 
 async def a_run_that_ends_well(agent: Agent) -> None:
-    """With a part and its rest, feedback, a document written anew, and others who wait."""
+    """Complete a run with a partial result, feedback, a regenerated document and idle polls."""
     run = await agent.run()
     job = await agent.job(run, sessionId="s")
     await agent.job(run, sessionId="s")
@@ -229,7 +229,7 @@ async def a_run_that_fails(agent: Agent) -> None:
 
 
 class Forgetful:
-    """A model that says the same whatever it is asked, with or without what was asked for."""
+    """Model that always gives the same reply."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -241,7 +241,7 @@ class Forgetful:
 
 
 async def extracts(agent: Listening) -> None:
-    """By oneself, and with models that do it well and badly."""
+    """Extract data without a model, and with models that reply validly and invalidly."""
     asked: Body = {"text": "The Nile.", "schema": {"type": "object"}}
     await agent.call("extract_data", **asked)
     for text in ("{}", "[]"):
@@ -260,7 +260,7 @@ async def looks_at_plans_and_runs(agent: Agent) -> None:
 
 
 async def maps_in_a_chat(agent: Agent) -> None:
-    """One that is too long, one that was seen, one that asks, one that failed."""
+    """Draw maps: too long, already seen, awaiting review, and failed."""
     await agent.call("draw_map", planId=(await agent.plan(150))["planId"])
     plan = await agent.plan(1)
     named = {"planId": plan["planId"]}

@@ -1,4 +1,4 @@
-"""The rooms of the house: small, well named, each opening with what it is."""
+"""Modules of the source: small, well named, each with a docstring that says what it is."""
 
 import ast
 from collections.abc import Iterator
@@ -9,10 +9,10 @@ from house.repository import Module, modules
 LONGEST_MODULE = 350
 LONGEST_FUNCTION = 50
 
-#: Names that say where something was put, not what it is.
+#: Names that describe a location instead of a content.
 NAMELESS = {"base", "common", "helpers", "manager", "misc", "shared", "types", "util", "utils"}
 
-#: What `import waybook` offers. Adding a name is a decision.
+#: Public names of `import waybook`. Adding one is a decision.
 PUBLIC = [
     "Client",
     "PlanStatus",
@@ -68,11 +68,11 @@ def functions(tree: ast.Module) -> Iterator[Function]:
 
 
 def length(function: Function) -> int:
-    """The lines of a function's body, without its docstring."""
+    """Return the number of lines of a function's body, without its docstring."""
     body = function.body[1:] if ast.get_docstring(function) else function.body
     return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
 
 
 def opening(module: Module) -> str:
-    """The first sentence of a module, or nothing."""
+    """Return the first sentence of a module's docstring, or an empty string."""
     return (ast.get_docstring(module.tree) or "").split("\n\n")[0].strip()

@@ -1,4 +1,4 @@
-"""SQL stands in `.sql`, where `psql` can run it and a diff shows it."""
+"""SQL is kept in `.sql` files, where `psql` can run it and a diff shows it."""
 
 import ast
 import re
@@ -9,7 +9,7 @@ QUERY = re.compile(
     r"\s*(select\s+\S|insert\s+into\s|update\s+\w+\s+set\s|delete\s+from\s|with\s+\w+\s+as\s*\()",
 )
 
-#: Too small for a file of their own: what time it is, and whom a sweep visits.
+#: Too small for a file: the current time, and the orgs of a sweep.
 ALLOWED = {"select app_now()", "select org_id from org"}
 
 NAMED = re.compile(r"^-- name: (\w+)$", re.MULTILINE)

@@ -1,4 +1,4 @@
-"""What we are built from: everything pinned by its hash, listed for whoever has to know."""
+"""Supply chain: every dependency is pinned by hash and listed in the bill of materials."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ BY_COMMIT = re.compile(r"[\w./-]+@[0-9a-f]{40}")
 
 
 def packages(lock: Path) -> dict[str, tuple[str, set[str]]]:
-    """Every package of a lock: its version, and the hashes it may have."""
+    """Return every package of a lock file: its version, and its permitted hashes."""
     entries = re.split(r"^(?=\S)", lock.read_text(), flags=re.MULTILINE)
     named = [(PINNED.match(entry), entry) for entry in entries if entry.strip()]
     return {m[1]: (m[2], set(HASH.findall(entry))) for m, entry in named if m}
@@ -32,7 +32,7 @@ def test_every_package_is_pinned_by_its_hash(lock: Path) -> None:
 
 
 def test_nothing_is_installed_without_looking_at_the_hash() -> None:
-    """Whatever the Makefile installs is locked, but for the package itself, which is here."""
+    """Everything the Makefile installs is locked, except the package itself."""
     told = (ROOT / "Makefile").read_text().splitlines()
     installs = [line.strip() for line in told if re.search(r"pip (install|sync)", line)]
     loose = [line for line in installs if "--require-hashes" not in line]
@@ -56,7 +56,7 @@ def test_the_bill_of_materials_is_that_of_the_lock() -> None:
 
 
 def too_much(workflow: str) -> list[str]:
-    """What a workflow may do that it need not: more than read, or run an action that can change."""
+    """Return the excess rights of a workflow: more than read access, or an unpinned action."""
     read = yaml.safe_load(workflow)
     scopes = [("all", read.get("permissions"))]
     jobs = read.get("jobs", {})

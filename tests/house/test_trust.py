@@ -1,4 +1,4 @@
-"""What the page on trust promises is proven by tests that exist."""
+"""Claims on the trust page are covered by existing tests."""
 
 import ast
 import re
@@ -9,7 +9,7 @@ NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 
 
 def threats() -> dict[str, list[str]]:
-    """By threat: what the table has in its other columns."""
+    """Return the other cells of each row of the table, by threat."""
     table = sections(read("concepts", "trust.md"), 2)["Threats"]
     rows = [line.strip("|").split("|") for line in table.splitlines() if line.startswith("| ")]
     return {cells[0].strip(): cells[1:] for cells in rows[1:]}

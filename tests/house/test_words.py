@@ -1,4 +1,4 @@
-"""What no file of ours may say: where it was made, where its parts come from, who helped."""
+"""Forbidden text in tracked files: machine paths, package indexes, and notes on authorship."""
 
 import re
 from pathlib import Path
@@ -7,16 +7,16 @@ import pytest
 
 from house.repository import ROOT, tracked
 
-#: Paths of a machine, not of the product. A directory the product itself may use is none.
+#: Paths of a machine, not of the product; directories that the product may use are not included.
 MACHINE = re.compile(r"(?<![\w.])/(?:work|root|home/\w+|Users/\w+)/[\w.]")
 
-#: Package indexes: a lock file pins by content, and whoever installs says from where.
+#: Package indexes: a lock file pins by content, and the installer chooses the index.
 INDEXES = re.compile(
     r"(?:files\.pythonhosted|pypi\.org/simple|test\.pypi|registry\.npmjs|registry\.yarnpkg)",
     re.IGNORECASE,
 )
 
-#: The project speaks of the project alone.
+#: Texts describe the project only, not how it was written.
 MAKING = re.compile(
     r"\b(?:assistant session|ai assistant|as an ai|language model wrote|co-authored-by)\b",
     re.IGNORECASE,
@@ -26,7 +26,7 @@ THIS = Path(__file__).resolve()
 
 
 def text_of(path: Path) -> str | None:
-    """What a file says, if it says it in letters."""
+    """Return the text of a file, or None if it is not UTF-8."""
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""The command line: its commands, and how what goes wrong is told to a person."""
+"""Command-line entry point: the command table and the conversion of errors to messages."""
 
 import os
 from typing import Any
@@ -80,7 +80,7 @@ COMMANDS = {
 
 class CommandLine(LazyGroup):
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command; an error becomes a sentence and what to do next."""
+        """Run the command, converting an exception to a one-line error with a hint."""
         try:
             return super().invoke(ctx)
         except WaybookError as error:

@@ -1,4 +1,4 @@
-"""Pictures for files: a map as SVG, Mermaid or Markdown, for `map`, `run` and `status`."""
+"""Map exports as SVG, Mermaid or Markdown files, shared by `map`, `run` and `status`."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -8,7 +8,7 @@ import click
 from waybook.dag.diagram.export import Drawing, DrawingFormat, export_drawing
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-#: Where to write each form somebody asked for.
+#: Requested export formats, each mapped to its output path.
 RequestedExports = Mapping[DrawingFormat, str]
 
 HELP = {
@@ -19,7 +19,7 @@ HELP = {
 
 
 def export_options(command: Command) -> Command:
-    """Let the command write pictures, each to a file or, as -, to stdout."""
+    """Add one export option per drawing format; each takes a file path, or - for stdout."""
     for form in reversed(DrawingFormat):
         where = click.Path(allow_dash=True, dir_okay=False)
         command = click.option(f"--{form}", type=where, metavar="OUT", help=HELP[form])(command)
@@ -27,13 +27,13 @@ def export_options(command: Command) -> Command:
 
 
 def pop_requested_exports(flags: dict[str, Any]) -> RequestedExports:
-    """The pictures asked for, taken out of the flags."""
+    """Remove the export options from the flags and return the ones that were set."""
     found = {form: flags.pop(str(form), None) for form in DrawingFormat}
     return {form: where for form, where in found.items() if where is not None}
 
 
 def write_exports(drawing: Drawing, asked: RequestedExports) -> None:
-    """Write each picture to where it belongs.
+    """Write each requested drawing to its output path.
 
     Raises:
         BadParameter: it cannot be written there.

@@ -1,6 +1,6 @@
-"""What a command is given to read: a file or stdin, and no more of it than the command takes.
+"""Bounded reading of command input from a file or stdin.
 
-A pipe may go on for ever, and so does a device: the bound holds while it is read.
+Pipes and devices can be endless, so the size limit is enforced while reading.
 """
 
 from collections.abc import Iterator
@@ -12,17 +12,17 @@ import click
 from waybook.errors import TooLarge
 
 MEBIBYTE: Final = 1024 * 1024
-#: A hundred thousand jobs are some twenty of these.
+#: A snapshot of 100,000 jobs takes about 20 MiB.
 MAX_SNAPSHOT_BYTES: Final = 32 * MEBIBYTE
-#: A line that is too long is left out, if it ends at all.
+#: An overlong line is skipped up to this many bytes; a longer one ends the reading.
 MAX_SKIPPED_LINE_BYTES: Final = 256 * MEBIBYTE
-#: What somebody types or pipes in is as large as a body may be.
+#: Same limit as the arguments of a tool call.
 MAX_ARGUMENT_BYTES: Final = MEBIBYTE
 STDIN: Final = "-"
 
 
 def read_all(file: str, most: int) -> bytes:
-    """All of a file, or of stdin.
+    """Return the whole content of a file or stdin.
 
     Raises:
         TooLarge: it has more bytes than so many.
@@ -32,7 +32,7 @@ def read_all(file: str, most: int) -> bytes:
 
 
 def read_prefix(file: str, most: int) -> bytes:
-    """So many bytes of a file, or all if it has less.
+    """Return at most `most` bytes of a file or stdin.
 
     Raises:
         BadParameter: it cannot be read.
@@ -42,7 +42,7 @@ def read_prefix(file: str, most: int) -> bytes:
 
 
 def read_lines(file: str, most: int) -> Iterator[bytes]:
-    """The lines; of one that is longer than so many bytes, one byte more than that.
+    """Yield the lines; a line longer than `most` bytes is cut to `most + 1` bytes.
 
     Raises:
         BadParameter: they cannot be read.
@@ -66,7 +66,7 @@ def _skip_to_next(source: IO[bytes]) -> None:
 
 
 def check_size(text: bytes, most: int) -> bytes:
-    """The same text.
+    """Return the text unchanged.
 
     Raises:
         TooLarge: it has more bytes than so many.
@@ -77,7 +77,7 @@ def check_size(text: bytes, most: int) -> bytes:
 
 
 def read_argument(given: str, param_hint: str) -> str:
-    """The argument of a command, or what stdin says if it is a dash.
+    """Return the argument, or the content of stdin if it is a dash.
 
     Raises:
         BadParameter: it cannot be read, or is longer than anything that is asked there.
@@ -94,7 +94,7 @@ def read_argument(given: str, param_hint: str) -> str:
 
 @contextmanager
 def _opened(file: str) -> Iterator[IO[bytes]]:
-    """The file, or stdin; whatever cannot be read of it is told with its name."""
+    """Open the file or stdin; report a read error together with the file name."""
     try:
         with click.open_file(file, "rb") as source:
             yield source

@@ -1,6 +1,6 @@
-"""Logs: JSON lines on stderr while serving, silence while a person is at the command line.
+"""Logging setup: JSON lines on stderr for servers; off by default for commands.
 
-No line holds a secret: what looks like one is covered, and so is what we know to be one.
+Log lines contain no secrets: known secrets and texts that look like secrets are redacted.
 """
 
 import json
@@ -17,12 +17,12 @@ from waybook.settings import LoadedSettings
 
 class JsonLineFormatter(logging.Formatter):
     def __init__(self, redact: Callable[[str], str] = redact) -> None:
-        """Cover by this what nobody may read."""
+        """Redact messages and tracebacks with this function."""
         super().__init__()
         self._redact = redact
 
     def format(self, record: logging.LogRecord) -> str:
-        """One record as one line."""
+        """Return the record as one line of JSON."""
         line: dict[str, object] = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
@@ -35,12 +35,12 @@ class JsonLineFormatter(logging.Formatter):
 
 
 def configure_server_logging(found: LoadedSettings) -> None:
-    """Write what is logged to stderr."""
+    """Write logs to stderr."""
     _log_to(logging.StreamHandler(sys.stderr), found)
 
 
 def configure_command_logging(found: LoadedSettings) -> None:
-    """Write logs only if a level was asked for; a person gets answers instead."""
+    """Write logs to stderr only if a log level was set; otherwise discard them."""
     asked = found.sources["log_level"] != "default"
     handler = logging.StreamHandler(sys.stderr) if asked else logging.NullHandler()
     _log_to(handler, found)

@@ -1,4 +1,4 @@
-"""The options commands share, and the settings they make together with the environment."""
+"""Options shared by commands, and the settings built from them and the environment."""
 
 import os
 from collections.abc import Callable
@@ -57,7 +57,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Answer in JS
 
 
 def scopes_option(usual: tuple[Scope, ...], said: str) -> Callable[[Command], Command]:
-    """Let the command be told what somebody may do; `usual` if it is not."""
+    """Add a repeatable `--scope` option with `usual` as its default."""
     return click.option(
         "--scope",
         "scopes",
@@ -69,27 +69,27 @@ def scopes_option(usual: tuple[Scope, ...], said: str) -> Callable[[Command], Co
 
 
 def database_options(command: Command) -> Command:
-    """Let the command be told which database to use."""
+    """Add the options that select the database and the token."""
     return _with(command, (*DATABASE, *TOKEN))
 
 
 def serving_options(command: Command) -> Command:
-    """Let the command be told how to serve agents."""
+    """Add the options for serving agents."""
     return _with(command, (*SERVING, *DATABASE))
 
 
 def token_option(command: Command) -> Command:
-    """Let the command be told as whom to act."""
+    """Add the `--token` option."""
     return _with(command, TOKEN)
 
 
 def listening_options(command: Command) -> Command:
-    """Let the command be told where to listen."""
+    """Add the options for the address to listen on and for authentication."""
     return _with(command, LISTENING)
 
 
 def settings_from(flags: dict[str, object]) -> LoadedSettings:
-    """The settings in force, given these flags."""
+    """Return the settings in force for these flags."""
     return read_settings(flags, os.environ)
 
 

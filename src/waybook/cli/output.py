@@ -1,4 +1,4 @@
-"""What is printed without a picture: lines, texts and JSON, none of which a terminal obeys."""
+"""Plain output: lines, texts and JSON with terminal control characters escaped."""
 
 import json
 import sys
@@ -8,31 +8,32 @@ import click
 
 from waybook.core.hidden_characters import contains_hidden, escape_hidden
 
-#: JSON without a blank to spare.
+#: JSON separators without whitespace.
 COMPACT_SEPARATORS: Final = (",", ":")
 
 
 def print_line(text: str, *, err: bool = False) -> None:
-    """Print a line that has stored text in it."""
+    """Print a line that contains stored text."""
     click.echo(escape_hidden(text), err=err)
 
 
 def print_text(text: str) -> None:
-    """Print a stored text: as it is into a file or a pipe, written out for a person."""
+    """Print a stored text: unchanged to a file or pipe, escaped for a terminal."""
     shown = escape_hidden(text) if sys.stdout.isatty() else text
-    # Otherwise click takes out what looks like colours, and a file would not be what was stored.
+    # By default click strips ANSI sequences from redirected output, and a file would differ from
+    # the stored text.
     click.echo(shown, nl=not text.endswith("\n"), color=True)
 
 
 def print_json(value: object, *, tight: bool = False, indent: int | None = None) -> None:
-    """Print JSON of which every character can be seen; whoever reads it as JSON reads the same."""
+    """Print JSON with hidden characters escaped; it parses to the same value."""
     blanks = COMPACT_SEPARATORS if tight else None
     told = json.dumps(value, ensure_ascii=False, indent=indent, separators=blanks, default=str)
     click.echo(escape_json(told))
 
 
 def escape_json(text: str) -> str:
-    r"""JSON with its odd characters escaped.
+    r"""Return JSON with its hidden characters escaped.
 
     >>> print(escape_json('{"a":"\x9b31m\U000e0041"}'))
     {"a":"\u009b31m\udb40\udc41"}

@@ -1,4 +1,4 @@
-"""The way into the house for a command: started if need be, with a sign of life while waiting."""
+"""Access to the application for commands: starts it and shows a spinner while waiting."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,17 +19,19 @@ from waybook.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class AppSession:
-    """A running house, seen from the command line."""
+    """Running application, as used by a command."""
 
     app: Application
 
     @property
     def call(self) -> RequestContext:
-        """A call to use cases that are not tools."""
+        """Return a request context for use cases that are not tools."""
         return RequestContext(services=self.app.doorway.house, caller=self.app.caller(Channel.CLI))
 
     async def for_org(self, slug: str | None) -> RequestContext:
-        """The same in the org of this slug: whoever runs the server may go to each.
+        """Return a request context for the org with this slug.
+
+        Without a token the operator of the server may access every org.
 
         Raises:
             NotFound: there is none, or it is not that of our token.
@@ -46,12 +48,12 @@ class AppSession:
 
 
 def get_console() -> Console:
-    """Where people read."""
+    """Return a console on stdout that escapes hidden characters."""
     return SafeConsole()
 
 
 def load_settings(flags: dict[str, object]) -> Settings:
-    """The settings in force, with logs kept away from the person."""
+    """Return the settings in force and configure logging for a command."""
     found = settings_from(flags)
     configure_command_logging(found)
     return found.settings
@@ -59,7 +61,7 @@ def load_settings(flags: dict[str, object]) -> Settings:
 
 @asynccontextmanager
 async def open_app(settings: Settings) -> AsyncIterator[AppSession]:
-    """Open the house; say so on a terminal if it takes a while."""
+    """Start the application for the length of a block, with a spinner on stderr while it starts."""
     waiting = Console(stderr=True).status("starting the database …", spinner="dots")
     waiting.start()
     try:

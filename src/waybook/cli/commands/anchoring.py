@@ -1,4 +1,4 @@
-"""Audit anchors at the command line: which file they are in, and how a comparison looks."""
+"""Audit anchors on the command line: file locations, verification and its output."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -129,7 +129,7 @@ def show_check(console: Console, file: Path, check: AnchorCheck) -> None:
 
 
 def verification_json(found: Verification) -> dict[str, object]:
-    """Return the verification for machines."""
+    """Return the verification as a JSON object."""
     return {
         **verdict_json(found.verdicts),
         "ok": found.exit_code == 0,
@@ -138,7 +138,7 @@ def verification_json(found: Verification) -> dict[str, object]:
 
 
 def check_json(file: Path, check: AnchorCheck) -> dict[str, object]:
-    """Return a comparison for machines."""
+    """Return a comparison as a JSON object."""
     errors = {str(org_id): messages for org_id, messages in check.errors.items()}
     anchored = {"file": str(file), "at": check.at, "chains": check.chains}
     return {**anchored, "ok": check.ok, "errors": errors}

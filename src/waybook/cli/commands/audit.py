@@ -1,4 +1,4 @@
-"""`waybook audit`: the record of who did what, its proof, and a look back in time."""
+"""`waybook audit`: list entries, verify chains, and show a plan as of an earlier time."""
 
 import asyncio
 import contextlib
@@ -148,7 +148,7 @@ async def _meant(here: AppSession, plan: str) -> str:
 
 
 async def _meant_subject(here: AppSession, text: str) -> str:
-    """The plan that is meant, else the run."""
+    """Return the id of the plan that matches the text, else of the run."""
     for meant in (resolve_plan, resolve_run):
         with contextlib.suppress(NotFound):
             return (await meant(here.call, text)).id
@@ -156,7 +156,7 @@ async def _meant_subject(here: AppSession, text: str) -> str:
 
 
 def read_time(text: str) -> datetime:
-    """A time as people write it; without a zone it is UTC.
+    """Parse a timestamp; without a time zone it is UTC.
 
     >>> read_time("2030-01-31 08:00").isoformat()
     '2030-01-31T08:00:00+00:00'

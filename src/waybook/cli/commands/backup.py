@@ -1,7 +1,4 @@
-"""`waybook backup`: everything in one file.
-
-`waybook restore`: a backup, back in a database.
-"""
+"""`waybook backup` and `waybook restore`: the whole database in one file."""
 
 import asyncio
 from collections.abc import Iterator
@@ -59,7 +56,7 @@ async def _back_up(settings: Settings, file: Path, *, force: bool) -> Manifest:
 
 @contextmanager
 def shown_progress(what: str) -> Iterator[Progress]:
-    """Show a bar of rows on stderr for the length of a block."""
+    """Show a progress bar of rows on stderr for the length of a block."""
     columns = (
         TextColumn(what),
         BarColumn(),
@@ -76,7 +73,7 @@ def shown_progress(what: str) -> Iterator[Progress]:
 
 
 def report_archive(manifest: Manifest, file: Path, done: str, *, as_json: bool) -> None:
-    """Print what an archive holds."""
+    """Print the contents of an archive."""
     anchor = manifest.anchor
     if as_json:
         counts = {"orgs": manifest.orgs, "rows": manifest.rows, "bytes": manifest.bytes}

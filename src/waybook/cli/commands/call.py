@@ -1,4 +1,4 @@
-"""`waybook call`: a tool, called by hand."""
+"""`waybook call`: a single tool call from the command line."""
 
 import asyncio
 import difflib

@@ -1,4 +1,4 @@
-"""`waybook dag`: the prepared workflows: which there are, what they look like, and new ones."""
+"""`waybook dag`: list, show and add prepared workflows."""
 
 import asyncio
 import sys
@@ -104,7 +104,7 @@ def add_command(*, file: str, as_json: bool, **flags: object) -> None:
 
 
 def _refuse(error: Answered, *, as_json: bool) -> None:
-    """Tell what is wrong, each fault on its line."""
+    """Print the faults of a definition, one per line."""
     if as_json:
         _tell({"error": error})
         sys.exit(1)

@@ -1,6 +1,6 @@
-"""`waybook doctor`: what is in force and from where, and what is wrong, each with what to do.
+"""`waybook doctor`: settings in force with their sources, and checks with remedies.
 
-The examination of `waybook doctor`: what holds anywhere, and what only counts before a start.
+Most checks apply at any time; some only matter before a server is started.
 """
 
 import asyncio
@@ -50,12 +50,12 @@ from waybook.transport.http.client_address import read_proxies
 from waybook.transport.jsonrpc import compact_json
 from waybook.transport.mcp.tools import published_tools, tools_in_profile
 
-#: How large the list of tools may be, in bytes, for each profile that promises it.
+#: Maximum size of the tool list in bytes, for each profile that guarantees one.
 TOOL_LIST_LIMITS = {"plan": 7_000, "runs": 8_000, "all": 20_000}
 
 
 async def run_checks(settings: Settings) -> list[CheckResult]:
-    """Look at everything; a database out of reach is a finding too."""
+    """Run all checks; an unreachable database is a failed check."""
     findings = [*check_machine(settings), *check_webhooks(settings), _port(settings), *_tools()]
     findings += [*_proxies(settings), *await check_issuer_settings(settings)]
     try:

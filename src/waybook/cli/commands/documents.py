@@ -1,6 +1,6 @@
-"""`waybook documents`: what there is to read of a run, listed or written into a folder.
+"""`waybook documents`: list the documents of a run, or write them into a folder.
 
-What files are called that are written into a folder, and that none is written over.
+File naming and the overwrite check are shared with `waybook outputs`.
 """
 
 import asyncio
@@ -27,9 +27,10 @@ from waybook.settings import Settings
 
 
 def file_names(listed: Sequence[DocumentListItem], order: Sequence[str]) -> Mapping[str, str]:
-    """For each document a name without its ending: a folder for the stage, a file in it.
+    """Return a file path without extension for each document: one folder per stage.
 
-    The author is named, and the lineage and the reviewer where several would share a name.
+    The file name includes the model; the lineage and the reviewer are added where several documents
+    would share a name.
     """
     folders = {slug: f"{place}-{safe_file_name(slug)}" for place, slug in enumerate(order, start=1)}
     long = Counter(_short(one) for one in listed)
@@ -43,7 +44,7 @@ def file_names(listed: Sequence[DocumentListItem], order: Sequence[str]) -> Mapp
 
 
 def unique_name(name: str, taken: set[str]) -> str:
-    """The name, with a number if it is taken; capital letters make no difference on some disks."""
+    """Return the name, numbered if it is taken; some file systems ignore case."""
     own, number = name, 1
     while own.lower() in taken:
         number += 1
@@ -62,7 +63,7 @@ def _more(one: DocumentListItem) -> list[str]:
 
 
 def refuse_to_overwrite(paths: Iterable[Path]) -> None:
-    """Let only paths pass where nothing is yet.
+    """Check that no path exists yet.
 
     Raises:
         InvalidInput: something is in the way.
@@ -160,7 +161,7 @@ async def _write(
     *,
     force: bool,
 ) -> WrittenFile:
-    """Write every document in each form; before anything is, see that nothing is in the way."""
+    """Write every document in each format, after checking that no existing file is overwritten."""
     names = file_names(listed, board.compiled_dag.order)
     paths = {
         one.resource_id: [
@@ -198,7 +199,7 @@ def _table(board: RunOverview, listed: list[DocumentListItem]) -> Table:
 
 
 def origin_label(document: DocumentListItem) -> str:
-    """Whose work a document takes up, in a word: the end of its lineage, and who reviewed it."""
+    """Return the origin of a document: the end of its lineage, and its reviewer if any."""
     begun = document.lineage.rsplit("/", 1)[-1]
     return begun if document.reviewer is None else f"{begun}, reviewed by {document.reviewer}"
 

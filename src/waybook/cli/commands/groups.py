@@ -1,9 +1,4 @@
-"""`waybook org`: orgs, from outside.
-
-`waybook user`: the users of an org, from outside.
-
-`waybook token`: API tokens, from outside.
-"""
+"""`waybook org`, `waybook user` and `waybook token`: command groups with lazy subcommands."""
 
 import click
 

@@ -1,8 +1,6 @@
-"""`waybook migrate`: the database, up to date.
+"""`waybook migrate`, `waybook retain`, `waybook org erase` and `waybook user erase`.
 
-`waybook org erase` and `waybook user erase`: gone, but for a record that it was there.
-
-`waybook retain`: what was kept long enough, gone.
+An erasure leaves a record that the user or org existed.
 """
 
 import asyncio
@@ -58,7 +56,7 @@ async def _owner(settings: Settings) -> CheckResult:
 
 
 def _warn(owner: CheckResult) -> None:
-    """Print on stderr what is wrong with the owner's role, if anything."""
+    """Print a warning on stderr if the owner's role has a problem."""
     if owner.state is not CheckState.OK:
         click.secho(f"! the owner of the database: {owner.message}", fg="yellow", err=True)
         click.echo(f"  try: {owner.remedy}", err=True)

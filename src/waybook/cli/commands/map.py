@@ -1,4 +1,4 @@
-"""`waybook map`: the structure of any DAG, checked, with what it will come to."""
+"""`waybook map`: check the structure of any DAG and show the expected units of work."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -32,7 +32,7 @@ MAX_MODELS = 1000
 
 
 def read_models(_: click.Context, __: click.Parameter, given: str | None) -> tuple[str, ...]:
-    """The names of so many models, or those with commas between."""
+    """Return generated names for a number of models, or the names in a comma-separated list."""
     if given is None:
         return ()
     if given.isdecimal() and given.isascii() and len(given) <= len(str(MAX_MODELS)):
@@ -92,7 +92,7 @@ def _answer(models: tuple[str, ...], text: bytes) -> Mapping[str, object]:
 
 
 def _read(text: bytes) -> object:
-    """What a text says: JSON of any size, or a definition in YAML."""
+    """Parse a text as JSON of any size, or else as a YAML definition."""
     try:
         return read_json(text)
     except InvalidInput:

@@ -1,4 +1,4 @@
-"""`waybook mcp`: one agent over stdin and stdout, answering before the database is up."""
+"""`waybook mcp`: MCP server on stdin and stdout that answers before the database is up."""
 
 import contextlib
 import gc
@@ -28,7 +28,7 @@ def command(**flags: object) -> None:
     found = settings_from(flags)
     configure_server_logging(found)
     with _database_starting(found.settings):
-        gc.disable()  # what is imported stays: looking for garbage in it only takes time
+        gc.disable()  # imported objects stay alive: collecting them only costs time
         serve = load("waybook.cli.commands.mcp_stdio:serve")
         gc.freeze()
         gc.enable()
@@ -37,9 +37,9 @@ def command(**flags: object) -> None:
 
 @contextmanager
 def _database_starting(settings: Settings) -> Iterator[None]:
-    """Have the embedded server start beside the imports; it is kept up while inside.
+    """Start the embedded server concurrently with the imports, and keep it up inside the block.
 
-    What goes wrong here goes wrong again, and is told, when the doorway attaches.
+    An error here is ignored: it recurs, and is reported, when the application attaches.
     """
     attached: list[Attachment] = []
 

@@ -1,4 +1,4 @@
-"""The server of `waybook mcp`: lists at once, and calls as soon as the database is up."""
+"""Server of `waybook mcp`: lists tools at once, and runs calls when the database is up."""
 
 import asyncio
 import logging
@@ -19,14 +19,14 @@ from waybook.transport.mcp.tools import published_tools
 
 log = logging.getLogger(__name__)
 
-#: The first thing a client wants is the list of tools; what calls need can wait that long.
+#: Clients first request the list of tools; loading the code for calls can wait this long.
 STARTUP_DELAY_SECONDS: Final = 1.0
-#: How long a call waits for the database at start-up: less than clients wait for an answer.
+#: Maximum wait of a call for the database at startup; shorter than client timeouts.
 MAX_CALL_WAIT_SECONDS: Final = 20.0
 
 
 class StdioApplication(Protocol):
-    """A running system, as the wiring makes it."""
+    """Running application, as created by the wiring."""
 
     @property
     def dispatcher(self) -> DispatcherPort: ...
@@ -35,7 +35,7 @@ class StdioApplication(Protocol):
 
 
 class DeferredStartup:
-    """The system, opened in the background; if that fails, the next call tries again."""
+    """Application started in the background; after a failure the next call retries."""
 
     def __init__(self, settings: Settings, stack: AsyncExitStack) -> None:
         self._settings = settings
@@ -43,7 +43,7 @@ class DeferredStartup:
         self._task: asyncio.Task[StdioApplication] | None = None
 
     def start(self) -> asyncio.Task[StdioApplication]:
-        """Begin to open, unless that is under way or done."""
+        """Start the application, unless it is starting or running."""
         task = self._task
         if task is None or (task.done() and (task.cancelled() or task.exception())):
             self._task = task = asyncio.create_task(self._open())
@@ -56,13 +56,13 @@ class DeferredStartup:
                 running(self._settings, waiting=_report_wait)
             )
         except WaybookError as error:
-            # Whoever looks after it reads the log; the agent is told with its next call.
+            # Operators read the log; the agent gets the error with its next call.
             log.error("cannot start: %s", error.message)  # noqa: TRY400 - what went wrong is said
             raise
         return services
 
     async def wait_ready(self) -> StdioApplication:
-        """The open system; a caller that gives up waiting does not stop the opening.
+        """Return the running application; a caller that times out does not cancel the startup.
 
         Raises:
             Unavailable: it is not open yet; the opening goes on.
@@ -74,7 +74,7 @@ class DeferredStartup:
             raise Unavailable("the database is still starting; repeat the call") from None
 
     async def stop(self) -> None:
-        """Stop opening, if that is still under way; what is open is closed by its stack."""
+        """Cancel a startup in progress; a running application is closed by its exit stack."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -85,7 +85,7 @@ def _report_wait(obstacle: str, waited: float, limit: float) -> None:
 
 
 def serve(settings: Settings) -> None:
-    """Serve until the client closes our stdin."""
+    """Serve until the client closes stdin."""
     asyncio.run(_serve(settings))
 
 

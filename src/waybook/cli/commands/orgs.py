@@ -1,4 +1,4 @@
-"""`waybook org`: orgs, and who decides their reviews."""
+"""`waybook org`: orgs and their review policies."""
 
 import asyncio
 import json
@@ -134,7 +134,7 @@ def _policy(word: str | None) -> ReviewPolicy | None:
 
 
 def org_json(org: Org) -> dict[str, object]:
-    """An org for machines."""
+    """Return an org as a JSON object."""
     return {
         "orgId": org.id,
         "slug": org.slug,

@@ -1,4 +1,4 @@
-"""`waybook outputs` and `waybook output`: the deliverables of a plan, listed, kept, or read."""
+"""`waybook outputs` and `waybook output`: list, save or print the outputs of a plan."""
 
 import asyncio
 from datetime import datetime
@@ -107,7 +107,7 @@ async def _go(
 
 
 async def _write(here: AppSession, listed: list[Output], save: Path, *, force: bool) -> WrittenFile:
-    """Write every output; before anything is, see that nothing is in the way."""
+    """Write every output, after checking that no existing file is overwritten."""
     taken: set[str] = set()
     paths = {one.id: save / _own_name(one, taken) for one in listed}
     if not force:

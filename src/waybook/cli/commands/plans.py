@@ -1,8 +1,6 @@
-"""`waybook plans`: the plans at a glance.
+"""`waybook plans`, `waybook status` and `waybook watch`: list plans and show one, once or live.
 
-`waybook status`: where a plan stands.
-
-`waybook watch`: a plan, live; it changes nothing, and ends when the plan does.
+Watching is read-only, and ends when the plan does.
 """
 
 import asyncio
@@ -35,7 +33,7 @@ from waybook.plan.states import PlanStatus, StepStatus
 from waybook.settings import Settings
 
 MIN_ID_LENGTH = 8
-#: Below this width the bar gives way to its figures.
+#: Below this width the bar is left out and only its figures are shown.
 MIN_WIDTH_FOR_BARS = 100
 
 
@@ -93,14 +91,14 @@ def _row(plan: PlanSummary, short: int, *, bars: bool) -> list[Text]:
 
 
 def progress_text(plan: PlanSummary) -> Text:
-    """How far a plan is: "4 of 13, 1 failed"."""
+    """Return the progress of a plan: "4 of 13, 1 failed"."""
     said = Text(f"{plan.done} of {plan.total}")
     failed = plan.counts.get(StepStatus.FAILED, 0)
     return said.append(f", {failed} failed", style="red") if failed else said
 
 
 def unique_prefix_length(ids: list[str]) -> int:
-    """How many letters tell these ids apart.
+    """Return the shortest prefix length at which these ids are distinct.
 
     >>> (
     ...     unique_prefix_length(["0198f3c2-a1b4", "0198f3c2-a2b4"]),
@@ -201,7 +199,7 @@ def watch_command(*, plan: str | None, once: bool, **flags: object) -> None:
     settings = load_settings(flags)
     console = get_console()
     live = console.is_terminal and not once
-    with contextlib.suppress(KeyboardInterrupt):  # the way to leave
+    with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C ends the command
         asyncio.run(_watch(settings, plan, console, live=live))
 
 
@@ -228,7 +226,7 @@ async def _follow(
         if board.is_closed:
             return board
         await wait_or_resize(resized, EVERY_SECONDS)
-        with contextlib.suppress(Busy, Unavailable):  # the next look may succeed
+        with contextlib.suppress(Busy, Unavailable):  # the next refresh may succeed
             board = await read_plan_overview(here.call, board.plan.id, board)
 
 
@@ -237,5 +235,5 @@ def _live(board: PlanOverview, console: Console) -> RenderableType:
 
 
 def _frame(console: Console) -> Viewport:
-    """The whole screen; the line after the picture is the prompt's."""
+    """Return a viewport of the whole screen, except the last line for the prompt."""
     return Viewport(width=console.width, height=console.height - 1)

@@ -1,6 +1,7 @@
-"""`waybook report`: where a run of any system stands, by its snapshot.
+"""`waybook report`: progress of a run of any system, from its snapshot.
 
-What `report` and `map` share: a snapshot in, an answer out; one, or one for each line.
+Reading snapshots and printing answers, for a whole file or line by line, is shared with `waybook
+map`.
 """
 
 import sys
@@ -20,7 +21,7 @@ from waybook.dag.snapshots.rows import as_list, as_object
 from waybook.dag.snapshots.snapshot import report_from_snapshot
 from waybook.errors import BadRecipe, InvalidInput, WaybookError
 
-#: From a text to what is answered to it.
+#: Function from an input text to its answer.
 AnswerFunction = Callable[[bytes], Mapping[str, object]]
 AnswerT = TypeVar("AnswerT")
 
@@ -31,7 +32,7 @@ lines = click.option(
 
 
 def read_json(text: bytes) -> object:
-    """The value a text holds.
+    """Parse a text as JSON.
 
     Raises:
         InvalidInput: it is not JSON.
@@ -43,7 +44,7 @@ def read_json(text: bytes) -> object:
 
 
 def answer_lines(answer: AnswerFunction, file: str) -> None:
-    """Print an answer for each line as soon as it is there; one that is refused stops nobody."""
+    """Print an answer for each line as soon as it is computed; an invalid line stops no other."""
     for line in read_lines(file, MAX_SNAPSHOT_BYTES):
         _tell(partial(_answer_line, answer, line))
 
@@ -53,9 +54,9 @@ def _answer_line(answer: AnswerFunction, line: bytes) -> Mapping[str, object]:
 
 
 def answer_file(answer: AnswerFunction, file: str, drawn_by: str, *, as_json: bool) -> None:
-    """Answer the whole file: as a picture for a person, in JSON for anyone else.
+    """Answer the whole file: as a drawing on a terminal, otherwise as JSON.
 
-    What draws the picture is imported only for a person. A refusal in JSON ends with exit code 1.
+    The drawing code is imported only when needed. An error in JSON output ends with exit code 1.
     """
     if is_interactive(as_json=as_json):
         load(drawn_by)(answer_or_faults(answer, read_all(file, MAX_SNAPSHOT_BYTES)))
@@ -64,7 +65,7 @@ def answer_file(answer: AnswerFunction, file: str, drawn_by: str, *, as_json: bo
 
 
 def answer_or_faults(answer: Callable[[bytes], AnswerT], text: bytes) -> AnswerT:
-    """The answer; a recipe with faults is told with all of them, each on its line."""
+    """Return the answer; for an invalid recipe, print each fault on its own line and exit."""
     try:
         return answer(text)
     except BadRecipe as refused:
@@ -74,12 +75,12 @@ def answer_or_faults(answer: Callable[[bytes], AnswerT], text: bytes) -> AnswerT
 
 
 def is_interactive(*, as_json: bool) -> bool:
-    """Whether somebody sits at a terminal and wants no JSON."""
+    """Return whether the output is a terminal and JSON was not requested."""
     return not as_json and sys.stdout.isatty()
 
 
 def _tell(answer: Callable[[], Mapping[str, object]]) -> bool:
-    """Print the answer, or its error in the same place; say whether it is one."""
+    """Print the answer, or the error in its place; return whether it is an error."""
     try:
         body, refused = answer(), False
     except WaybookError as error:

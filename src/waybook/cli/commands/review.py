@@ -1,8 +1,6 @@
-"""`waybook review`: what waits for a person, and their decision.
+"""`waybook review` and `waybook feedback`: the review inbox, decisions, and stage feedback.
 
-`waybook feedback`: what a person says of a completed stage; it opens the next one.
-
-How reviews look: the inbox, and one of them opened.
+Feedback on a completed stage starts the next one.
 """
 
 import asyncio
@@ -77,12 +75,12 @@ MAX_LINES = 20
 
 
 def print_empty_inbox(console: Console) -> None:
-    """Nothing to do is good news."""
+    """Print that no review is open."""
     console.print(Text.assemble(("✓", "green"), " Nothing waits for you."))
 
 
 def inbox_table(reviews: list[OpenReview]) -> Table:
-    """The open reviews, longest waiting first."""
+    """Return a table of the open reviews, longest waiting first."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     table.add_column("#", justify="right", no_wrap=True)
     table.add_column("plan")
@@ -95,7 +93,7 @@ def inbox_table(reviews: list[OpenReview]) -> Table:
 
 
 def review_panel(review: OpenReview, width: int, base_url: str) -> Panel:
-    """A review with all that is needed to decide it."""
+    """Return a panel with all that is needed to decide a review."""
     parts: list[RenderableType] = [Text(review.summary)]
     if review.questions:
         asked = Text("\n".join(f"? {question}" for question in review.questions), style="magenta")
@@ -112,7 +110,7 @@ def review_panel(review: OpenReview, width: int, base_url: str) -> Panel:
 
 
 def awaiting_runs_table(runs: list[RunSummary]) -> Group:
-    """The runs that wait for a word, each with the command that says it."""
+    """Return the runs that await feedback, each with the command that submits it."""
     lines: list[RenderableType] = []
     for run in runs:
         stage = run.awaiting.slug if run.awaiting else ""
@@ -123,7 +121,7 @@ def awaiting_runs_table(runs: list[RunSummary]) -> Group:
 
 
 def step_name(review: OpenReview) -> str:
-    """The step by its number and title."""
+    """Return the number and title of a step."""
     first = review.title or review.instructions.strip().split("\n", 1)[0]
     return f"step {review.step_order}, {first}"
 
@@ -171,7 +169,7 @@ def review_command(*, plan: str | None, as_json: bool, **given: object) -> None:
 
 
 def can_prompt() -> bool:
-    """Whether somebody can be asked."""
+    """Return whether stdin and stdout are terminals."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
@@ -189,7 +187,7 @@ def _decided(
     return chosen[0] if chosen else None
 
 
-# One decision, by flags
+# A single decision by flags
 
 
 async def _carry_out(
@@ -203,19 +201,19 @@ async def _carry_out(
             return await submit_decision(here, decided, **_seen(reviews[0]))
         if plan is None:
             raise NotAwaitingReview("nothing waits for a decision here")
-        # The rule knows whether somebody was faster, and who.
+        # The tool reports whether the review was already decided, and by which user.
         return await submit_decision(here, decided, planId=(await resolve_plan(here.call, plan)).id)
 
 
 def _seen(review: OpenReview) -> dict[str, str]:
-    """The review that was read, and no later one of the same step."""
+    """Identify the review that was shown, so that a later one of the same step is not decided."""
     return {"planId": review.plan_id, "reviewId": review.id}
 
 
 async def submit_decision(
     here: AppSession, decided: DecisionFlags, **named: str
 ) -> dict[str, object]:
-    """Pass the person's decision on; a refusal is told as such."""
+    """Submit the reviewer's decision; raise the tool's error if it is refused."""
     decision, feedback = decided
     asked = {**named, "decision": decision}
     asked |= {"feedback": feedback} if feedback else {}
@@ -246,7 +244,7 @@ CONFIRMATIONS = {
 }
 
 
-# The inbox
+# Interactive inbox
 
 
 async def _reviews(here: AppSession, plan: str | None) -> list[OpenReview]:
@@ -287,7 +285,7 @@ async def _go_through(settings: Settings, plan: str | None) -> None:
 
 
 async def _waiting_runs(here: AppSession, plan: str | None) -> list[RunSummary]:
-    """The runs a person has to say something of, unless it is about one plan alone."""
+    """Return the runs that await feedback; none if the inbox is limited to one plan."""
     return [] if plan else [run for run in await find_runs(here.call) if run.awaiting]
 
 
@@ -304,7 +302,7 @@ def _picked(reviews: list[OpenReview]) -> OpenReview:
 
 
 def _asked() -> DecisionFlags | None:
-    """What the person decides; nothing if they leave it for later."""
+    """Prompt for a decision; return None if the reviewer postpones it."""
     said = "[a]pprove, [m]odify, [s]kip, [r]eject, [l]ater"
     letter = click.prompt(said, type=click.Choice(list("amsrl")), show_choices=False)
     match letter:

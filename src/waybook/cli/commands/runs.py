@@ -1,7 +1,4 @@
-"""`waybook runs`: the runs at a glance.
-
-`waybook run`: where a run stands, once or live; looking changes nothing.
-"""
+"""`waybook runs` and `waybook run`: list runs and show one, once or live; both are read-only."""
 
 import asyncio
 import contextlib
@@ -81,7 +78,7 @@ def _table(runs: list[RunSummary], width: int) -> Table:
     return table
 
 
-#: Each column's heading, and from which width of the terminal on there is room for it.
+#: Heading of each column, and the minimum terminal width that shows it.
 COLUMNS = {
     "id": ("id", 0),
     "run": ("run", 0),
@@ -108,7 +105,7 @@ def _row(run: RunSummary, short: int) -> dict[str, Text]:
 
 
 def _counts(run: RunSummary) -> Counter[StepStatus]:
-    """The stages as parts of a bar."""
+    """Return the stage counts by the status they are drawn as in a bar."""
     failed = sum(stage.failed > 0 for stage in run.stages)
     done = run.completed_stages
     running = len(run.stages) - done - failed
@@ -124,7 +121,7 @@ def _counts(run: RunSummary) -> Counter[StepStatus]:
 
 
 def stage_progress_text(run: RunSummary) -> Text:
-    """How far the stage that is worked on is: "synthesis 4 of 13, 1 failed"."""
+    """Return the progress of the current stage: "synthesis 4 of 13, 1 failed"."""
     stage = run.current or run.awaiting
     if stage is None:
         return Text()
@@ -185,7 +182,7 @@ def run_command(*, run: str | None, watch: bool, as_json: bool, **flags: object)
         print_json(body, tight=True)
         return
     console = get_console()
-    with contextlib.suppress(KeyboardInterrupt):  # the way to leave
+    with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C ends the command
         asyncio.run(_show(settings, run, console, live=watch and console.is_terminal))
 
 
@@ -230,7 +227,7 @@ async def _follow(
         if board.is_closed:
             return board
         await wait_or_resize(resized, EVERY_SECONDS)
-        with contextlib.suppress(Busy, Unavailable):  # the next look may succeed
+        with contextlib.suppress(Busy, Unavailable):  # the next refresh may succeed
             board = await read_run_overview(here.call, board.run.id)
 
 
@@ -239,7 +236,7 @@ def _live(console: Console) -> Viewport:
 
 
 def _asked(board: RunOverview) -> Text:
-    """What the run was given, or the beginning of it."""
+    """Return the input of the run, shortened if it is long."""
     asked = board.input_text
     text = asked if isinstance(asked, str) else json.dumps(asked, ensure_ascii=False)
     told = " ".join(text.split())

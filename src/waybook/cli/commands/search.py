@@ -1,4 +1,4 @@
-"""`waybook search`: what was learnt before, found by words and by meaning."""
+"""`waybook search`: full-text and semantic search over the texts that agents stored."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ from waybook.cli.runtime import get_console, load_settings, open_app
 from waybook.core.durations import format_age
 from waybook.settings import Settings
 
-#: A part of the reply.
+#: Part of the reply.
 Body: TypeAlias = dict[str, Any]
 
 MAX_NAMES_LISTED = 2
@@ -99,7 +99,7 @@ def _lines(hit: Body) -> Iterator[Text]:
 
 
 def _marked(text: str) -> Text:
-    """A snippet with the words between its marks in bold."""
+    """Return a snippet with its marked words in bold."""
     said = Text()
     for place, piece in enumerate(text.split("**")):
         said.append(piece, style="bold yellow" if place % 2 else "")
@@ -114,7 +114,7 @@ def _why(reason: Body) -> str:
 
 
 def single_line(text: str) -> str:
-    r"""A stored text on one line, without what a terminal would obey.
+    r"""Return a stored text on one line, without control characters.
 
     >>> single_line("a\n\x1b[31mb")
     'a [31mb'

@@ -1,4 +1,4 @@
-"""`waybook serve`: agents and people over HTTP."""
+"""`waybook serve`: HTTP server for agents and users."""
 
 import contextlib
 import socket
@@ -47,9 +47,9 @@ def command(**flags: object) -> None:
     found = settings_from(flags)
     configure_server_logging(found)
     settings = found.settings
-    read_proxies(settings.trusted_proxies)  # what cannot be is said before anything starts
+    read_proxies(settings.trusted_proxies)  # report an invalid value before anything starts
     with contextlib.closing(listen(settings.host, settings.port)) as listening:
-        # A token says who acts by a command; whoever serves acts by nobody's.
+        # A token identifies the caller of a command; the server itself does not act for a token.
         known = replace(settings, port=listening.getsockname()[1], token=None)
         run(_serve(replace(found, settings=known), listening))
 
@@ -68,14 +68,14 @@ async def _serve(found: LoadedSettings, listening: socket.socket) -> None:
 
 
 def report_wait(obstacle: str, waited: float, limit: float) -> None:
-    """Report on standard error that the database is waited for."""
+    """Report on standard error that the server is waiting for the database."""
     click.echo(f"Waiting for the database ({waited:.0f} of {limit:.0f} s): {obstacle}", err=True)
 
 
 def build_http_app(
     services: Application, found: LoadedSettings, issuer: IssuerClient | None = None
 ) -> ASGIApp:
-    """The whole HTTP face of a house, for whoever its settings let in, or the issuer speaks for."""
+    """Return the HTTP application, with authentication by its settings and the issuer."""
     settings, asks = found.settings, found.settings.requires_auth
     entrance = build_gateway(services, asks=asks)
     door = SignInPage(
@@ -107,7 +107,7 @@ def build_http_app(
 
 
 def allowed_hosts(settings: Settings) -> AllowedHosts:
-    """The names we answer to."""
+    """Return the host names the server responds to."""
     encrypted = (settings.public_url or "").startswith("https:")
     return AllowedHosts(settings.host_names, host_header(settings.base_url) if encrypted else None)
 
@@ -115,7 +115,7 @@ def allowed_hosts(settings: Settings) -> AllowedHosts:
 def build_auth_gate(
     door: SignInPage, metadata: ResourceMetadata | None, settings: Settings
 ) -> AuthGate:
-    """Who is let in, where everybody is asked."""
+    """Return the auth gate for servers that require authentication."""
     return AuthGate(
         bearer=partial(authenticate_bearer, door.house, door.issuer),
         browser=door.browser,
@@ -128,14 +128,14 @@ def build_auth_gate(
 
 
 async def _person(services: Application, _: Request) -> Caller:
-    """Whoever sits at the browser: in local mode, the one user there is."""
+    """Return the caller of a browser request in local mode, which has one user."""
     return services.caller(Channel.DASHBOARD)
 
 
 def build_gateway(
     services: Application, channel: Channel = Channel.MCP, *, asks: bool = False
 ) -> ToolGateway:
-    """The way in over HTTP: for whoever the gate let in, or for the one user of local mode."""
+    """Return the HTTP tool gateway for authenticated callers, or for the one user of local mode."""
 
     async def dispatcher() -> Dispatcher:
         return services.doorway

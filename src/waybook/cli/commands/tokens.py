@@ -1,4 +1,4 @@
-"""`waybook token`: what agents and programs show at the door."""
+"""`waybook token`: API tokens for agents and programs."""
 
 import asyncio
 import json
@@ -142,7 +142,7 @@ async def _revoke(settings: Settings, org: str | None, token_id: str) -> Token:
 
 
 def token_json(one: TokenUse) -> dict[str, object]:
-    """A token for machines."""
+    """Return a token as a JSON object."""
     token = one.token
     return {
         "tokenId": token.id,

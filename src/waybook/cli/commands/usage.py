@@ -1,4 +1,4 @@
-"""`waybook usage`: what all work took, by model, by plan and by run."""
+"""`waybook usage`: reported usage by model, plan and run."""
 
 import asyncio
 from datetime import datetime
@@ -19,7 +19,7 @@ from waybook.settings import Settings
 
 NOT_REPORTED = "(not told)"
 MIN_NAME_WIDTH = 12
-#: What the figures beside a name take.
+#: Width of the figures next to a name.
 FIGURES = 52
 
 
@@ -83,7 +83,7 @@ def _print(console: Console, head: str, rows: list[tuple[str, Totals]], there: i
 
 
 def usage_json(found: OrgUsage) -> dict[str, object]:
-    """The same for machines."""
+    """Return the usage as a JSON object."""
     return {
         "since": found.since.isoformat(),
         "until": found.until.isoformat(),

@@ -1,4 +1,4 @@
-"""`waybook user`: who may come into an org."""
+"""`waybook user`: users of an org and their scopes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -157,7 +157,7 @@ def _of(org: str | None) -> str:
 
 
 def user_json(user: User) -> dict[str, object]:
-    """A user for machines."""
+    """Return a user as a JSON object."""
     return {
         "userId": user.id,
         "name": user.name,

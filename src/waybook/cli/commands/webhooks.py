@@ -1,4 +1,4 @@
-"""`waybook webhooks`: whether those who are to be told are told."""
+"""`waybook webhooks`: delivery of notifications, with test and retry."""
 
 import asyncio
 import sys
@@ -129,7 +129,7 @@ def _said(sent: Delivery) -> Text:
 
 
 def delivery_json(one: Delivery) -> dict[str, object]:
-    """A delivery for machines."""
+    """Return a delivery as a JSON object."""
     return {
         "id": one.id,
         "event": one.event,

@@ -1,6 +1,6 @@
-"""`waybook demo`: the main job, played by scripted agents on a real database.
+"""`waybook demo`: scripted agents work on a real database.
 
-The two acts of the demo: a plan that is improvised, and a run of what was prepared.
+The demo has two parts: an improvised plan, and a run of a prepared workflow.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ from waybook.cli.terminal.plan_board import Viewport
 from waybook.core.decision_context import Channel
 from waybook.settings import Settings
 
-#: Lines below a picture.
+#: Lines below the view of a plan or run.
 FOOTER_LINES = 3
 Look = Callable[[], Awaitable[DisplayedSubject]]
 Part = Coroutine[object, object, None]
@@ -51,14 +51,14 @@ Show = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class DemoOutput:
-    """Who watches: live on a terminal, or told line by line."""
+    """Console for the demo, and whether it is redrawn live or printed line by line."""
 
     console: Console
     live: bool
 
 
 async def plan_scenario(scene: DemoContext, audience: DemoOutput) -> PlanOverview:
-    """Play the plan to its end."""
+    """Play the plan to its end and return its overview."""
     boards: list[PlanOverview] = []
 
     async def look() -> DisplayedSubject:
@@ -73,7 +73,7 @@ async def plan_scenario(scene: DemoContext, audience: DemoOutput) -> PlanOvervie
 
 
 async def run_scenario(scene: DemoContext, audience: DemoOutput) -> RunOverview:
-    """Play the run to its end."""
+    """Play the run to its end and return its overview."""
     boards: list[RunOverview] = []
     scene.feed.lines.clear()
 
@@ -88,7 +88,7 @@ async def run_scenario(scene: DemoContext, audience: DemoOutput) -> RunOverview:
 
 
 async def start_plan_actors(scene: DemoContext, show: Show) -> None:
-    """Let everybody of the plan act."""
+    """Start all actors of the plan."""
     await plan_agents.create_plan(scene)
     parts = (
         plan_agents.ada,
@@ -101,7 +101,7 @@ async def start_plan_actors(scene: DemoContext, show: Show) -> None:
 
 
 async def start_run_actors(scene: DemoContext, show: Show) -> None:
-    """Let everybody of the run act."""
+    """Start all actors of the run."""
     await run_agents.start_run(scene)
     once = run_agents.scripted_failures()
     parts = [run_agents.work(scene, hand, once) for hand in run_agents.agent_sessions()]
@@ -119,7 +119,7 @@ async def _perform(
     play: Callable[[DemoContext, Show], Awaitable[None]],
     look: Look,
 ) -> None:
-    """Play a story to its end, shown live or told line by line."""
+    """Play a scenario to its end, redrawn live or printed line by line."""
     console = audience.console
     if not audience.live:
         scene.feed.listener = lambda line: console.print(line.text(), soft_wrap=True)
@@ -150,10 +150,10 @@ async def _act(scene: DemoContext, parts: list[Part], show: Show) -> None:
 
 
 async def _nothing() -> None:
-    """Nobody watches."""
+    """Do nothing; used when there is no live display."""
 
 
-#: The story ends about now.
+#: Simulated duration; the clock starts this long before now, so the demo ends about now.
 STORY = timedelta(minutes=360)
 
 
@@ -175,7 +175,7 @@ def command(*, fast: bool, keep: bool, **flags: object) -> None:
         if not keep:
             with get_console().status("starting PostgreSQL …"):
                 flags["data_dir"] = stack.enter_context(temporary_database())
-        settings = replace(load_settings(flags), token=None)  # everybody in it is made up
+        settings = replace(load_settings(flags), token=None)  # all users are fictional
         asyncio.run(_play(settings, fast=fast, keep=keep))
 
 

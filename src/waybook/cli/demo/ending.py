@@ -1,4 +1,4 @@
-"""How the demo ends: the answer, what there is to read, who did what, the proof, what to try."""
+"""Closing summary of the demo: answer, documents, contributions, audit proof, next commands."""
 
 import os
 import shutil
@@ -21,10 +21,10 @@ from waybook.cli.demo.scene import DemoContext
 from waybook.cli.terminal.audit_text import summary
 from waybook.cli.terminal.run_board import documents_available
 
-#: The document that is shown whole.
+#: The document that is printed in full.
 SHOWN_DOCUMENT = "advisor_recommendations"
 MAX_WIDTH = 92
-#: So much of an id tells it from all others.
+#: Length of an id prefix that is unique in practice.
 SHORT_ID_LENGTH = 13
 
 NEXT = (
@@ -47,7 +47,7 @@ async def print_summary(
     *,
     keep: bool,
 ) -> None:
-    """Print what came of it."""
+    """Print the summary."""
     _heading(console, "The answer")
     console.print(_facts(script.WORK[script.WRITE].result))
     await _tell_documents(console, scene, board, keep=keep)
@@ -68,7 +68,7 @@ async def print_summary(
 async def _tell_documents(
     console: Console, scene: DemoContext, board: RunOverview, *, keep: bool
 ) -> None:
-    """One document whole, and where the others are."""
+    """Print one document in full and the command that writes the others."""
     _heading(console, "The documents")
     listed = await list_documents(scene.call, scene.run_id)
     chosen = next(one for one in listed if one.document_key == SHOWN_DOCUMENT)
@@ -83,7 +83,7 @@ async def _tell_documents(
 
 
 def _say_where(console: Console) -> None:
-    """Help whoever has just built it and cannot call it by its name yet."""
+    """Print the path of the executable if `waybook` is not on the PATH, as in a fresh checkout."""
     if shutil.which("waybook") is None:
         here = os.path.relpath(sys.argv[0])
         console.print(Text(f"  waybook is not on your PATH; it is {here}", "dim"))

@@ -1,11 +1,8 @@
-"""The story's clock: actors sleep in minutes of the story, and one of them is awake at a time.
+"""Simulated clock, temporary database, and event log of the demo.
 
-The clock moves when everybody sleeps, to the moment the next one wakes: so the story happens in
-the same order and at the same times, however fast it is played.
-
-A database for the demo alone, gone afterwards.
-
-What happens in the demo, line by line.
+The clock advances only when all actors sleep, to the moment at which the next one wakes, and one
+actor runs at a time: the demo happens in the same order and at the same times at any playback
+speed.
 """
 
 import asyncio
@@ -30,19 +27,19 @@ from waybook.embedded_postgres.supervisor import attach
 from waybook.store.driver.database import Database
 
 Show = Callable[[], Awaitable[None]]
-#: How often the picture moves while time passes, in seconds.
+#: Seconds between frames while time passes.
 FRAME_SECONDS = 0.15
 
 
 @dataclass(frozen=True, slots=True)
 class PlaybackSpeed:
-    """Real seconds for a minute of the story, and for each line a person has to read."""
+    """Real seconds per simulated minute, and per line that the user has to read."""
 
     per_minute: float
     per_line: float
 
 
-#: For a plan, whose every step is told, and for a run, of which only the turns are.
+#: For a plan, where every step is logged, and for a run, where only major events are.
 SLOW = PlaybackSpeed(0.045, 0.14)
 SLOW_RUN = PlaybackSpeed(0.015, 0.1)
 FAST = PlaybackSpeed(0, 0)
@@ -50,7 +47,7 @@ FAST = PlaybackSpeed(0, 0)
 
 class SimulatedClock:
     def __init__(self, database: Database, start: datetime, pace: PlaybackSpeed) -> None:
-        """Stop the database's clock at the start of the story."""
+        """Freeze the database clock at the start of the simulation."""
         self._database = database
         self.pace = pace
         self._awake = 0
@@ -64,7 +61,7 @@ class SimulatedClock:
 
     @property
     def now(self) -> datetime:
-        """What time it is in the story."""
+        """Return the simulated time."""
         return self._now
 
     @now.setter
@@ -72,11 +69,11 @@ class SimulatedClock:
         self._now = self._database.frozen_now = now
 
     def pause_to_read(self) -> None:
-        """Something was said, and a person needs a moment to read it."""
+        """Pause long enough for the user to read one more line."""
         self._owed += self.pace.per_line
 
     def add_actor(self, actor: Coroutine[object, object, None]) -> asyncio.Task[None]:
-        """Let an actor act."""
+        """Start an actor."""
         self._awake += 1
         return asyncio.create_task(self._act(actor))
 
@@ -90,7 +87,7 @@ class SimulatedClock:
             self._rest()
 
     async def sleep(self, minutes: float) -> None:
-        """Let minutes of the story pass."""
+        """Let simulated minutes pass."""
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         at = self.now + timedelta(minutes=minutes)
         heapq.heappush(self._asleep, (at, next(self._numbers), woken))
@@ -107,7 +104,7 @@ class SimulatedClock:
             self._all_asleep.set()
 
     async def run(self, show: Show) -> None:
-        """Play until nobody sleeps any more, or somebody fell."""
+        """Run until no actor is sleeping, or one has failed."""
         while True:
             while self._awake:
                 self._all_asleep.clear()
@@ -149,17 +146,17 @@ def _real_time() -> float:
     return asyncio.get_running_loop().time()
 
 
-#: How long the server may take to end once nobody needs it.
+#: Maximum wait for the server to stop after its last client has left.
 SHUTDOWN_TIMEOUT_SECONDS = 15.0
 
 
 @contextmanager
 def temporary_database() -> Iterator[Path]:
-    """A data directory that is removed at the end, after its server has ended."""
+    """Provide a data directory that is removed at the end, after its server has stopped."""
     above = Path(tempfile.mkdtemp(prefix="waybook-demo-"))
-    above.chmod(0o711)  # as root, the server runs as somebody else, who must pass through
+    above.chmod(0o711)  # as root, the server runs as another user, which needs to traverse this
     data_dir = above / "data"
-    for number in (signal.SIGTERM, signal.SIGHUP):  # a closed terminal ends the play tidily too
+    for number in (signal.SIGTERM, signal.SIGHUP):  # closing the terminal also cleans up
         signal.signal(number, lambda number, _frame: sys.exit(128 + number))
     try:
         with attach(data_dir, grace_seconds=0):
@@ -185,11 +182,11 @@ class Line:
     at: datetime
     who: str
     text_body: str
-    #: A moment worth noticing.
+    #: Highlighted line.
     strong: bool = False
 
     def text(self) -> Text:
-        """The line, coloured by who acts."""
+        """Return the line, colored by actor."""
         return Text.assemble(
             (f"{self.at:%H:%M} ", "dim"),
             (f"{self.who:<8}", STYLES[self.who.partition("-")[0]]),
@@ -199,14 +196,14 @@ class Line:
 
 @dataclass
 class EventLog:
-    """The lines so far; whoever listens hears each as it comes."""
+    """Lines logged so far; the listener receives each new one."""
 
     clock: SimulatedClock
     lines: list[Line] = field(default_factory=list)
     listener: Callable[[Line], None] | None = None
 
     def say(self, who: str, said: str, *, strong: bool = False) -> None:
-        """Add a line."""
+        """Log a line."""
         line = Line(self.clock.now, who, said, strong)
         self.lines.append(line)
         self.clock.pause_to_read()

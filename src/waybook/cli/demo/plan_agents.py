@@ -1,6 +1,6 @@
-"""Who acts in the demo: three agents, one of them killed in the middle of a step, and a person.
+"""Actors of the demo's plan: three agents, one of them killed during a step, and a person.
 
-Each agent pulls what it gets, works, and hands in; none knows of the others.
+Each agent claims a step, works, and submits the result, independently of the others.
 """
 
 import asyncio
@@ -16,15 +16,15 @@ POLL_MINUTES = 3
 
 
 def agent(scene: DemoContext, name: str, session: str | None = None) -> Actor:
-    """An agent in a conversation of its own."""
+    """Return an agent with its own session."""
     return Actor(name=name, scene=scene, session=session or name)
 
 
-# The four of them
+# Actors
 
 
 async def ada(scene: DemoContext) -> None:
-    """Works through three steps, then asks a person, twice, before anything is written up."""
+    """Complete three steps, then request two reviews before the recommendation is written."""
     me = agent(scene, "ada")
     for _ in range(3):
         await complete_step(me)
@@ -37,7 +37,7 @@ async def ada(scene: DemoContext) -> None:
 
 
 async def ben(scene: DemoContext) -> None:
-    """Hands in once over a bad connection, and takes over what was left behind."""
+    """Submit once over a bad connection, and take over the abandoned step."""
     me = agent(scene, "ben")
     await scene.clock.sleep(1)
     await complete_step(me, connection_drops=True)
@@ -50,7 +50,7 @@ async def ben(scene: DemoContext) -> None:
 
 
 async def cleo(scene: DemoContext) -> None:
-    """Is killed in the middle of her second step."""
+    """Work until killed during the second step."""
     me = agent(scene, "cleo")
     await scene.clock.sleep(2)
     await complete_step(me)
@@ -66,7 +66,7 @@ async def cleo(scene: DemoContext) -> None:
 
 
 async def cleo_again(scene: DemoContext) -> None:
-    """The same person's next conversation: reads up, wakes the plan, gives the step back."""
+    """Continue cleo's work in a new session: read the context and retry the stalled step."""
     me = agent(scene, "cleo", "cleo-2")
     await scene.clock.sleep(66)
     open_plans = await me.call("list_active_plans")
@@ -87,7 +87,7 @@ async def cleo_again(scene: DemoContext) -> None:
 
 
 async def mira(scene: DemoContext) -> None:
-    """The person: sends the first draft back, approves the second."""
+    """Act as the reviewer: send the first draft back, approve the second."""
     me = Actor(name="mira", scene=scene, channel=Channel.DASHBOARD)
     await _review_comes(scene)
     await scene.clock.sleep(5)
@@ -108,11 +108,11 @@ async def _review_comes(scene: DemoContext) -> None:
         await scene.clock.sleep(POLL_MINUTES)
 
 
-# What agents do
+# Actions of agents
 
 
 async def create_plan(scene: DemoContext) -> None:
-    """The plan is written once, by whoever was asked the question."""
+    """Create the plan, as the agent that received the question."""
     me = agent(scene, "ada")
     steps = [
         {"title": title, "stepType": kind, "instructions": instructions}
@@ -130,14 +130,14 @@ async def create_plan(scene: DemoContext) -> None:
 
 
 async def complete_step(me: Actor, *, connection_drops: bool = False) -> None:
-    """Take a step, work, hand the result in."""
+    """Claim a step, work, and submit the result."""
     taken = await claim_step(me)
     await work(me, taken)
     await submit_result(me, taken, twice=connection_drops)
 
 
 async def claim_step(me: Actor) -> dict[str, Any]:
-    """Take the next step, and say so."""
+    """Claim the next step and log it."""
     taken = await me.call("get_next_step", planId=me.scene.plan_id)
     again = f" (try {taken['attempt']})" if taken["attempt"] > 1 else ""
     me.say(f"takes: {taken['title']}{again}")
@@ -145,7 +145,7 @@ async def claim_step(me: Actor) -> dict[str, Any]:
 
 
 async def reclaim_step(me: Actor) -> dict[str, Any]:
-    """Wait until the person has decided; what was sent back is handed out again."""
+    """Wait for the reviewer's decision and claim the step again after it was sent back."""
     while True:
         await me.scene.clock.sleep(POLL_MINUTES)
         taken = await me.call("get_next_step", planId=me.scene.plan_id)
@@ -155,7 +155,7 @@ async def reclaim_step(me: Actor) -> dict[str, Any]:
 
 
 async def work(me: Actor, taken: dict[str, Any]) -> None:
-    """Spend the time the step takes, with a sign of life now and then."""
+    """Spend the time the step takes, with heartbeats in between."""
     todo = script.WORK[taken["title"]]
     passed = 0.0
     for sign in (*todo.heartbeats, todo.minutes):
@@ -166,7 +166,7 @@ async def work(me: Actor, taken: dict[str, Any]) -> None:
 
 
 async def submit_result(me: Actor, taken: dict[str, Any], *, twice: bool = False) -> None:
-    """Submit the result; over a bad connection, twice."""
+    """Submit the result; after a dropped connection, twice with the same idempotency key."""
     todo = script.WORK[taken["title"]]
     asked = {
         "stepId": taken["stepId"],
@@ -191,7 +191,7 @@ def _tell_branch(scene: DemoContext, branch: dict[str, Any]) -> None:
 
 
 async def request_review(me: Actor, taken: dict[str, Any], summary: str) -> None:
-    """Pause the step for a person's decision."""
+    """Pause the step for a reviewer's decision."""
     result = dict(script.WORK[taken["title"]].result)
     asked = {"summary": summary, "resultSummary": result}
     await me.call("request_user_review", stepId=taken["stepId"], **asked)
@@ -199,7 +199,7 @@ async def request_review(me: Actor, taken: dict[str, Any], summary: str) -> None
 
 
 async def wait_for_approval(me: Actor) -> None:
-    """Wait until the recommendation is agreed upon."""
+    """Wait until the recommendation is approved."""
     while True:
         await me.scene.clock.sleep(POLL_MINUTES)
         status = await me.call("get_plan_status", planId=me.scene.plan_id)

@@ -1,7 +1,7 @@
-"""Who works on the demo's run: three agents with three conversations each, and a person.
+"""Actors of the demo's run: three agents with three sessions each, and a person.
 
-Each conversation pulls the jobs of its own model, writes, and hands in; none knows of the others.
-One job fails once, one document comes in two parts, one conversation is killed and replaced.
+Each session claims jobs of its model, writes, and submits, independently of the others. One job
+fails once, one document is submitted in two parts, one session is killed and replaced.
 """
 
 import asyncio
@@ -20,9 +20,9 @@ from waybook.cli.terminal.errors import ToolError
 from waybook.core.decision_context import Channel
 
 POLL_MINUTES = 4
-#: How long a job takes: the conversations take turns with these.
+#: Minutes a job takes, assigned to the sessions in turn.
 WORK_MINUTES = (4, 6, 5)
-#: How late somebody is who wakes up again.
+#: Delay after which the killed session submits its late result.
 LATE_RESULT_MINUTES = 24
 
 MODELS = {"ada": "alpha", "ben": "beta", "cleo": "gamma"}
@@ -32,9 +32,9 @@ Handling = Callable[[Actor, Job], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class AgentSession:
-    """One conversation of an agent; it begins so many minutes after the others.
+    """One session of an agent, with its start delay in minutes.
 
-    No two act in the same moment: the story then happens in the same order each time.
+    No two sessions act at the same moment, so events happen in the same order each time.
     """
 
     name: str
@@ -43,13 +43,13 @@ class AgentSession:
 
 
 def agent_sessions() -> list[AgentSession]:
-    """The nine conversations."""
+    """Return the nine sessions."""
     sessions = [(name, name if n == 1 else f"{name}-{n}") for n in (1, 2, 3) for name in MODELS]
     return [AgentSession(*named, after=number / 20) for number, named in enumerate(sessions)]
 
 
 def scripted_failures() -> dict[tuple[str, str], Handling]:
-    """What happens once: the first time a model is handed a job for this document."""
+    """Return the handlers used once, the first time a model claims a job for the document."""
     return {
         ("beta", "business_case"): fail_job,
         ("gamma", "technical_feasibility_assessment"): submit_in_parts,
@@ -57,11 +57,11 @@ def scripted_failures() -> dict[tuple[str, str], Handling]:
     }
 
 
-# The run, from its start to its end
+# The run, from start to end
 
 
 async def start_run(scene: DemoContext) -> None:
-    """The run is started once, by whoever was asked for it."""
+    """Start the run, as the agent that received the request."""
     me = agent(scene, "ada")
     models = list(MODELS.values())
     chart = await me.call("get_dag_map", dagSlug="dialectic", models=models)
@@ -78,7 +78,7 @@ async def start_run(scene: DemoContext) -> None:
 async def work(
     scene: DemoContext, write_context: AgentSession, once: dict[tuple[str, str], Handling]
 ) -> None:
-    """Pull jobs until there are none and the run is complete."""
+    """Claim and submit jobs until the run is complete."""
     me = agent(scene, write_context.name, write_context.session)
     await scene.clock.sleep(write_context.after)
     minutes = WORK_MINUTES[len(write_context.session) % len(WORK_MINUTES)]
@@ -109,7 +109,7 @@ def _tell_taking(me: Actor, job: Job) -> None:
 
 
 async def replacement(scene: DemoContext) -> None:
-    """A new conversation in place of the one that was killed."""
+    """Start a new session in place of the killed one."""
     await scene.clock.sleep(0.5)
     while not scene.abandoned_jobs:
         await scene.clock.sleep(POLL_MINUTES)
@@ -119,7 +119,7 @@ async def replacement(scene: DemoContext) -> None:
 
 
 async def render_documents(scene: DemoContext) -> None:
-    """The server's own part: what is handed in becomes pages to read."""
+    """Render submitted documents, as the server's background task does."""
     services = scene.app.doorway.house
     await scene.clock.sleep(0.6)
     while not scene.run_complete or services.render_requested.is_set():
@@ -130,7 +130,7 @@ async def render_documents(scene: DemoContext) -> None:
 
 
 async def give_feedback(scene: DemoContext) -> None:
-    """The person: reads what a stage made, and says what should become of it."""
+    """Act as the person: submit feedback on each completed stage."""
     me = Actor(name="mira", scene=scene, channel=Channel.DASHBOARD)
     await scene.clock.sleep(0.7)
     for stage, said in script.RUN_FEEDBACK.items():
@@ -153,35 +153,35 @@ async def _awaits(scene: DemoContext, stage: str) -> bool:
 
 
 def say_as_agent(me: Actor, said: str, *, strong: bool = False) -> None:
-    """Say it in the name of the conversation: an agent has several."""
+    """Log a line under the session's name, as an agent has several sessions."""
     me.scene.feed.say(me.session or me.name, said, strong=strong)
 
 
-# What becomes of a job
+# Outcomes of a job
 
 
 async def submit_result(me: Actor, job: Job) -> None:
-    """Hand in what was written; where somebody began, the rest of it."""
+    """Submit the document; for a continuation, only the rest of it."""
     begun = str(job.get("soFar", ""))
     await _submit(me, job, script.document_for(job).removeprefix(begun))
 
 
 async def fail_job(me: Actor, job: Job) -> None:
-    """It does not work out this time."""
+    """Report a retryable failure."""
     failed = {"error": "the model timed out", "retryable": True}
     await me.call("fail_job", jobId=job["jobId"], attempt=job["attempt"], **failed)
     say_as_agent(me, f"gives back: {job['stepName']}, “{failed['error']}”", strong=True)
 
 
 async def submit_in_parts(me: Actor, job: Job) -> None:
-    """A document too long for one answer comes in two parts."""
+    """Submit the first half of a document that is too long for one answer."""
     text = script.document_for(job)
     await _submit(me, job, text[: len(text) // 2], continues=True)
     say_as_agent(me, f"hands in half of: {job['stepName']}; the rest becomes a job", strong=True)
 
 
 async def crash_and_submit_late(me: Actor, job: Job) -> None:
-    """Somebody is killed in the middle of a job, and wakes up much too late."""
+    """Kill the session during a job and let it submit a late result."""
     say_as_agent(me, f"is killed in the middle of: {job['stepName']}", strong=True)
     scene = me.scene
     scene.abandoned_jobs = job["jobId"]

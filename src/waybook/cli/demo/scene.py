@@ -1,6 +1,6 @@
-"""Where the demo plays: the doorway, the clock and the feed, and who may speak there.
+"""Shared state, actors and frame layout of the demo.
 
-How the demo looks: what is worked on and the feed, side by side where there is room.
+The view of the plan or run and the event log are shown side by side if the terminal is wide enough.
 """
 
 import asyncio
@@ -35,28 +35,28 @@ class DemoContext:
     plan_id: str = ""
     run_id: str = ""
     run_complete: bool = False
-    #: The job of somebody who was killed, until somebody else takes it.
+    #: Job of the killed session, until another session claims it.
     abandoned_jobs: str = ""
-    #: Actors who came in while the play went on.
+    #: Tasks of actors started during the demo.
     later: list[asyncio.Task[None]] = field(default_factory=list)
-    #: Results are counted here: how many each agent handed in, how often a person decided.
+    #: Results submitted per agent, and decisions made by the person.
     counters: dict[str, int] = field(default_factory=dict)
     #: The same for the run.
     jobs: dict[str, int] = field(default_factory=dict)
 
     @property
     def call(self) -> RequestContext:
-        """A call to use cases that are not tools, as the one who looks on."""
+        """Return a request context for use cases that are not tools, as the local user."""
         return RequestContext(services=self.app.doorway.house, caller=self.app.caller(Channel.CLI))
 
     def count(self, name: str) -> None:
-        """One more for this one."""
+        """Increase the counter of this actor."""
         self.counters[name] = self.counters.get(name, 0) + 1
 
 
 @dataclass(frozen=True)
 class Actor:
-    """Somebody at the doorway: an agent over MCP, or a person."""
+    """Client of the dispatcher: an agent over MCP, or a person."""
 
     name: str
     scene: DemoContext
@@ -74,23 +74,23 @@ class Actor:
         return answer.body
 
     def say(self, said: str, *, strong: bool = False) -> None:
-        """Tell the audience."""
+        """Log a line under the actor's name."""
         self.scene.feed.say(self.name, said, strong=strong)
 
 
-#: From which width on the feed stands beside the picture.
+#: Minimum width for the event log next to the view.
 MIN_WIDTH_SIDE_BY_SIDE = 136
 FEED_WIDTH = 64
 MIN_FEED_LINES = 3
-#: How many steps the story's plan comes to have.
+#: Final number of steps of the demo's plan.
 MAX_STEPS = len(PLAN_STEPS) + len(BRANCH_STEPS)
-#: The stages of the story's run, and the steps of its longest one.
+#: Stages of the demo's run, plus the steps of its longest one.
 MAX_LINES = 5 + 13
 
 
 @dataclass(frozen=True, slots=True)
 class DisplayedSubject:
-    """What is shown: how it is drawn, how high it is now, and how high it will be at most."""
+    """Plan or run on display: render function, current height and maximum height in lines."""
 
     render: Callable[[Viewport], RenderableType]
     lines: int
@@ -98,7 +98,7 @@ class DisplayedSubject:
 
 
 def plan_subject(shown: PlanOverview) -> DisplayedSubject:
-    """A plan to look at."""
+    """Return the display of a plan."""
     lines = len(shown.plan.steps) + PLAN_FIXED_ROWS
     return DisplayedSubject(
         lambda frame: plan_board.plan_display(shown, frame), lines, MAX_STEPS + PLAN_FIXED_ROWS
@@ -106,7 +106,7 @@ def plan_subject(shown: PlanOverview) -> DisplayedSubject:
 
 
 def run_subject(shown: RunOverview) -> DisplayedSubject:
-    """A run to look at."""
+    """Return the display of a run."""
     lines = run_board.count_lines(shown) + RUN_FIXED_ROWS
     return DisplayedSubject(
         lambda frame: run_board.run_display(shown, frame), lines, MAX_LINES + RUN_FIXED_ROWS
@@ -114,7 +114,7 @@ def run_subject(shown: RunOverview) -> DisplayedSubject:
 
 
 def build_frame(subject: DisplayedSubject, feed: EventLog, console: Console) -> RenderableType:
-    """One frame: never higher than the screen."""
+    """Return one frame, never higher than the screen."""
     height = console.height - 1
     if console.width >= MIN_WIDTH_SIDE_BY_SIDE:
         return _side_by_side(subject, feed, console.width, height)

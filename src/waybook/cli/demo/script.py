@@ -1,7 +1,4 @@
-"""What the models of the demo write: short, made up, and each of its own opinion.
-
-What the demo tells: a question, a plan, and what the agents find. All of it is made up.
-"""
+"""Fictional texts of the demo: question, plan, results, and the documents of each model."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,7 +15,7 @@ REQUEST = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOpinion:
-    """What a model believes, and writes whatever it is asked for."""
+    """Opinion of a model, from which all of its documents are written."""
 
     idea: str
     why: str
@@ -57,12 +54,12 @@ VIEWS: Mapping[str, ModelOpinion] = MappingProxyType(
     }
 )
 
-#: What was agreed upon once a person had spoken.
+#: Compromise reached after the person's feedback.
 AGREED_PLAN = (
     "three waves of three reports, side by side for a week each, with a way back in an hour"
 )
 
-#: What a person says of each stage; it opens the next one.
+#: Feedback of the person on each stage; it starts the next one.
 RUN_FEEDBACK: Mapping[str, str] = MappingProxyType(
     {
         "thesis": "Whatever we do, I want a way back within an hour.",
@@ -76,7 +73,7 @@ _PROPOSAL = "## In short\n\n{idea} {why}\n\n"
 _REVIEW = "## In short\n\n{whose} says: *{theirs}* "
 _PLAN = "## In short\n\nWe do it in {agreed}.\n\n"
 
-#: What is written for each document; what is not here begins like a proposal.
+#: Text template per document; documents not listed here use `_BROUGHT_TOGETHER`.
 TEXTS: Mapping[str, str] = MappingProxyType(
     {
         "business_case": _PROPOSAL
@@ -143,7 +140,7 @@ _BROUGHT_TOGETHER = (
 
 
 def document_for(job: Mapping[str, object]) -> str:
-    """What a model writes when it is handed this job."""
+    """Return the document a model writes for this job."""
     documents = job["documents"]
     wanted = documents if isinstance(documents, list) else []
     key = str(wanted[0]["documentKey"]) if wanted else ""
@@ -167,7 +164,7 @@ def document_for(job: Mapping[str, object]) -> str:
 
 
 def _notes(key: str, model: str) -> dict[str, object]:
-    """What a plan, or a vector, says: not for people."""
+    """Return the content of a plan or comparison vector, which is not shown to users."""
     view = VIEWS[model]
     return {
         "title": RUN_NAME,
@@ -179,7 +176,7 @@ def _notes(key: str, model: str) -> dict[str, object]:
 
 
 def _author_before(job: Mapping[str, object], model: str) -> str:
-    """Whose text this job works from: the first that is another's, else one's own."""
+    """Return the author of the first input by another model, else the model itself."""
     inputs = job["inputs"]
     found: Sequence[Mapping[str, object]] = inputs if isinstance(inputs, list) else ()
     authors = [str(one["modelId"]) for one in found if one.get("modelId") in VIEWS]
@@ -199,7 +196,7 @@ PRICE, HOSTING = "Price three queues", "Compare self-hosting costs"
 EFFORT, RISKS = "Estimate the work of moving", "Look for what could go wrong"
 AGREE, WRITE = "Agree on the recommendation", "Write the recommendation"
 
-#: As the agent writes it: nine steps; two more come by a branch.
+#: Plan as first created: nine steps; a branch adds two more.
 PLAN_STEPS = (
     (MAP, "search", "Who starts what, when, and what waits for what."),
     (MISSED, "search", "Every run that was late or missing, with its cost."),
@@ -236,12 +233,12 @@ CONDITIONS = (
 
 @dataclass(frozen=True, slots=True)
 class ScriptedWork:
-    """How long a step takes, in minutes of the story, and what comes of it."""
+    """Duration of a step in simulated minutes, and its result."""
 
     minutes: float
     result: Mapping[str, object]
     confidence: float
-    #: After how many minutes the agent reads its instructions again: a sign of life.
+    #: Minutes after which the agent reads its instructions again, which is a heartbeat.
     heartbeats: tuple[float, ...] = ()
 
 

@@ -1,7 +1,4 @@
-"""How the past looks: audit entries as a table, and a plan as it was.
-
-Verifying the audit with a progress bar, and how its verdicts look.
-"""
+"""Terminal views of the audit: table of entries, plan as of an entry, and verification results."""
 
 from typing import Any, NamedTuple, cast
 from uuid import UUID
@@ -20,12 +17,12 @@ from waybook.cli.terminal.bars import PLAN_STYLES, STEP_STYLES
 from waybook.json_values import Body, Json
 from waybook.plan.states import PlanStatus, StepStatus
 
-#: Details that say why.
+#: Detail fields shown with an entry as its reason.
 DETAIL_FIELDS = ("stepKey", "error", "reason", "rationale", "decision", "feedback", "skill")
 
 
 def entries_table(entries: list[Body], *, one_plan: bool) -> Table:
-    """Who did what, newest first."""
+    """Return a table of audit entries, newest first."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     if not one_plan:
         table.add_column("plan", no_wrap=True, style="dim")
@@ -54,7 +51,7 @@ def _what(entry: Body) -> Text:
 
 
 def plan_as_of_table(then: PlanAsOf) -> RenderableType:
-    """A plan as it was after an entry."""
+    """Return the view of a plan as it was after an audit entry."""
     plan = next(iter(then.rows["plan"].values()))
     look = PLAN_STYLES[PlanStatus(str(plan["status"]))]
     when = f"as of {then.last.at:%Y-%m-%d %H:%M:%S} UTC, after entry {then.last.seq}"
@@ -84,14 +81,14 @@ MAX_ERRORS = 5
 
 
 class OrgVerdict(NamedTuple):
-    """What verifying one subject of an org found."""
+    """Verification result of one subject of an org."""
 
     org_id: UUID
     verdict: AuditVerdict
 
 
 async def verify_all(ctx: RequestContext, *, bar: bool) -> list[OrgVerdict]:
-    """Verify everything of everybody, keeping only what each subject came to."""
+    """Verify every subject of every org with an optional progress bar; return the verdicts."""
     columns = (TextColumn("verifying"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=not bar) as shown:
         calls = await contexts_of_all_orgs(ctx)
@@ -108,7 +105,7 @@ async def verify_all(ctx: RequestContext, *, bar: bool) -> list[OrgVerdict]:
 
 
 def show_verdicts(console: Console, found: list[OrgVerdict]) -> None:
-    """One line if all is well, and what was erased; otherwise what is wrong with what."""
+    """Print notes on erased subjects, each broken chain with its errors, and a summary line."""
     for org_id, verdict in found:
         if verdict.ok and verdict.note:
             console.print(Text(f"† org {org_id}: {verdict.note}"))
@@ -125,7 +122,7 @@ def show_verdicts(console: Console, found: list[OrgVerdict]) -> None:
 
 
 def summary(verdicts: list[AuditVerdict]) -> Text:
-    """What verifying came to, in a line."""
+    """Return a one-line summary of the verdicts."""
     there = [verdict for verdict in verdicts if not verdict.note]
     entries = sum(verdict.entries for verdict in there)
     wrong = sum(not verdict.ok for verdict in verdicts)
@@ -140,7 +137,7 @@ def _chains(count: int) -> str:
 
 
 def verdict_json(found: list[OrgVerdict]) -> dict[str, object]:
-    """The verdicts for machines."""
+    """Return the verdicts as a JSON object."""
     return {
         "ok": all(one.verdict.ok for one in found),
         "entries": sum(one.verdict.entries for one in found if not one.verdict.note),

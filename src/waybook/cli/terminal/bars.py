@@ -1,9 +1,7 @@
-"""The segmented bar: how much of a plan is in which status, at a glance.
+"""Status styles and the segmented progress bar for terminals.
 
-How things look in a terminal: an icon, a word and a colour for each status.
-
-Colours are the terminal's own sixteen, so they suit dark and light; nothing is told by colour
-alone.
+Each status has an icon, a word and a color. The colors are the terminal's own sixteen, so they suit
+dark and light themes; no information is carried by color alone.
 """
 
 from collections.abc import Mapping
@@ -25,12 +23,12 @@ class StatusStyle:
     style: str
 
     def text(self) -> Text:
-        """Icon and word, coloured."""
+        """Return the icon and the word in the color of the status."""
         return Text(f"{self.icon} {self.word}", style=self.style, no_wrap=True)
 
 
 def _drawn(status: str, style: str) -> StatusStyle:
-    """As on every map, coloured."""
+    """Return the style of a status with the symbol and label that drawn maps use."""
     shown = STATUS_SYMBOLS[status]
     return StatusStyle(shown.symbol, shown.label, style)
 
@@ -66,7 +64,7 @@ RUN_STYLES: Mapping[RunState, StatusStyle] = MappingProxyType({
 })
 # fmt: on
 
-#: A glyph for each status, so that the bar can be read without colours too.
+#: One glyph per status, so that the bar is readable without color.
 GLYPHS = {
     StepStatus.COMPLETED: "█",
     StepStatus.SKIPPED: "▓",
@@ -78,7 +76,7 @@ GLYPHS = {
 
 
 def segmented_bar(counts: Mapping[StepStatus, int], width: int) -> Text:
-    """A bar of this width, each status with its share.
+    """Return a bar of this width with one segment per status, sized by its share.
 
     >>> segmented_bar({StepStatus.COMPLETED: 1, StepStatus.PENDING: 3}, 8).plain
     '██░░░░░░'
@@ -91,7 +89,7 @@ def segmented_bar(counts: Mapping[StepStatus, int], width: int) -> Text:
 
 
 def cell_counts(counts: Mapping[StepStatus, int], width: int) -> dict[StepStatus, int]:
-    """How many cells each status gets: by its share, at least one, all together the width.
+    """Return the cells per status: proportional, at least one each, summing to the width.
 
     >>> list(cell_counts({StepStatus.COMPLETED: 99, StepStatus.FAILED: 1}, 10).values())
     [9, 1]
@@ -115,7 +113,7 @@ def cell_counts(counts: Mapping[StepStatus, int], width: int) -> dict[StepStatus
 
 
 def status_counts(counts: Mapping[StepStatus, int], width: int) -> Text:
-    """The counts of each status that occurs: in words, or by icon where words do not fit."""
+    """Return the count of each status that occurs, by word or, if too wide, by icon."""
     worded = Text("   ").join(_counted(counts, words=True))
     if worded.cell_len <= width:
         return worded

@@ -1,11 +1,8 @@
-"""A terminal that shows stored texts and obeys none of them.
+"""Terminal output of stored text, resize handling, and usage lines.
 
-What somebody stored may have escape sequences in it, characters that turn text around, or the
-marks that rich reads as colours and links. Here it all is text.
-
-A terminal that changes its size is drawn anew at once, not with the next look.
-
-What work took, in a line: for people who look at a plan, a run or all of them.
+Stored text may contain escape sequences, bidirectional control characters, or rich markup for
+colors and links; all of it is shown as plain text. A resized terminal is redrawn at once instead of
+at the next refresh.
 """
 
 import asyncio
@@ -24,16 +21,16 @@ from waybook.plan.progress import BudgetShare, shares, warning
 
 
 class SafeConsole(Console):
-    """Where people read: strings are text, and what nobody could see is written out."""
+    """Rich console without markup; hidden characters are escaped."""
 
     def __init__(self) -> None:
-        """A terminal on stdout."""
+        """Create a console on stdout."""
         super().__init__(highlight=False, markup=False, emoji=False)
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """What is drawn, in pieces; controls that are rich's own are no texts."""
+        """Yield the segments with hidden characters escaped; keep rich's own control segments."""
         for segment in super().render(renderable, options):
             text, style, control = segment
             is_plain = bool(control) or not contains_hidden(text)
@@ -41,22 +38,22 @@ class SafeConsole(Console):
 
 
 def resize_event() -> asyncio.Event:
-    """An event that is set whenever the terminal has another size."""
+    """Return an event that is set when the terminal is resized."""
     resized = asyncio.Event()
-    with contextlib.suppress(AttributeError, NotImplementedError, ValueError):  # not everywhere
+    with contextlib.suppress(AttributeError, NotImplementedError, ValueError):  # no SIGWINCH
         asyncio.get_running_loop().add_signal_handler(signal.SIGWINCH, resized.set)
     return resized
 
 
 async def wait_or_resize(resized: asyncio.Event, seconds: float) -> None:
-    """Wait so long, or until the terminal has another size."""
+    """Wait for the given seconds, or until the terminal is resized."""
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(resized.wait(), seconds)
     resized.clear()
 
 
 def usage_line(took: Totals) -> Text:
-    """What a plan or a run took: "usage  1,200 tokens in, 300 out, $0.45, told by 3 results"."""
+    """Return the usage line of a plan or run: tokens in and out, cost, and number of results."""
     results = f"{took.results:,} result{'s' if took.results != 1 else ''}"
     tokens = f"{took.input_tokens:,} tokens in, {took.output_tokens:,} out"
     cost = format_cost(took.cost_micros)
@@ -64,7 +61,7 @@ def usage_line(took: Totals) -> Text:
 
 
 def plan_usage_lines(plan: Plan) -> list[Text]:
-    """What a plan took, and how much of its budget that is, where there is anything to say."""
+    """Return the usage line of a plan and its share of each budget; empty without data."""
     lines = [usage_line(plan.usage)] if plan.usage.results else []
     if plan.budget is not None:
         lines += [_share_line(part) for part in shares(plan.budget, plan.usage)]

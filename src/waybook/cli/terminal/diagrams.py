@@ -1,6 +1,7 @@
-"""The picture of a map: each stage's steps in order, and the units expected of them.
+"""Terminal views of a map and of a workflow.
 
-The picture of a workflow: a tree of its stages and steps, with the jobs to expect.
+A map lists the steps of each stage in order with the expected units; a workflow is a tree of stages
+and steps with the expected jobs.
 """
 
 from collections.abc import Mapping
@@ -15,13 +16,13 @@ from waybook.dag.progress.structure import Map, StageMap
 
 
 def print_map(answer: Map) -> None:
-    """Print the picture."""
+    """Print the map to the terminal."""
     console = SafeConsole()
     console.print(map_display(answer, console.width))
 
 
 def map_display(answer: Map, width: int) -> RenderableType:
-    """The whole map, for a terminal of this width."""
+    """Return the whole map for a terminal of this width."""
     stages = [
         part for stage in answer["stages"] for part in (_heading(stage), _steps(stage, width))
     ]
@@ -50,18 +51,18 @@ def _steps(stage: StageMap, width: int) -> Table:
     return table
 
 
-#: Below this width the strategies give way to the names.
+#: Below this width the strategy column is left out in favor of the names.
 MIN_WIDTH_FOR_STRATEGIES = 90
 TWIG_WIDTH, TYPE_WIDTH, STRATEGY_WIDTH, JOBS_WIDTH, ORDER_WIDTH = 7, 7, 30, 8, 18
 MIN_NAME_WIDTH = 14
-#: What a line takes beside the name, with the blanks between.
+#: Width of a line without the name, including the spaces between columns.
 FIXED_WIDTH = TWIG_WIDTH + TYPE_WIDTH + JOBS_WIDTH + 8
 
 Answered = Mapping[str, Any]
 
 
 def dag_display(answer: Answered, models: int, width: int) -> RenderableType:
-    """The whole workflow, for a terminal of this width."""
+    """Return the whole workflow for a terminal of this width."""
     stages = list(answer["stages"])
     names = _name_width(stages, width)
     parts: list[RenderableType] = [_dag_heading(answer, models)]
@@ -125,7 +126,7 @@ def _name_width(stages: list[Answered], width: int) -> int:
 
 
 def _room(names: int, width: int) -> tuple[bool, bool]:
-    """Whether there is room for the strategies, and for what comes before each step."""
+    """Return whether the strategy column fits, and whether the predecessor column fits."""
     strategies = width >= MIN_WIDTH_FOR_STRATEGIES
     left = width - FIXED_WIDTH - names - (STRATEGY_WIDTH + 2 if strategies else 0) - 2
     return strategies, left >= ORDER_WIDTH
@@ -136,7 +137,7 @@ def _jobs(count: int) -> str:
 
 
 def _after(stage: Answered, key: str) -> str:
-    """What has to be completed before a step begins, by the numbers of the steps."""
+    """Return the predecessors of a step, as step numbers."""
     numbers = {key: number for number, key in enumerate(stage["order"], start=1)}
     before = sorted(numbers[source] for source, target in stage["edges"] if target == key)
     return f"after {', '.join(map(str, before))}" if before else ""

@@ -1,4 +1,4 @@
-"""What went wrong, told to a person: one line in red, and what to do next."""
+"""Errors as shown in the terminal: one red line, and a hint at what to do next."""
 
 import json
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from waybook.core.hidden_characters import escape_hidden
 from waybook.errors import Misconfigured, NextCall, Unavailable, WaybookError
 from waybook.redaction import redact
 
-#: The commands that do for a person what these tools do for an agent.
+#: CLI equivalents of the tools that error hints refer to.
 COMMANDS = {
     "list_active_plans": "waybook plans",
     "get_plan_status": "waybook status {planId}",
@@ -19,15 +19,15 @@ COMMANDS = {
     "get_run_progress": "waybook run {runId}",
     "submit_stage_feedback": 'waybook feedback {runId} {stageSlug} "…"',
 }
-#: What stands in a command for what the call does not name.
+#: Placeholders for arguments that the next call does not name.
 PLACEHOLDERS = {"planId": "ID", "runId": "ID", "stageSlug": "STAGE"}
 
 
 class CommandError(click.ClickException):
-    """An error of ours."""
+    """Waybook error shown with its hint."""
 
     def __init__(self, error: WaybookError) -> None:
-        """Tell this error."""
+        """Take the message and derive the hint from the error."""
         super().__init__(error.message)
         self.hint = hint_for(error)
 
@@ -37,10 +37,10 @@ class CommandError(click.ClickException):
 
 
 class InternalError(click.ClickException):
-    """Something that should not have happened."""
+    """Unexpected error."""
 
     def __init__(self, error: Exception) -> None:
-        """Tell what, without its innards."""
+        """Keep the exception type and the first line of its message."""
         said = str(error).strip().splitlines()
         super().__init__(f"{type(error).__name__}: {said[0]}" if said else type(error).__name__)
 
@@ -50,10 +50,10 @@ class InternalError(click.ClickException):
 
 
 class ToolError(click.ClickException):
-    """An error a tool answered with."""
+    """Error returned by a tool."""
 
     def __init__(self, error: Mapping[str, Any]) -> None:
-        """Tell the answer's error."""
+        """Take the error object of the tool's answer."""
         super().__init__(f"{error['code']}: {error['message']}")
         self.error = dict(error)
         following = error.get("next")
@@ -65,7 +65,7 @@ class ToolError(click.ClickException):
 
 
 def print_error(message: str, hint: str | None, file: IO[Any] | None = None) -> None:
-    """One red line, and what to do next if we know."""
+    """Print one red line, followed by a hint if there is one."""
     said = escape_hidden(redact(" ".join(message.split())))
     click.secho(f"✗ {said}", fg="red", file=file, err=file is None)
     if hint:
@@ -73,7 +73,7 @@ def print_error(message: str, hint: str | None, file: IO[Any] | None = None) -> 
 
 
 def hint_for(error: WaybookError) -> str | None:
-    """What a person can do about it."""
+    """Return the hint for an error: the next call as a command, or `waybook doctor`."""
     if error.next_call is not None:
         return command_for(error.next_call)
     if isinstance(error, Misconfigured | Unavailable):
@@ -82,12 +82,12 @@ def hint_for(error: WaybookError) -> str | None:
 
 
 def _hint_of(call: NextCall) -> str:
-    """The next call as a command; that the same is to be done again is said in words."""
+    """Return the next call as a command; for a retry, its explanation."""
     return call.why if call.is_retry else command_for(call)
 
 
 def command_for(call: NextCall) -> str:
-    """The command line that does what this call does.
+    """Return the command line equivalent to this call.
 
     >>> print(command_for(NextCall("get_plan_status", {"planId": "p1"}, "see")))
     waybook status p1

@@ -1,8 +1,6 @@
-"""The picture of a plan: header, segmented bar, counts, steps, timeline; as high as allowed.
+"""Terminal view of a plan: header, segmented bar, counts, steps with timelines, and footer.
 
-The timeline of a step as a line of a terminal.
-
-What happened, as sentences for a terminal.
+The view never exceeds the given height.
 """
 
 from collections import Counter
@@ -27,7 +25,7 @@ from waybook.plan.states import DONE_STEP, StepStatus
 
 
 def timeline_bar(spans: Sequence[Span], axis: Axis, width: int) -> Text:
-    """One step's spans as a line of this width at most."""
+    """Return the spans of one step as a line of at most this width."""
     cells: list[StepStatus | None] = [None] * width
     for span in spans:
         first, last = axis.column(span.start, width), axis.column(span.end, width)
@@ -45,53 +43,53 @@ def timeline_bar(spans: Sequence[Span], axis: Axis, width: int) -> Text:
 
 
 def event_sentence(happening: LastEvent) -> str:
-    """Who did what, as a sentence without its end."""
+    """Return the actor and the event as a sentence without a final period."""
     return (
         f"{happening.session or happening.actor} {event_label(happening.event, happening.action)}"
     )
 
 
 def run_event_sentence(news: RunEvent) -> str:
-    """Who did what in a run, as a sentence without its end."""
+    """Return the actor and the event of a run as a sentence without a final period."""
     about = f": {news.subject}" if news.subject else ""
     return f"{news.session or news.actor} {event_label(news.event, news.action, RUN)}{about}"
 
 
-#: From which width on there is room for whoever holds a step, and for the timeline.
+#: Minimum widths for the holder column and for the timeline.
 MIN_WIDTH_FOR_HOLDERS = 92
 MIN_WIDTH_FOR_TIMELINE = 72
 STATUS_WIDTH, TIME_WIDTH, NUMBER_WIDTH = 16, 7, 3
 MAX_HOLDER_WIDTH, MIN_NAME_WIDTH = 16, 12
-#: Lines of the picture that are neither steps nor foot: frame, name, bar, counts, heading.
+#: Lines that are neither steps nor footer: border, name, bar, counts, heading.
 PLAN_FIXED_ROWS = 6
-#: Below this height the foot gives way to steps.
+#: Below this height the footer is left out in favor of steps.
 LOW_HEIGHT = 12
-#: With fewer rows than this nothing is said of the steps that are left out.
+#: With fewer rows than this, the number of hidden steps is not shown.
 MIN_ROWS_FOR_ELLIPSIS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Viewport:
-    """How much room there is; no height means as much as it takes."""
+    """Available terminal size; a height of None means unlimited."""
 
     width: int
     height: int | None = None
     live: bool = False
-    #: Whoever holds a step, rather than the timeline, where there is room for one only.
+    #: Prefer the holder column over the timeline if only one fits.
     holders: bool = False
-    #: What matters now and what happened last, below the steps.
+    #: Show the footer: required user action and last event, below the steps.
     foot: bool = True
-    #: As high as allowed, even if there is less to show.
+    #: Fill the height even if there is less to show.
     filled: bool = False
 
     @property
     def is_low(self) -> bool:
-        """Too low for anything but the steps."""
+        """Return whether the viewport is too low for anything but the steps."""
         return self.height is not None and self.height < LOW_HEIGHT
 
 
 def plan_display(board: PlanOverview, frame: Viewport) -> RenderableType:
-    """The plan as it stands, never higher than the frame allows."""
+    """Return the view of a plan, never higher than the viewport."""
     inner = frame.width - 4
     parts: list[RenderableType] = [_heading(board), _bar_line(board, inner)]
     if frame.height is not None and frame.height <= PLAN_FIXED_ROWS:
@@ -123,7 +121,7 @@ def _bar_line(board: PlanOverview, width: int) -> Text:
     return Text.assemble((said, "bold"), segmented_bar(_counts(board), room), (share, "bold"))
 
 
-# The steps
+# Steps table
 
 
 def _steps(board: PlanOverview, width: int, rows: int | None, frame: Viewport) -> Table:
@@ -156,7 +154,7 @@ def _steps(board: PlanOverview, width: int, rows: int | None, frame: Viewport) -
 
 
 def _columns(width: int, frame: Viewport, longest: tuple[int, int]) -> tuple[int, int, int]:
-    """How wide the columns of holders, the timeline (0 for none), and the names are."""
+    """Return the widths of the holder column, the timeline (0 for none) and the name column."""
     name, holder = longest
     room = width - NUMBER_WIDTH - STATUS_WIDTH - TIME_WIDTH - 4
     wide = width >= MIN_WIDTH_FOR_HOLDERS
@@ -169,7 +167,7 @@ def _columns(width: int, frame: Viewport, longest: tuple[int, int]) -> tuple[int
 
 
 def _longest(board: PlanOverview) -> tuple[int, int]:
-    """How wide the longest name of a step, and of whoever holds one, is."""
+    """Return the widths of the longest step name and of the longest holder name."""
     steps = board.plan.steps
     names = max((cell_len(board.name_of(step)) for step in steps), default=0)
     holders = max((cell_len(_holder(step)) for step in steps), default=0)
@@ -177,7 +175,7 @@ def _longest(board: PlanOverview) -> tuple[int, int]:
 
 
 def _window(steps: list[Step], rows: int | None) -> tuple[list[Step], int, int]:
-    """The steps to show when there are too many: around where the plan is now."""
+    """Return the steps that fit, around the first unfinished one, and the hidden counts."""
     if rows is None or len(steps) <= rows:
         return steps, 0, 0
     room = rows - 2 if rows > MIN_ROWS_FOR_ELLIPSIS else rows
@@ -205,7 +203,7 @@ def _holder(step: Step) -> str:
     return step.held_session or step.held_by or ""
 
 
-# What to do
+# Footer
 
 
 def _foot(board: PlanOverview, *, live: bool) -> list[Text]:
@@ -224,7 +222,7 @@ def _line(text: Text) -> Text:
 
 
 def _matters(board: PlanOverview) -> list[Text]:
-    """What a person should know or do now."""
+    """Return the lines on what the user should know or do now."""
     if board.review is not None:
         summary = " ".join(board.review.summary.split())
         ask = Text.assemble(("! ", "bold magenta"), summary)

@@ -1,4 +1,4 @@
-"""The picture of a run: its stages with their bars, the steps of those worked on, what matters."""
+"""Terminal view of a run: stages with bars, steps of the active stages, and footer."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -22,36 +22,36 @@ from waybook.plan.states import StepStatus
 from waybook.run.status import RunState
 
 STATUS_WIDTH, MIN_NAME_WIDTH = 13, 12
-#: From which width on there is room for bars, for longer ones, and for whoever works on a step.
+#: Minimum widths for bars, for long bars, and for the worker column.
 MIN_WIDTH_FOR_BARS, MIN_WIDTH_FOR_LONG_BARS, MIN_WIDTH_FOR_WORKERS = 72, 110, 92
 SHORT_BAR, LONG_BAR, WORKERS_WIDTH = 10, 16, 18
-#: Names shorter than this say too little; who works on a step gives way to them.
+#: The worker column is left out if names would be cut below this length.
 MIN_NAME_LENGTH = 22
-#: Lines of the picture that are neither stages, nor steps, nor foot: frame, name, source, bar.
+#: Lines that are neither stages, steps nor footer: border, name, source, bar.
 RUN_FIXED_ROWS = 5
-#: With fewer rows than this nothing is said of those that are left out.
+#: With fewer rows than this, the number of hidden lines is not shown.
 MIN_ROWS_FOR_ELLIPSIS = 3
 
-#: What a bar is made of; nothing where there is none.
+#: Counts per status that a bar is drawn from; empty for no bar.
 Counts = Mapping[StepStatus, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DisplayRow:
-    """A stage or a step, as a row of the picture."""
+    """Table row of a stage or a step."""
 
     name: Text
     status: Text
     bar: Counts
     figures: Text
-    #: Documents of a stage, or who works on a step.
+    #: Documents of a stage, or workers of a step.
     holders: Text
-    #: Whether this is where the run is now.
+    #: True for the row at the run's current position.
     is_current: bool = False
 
 
 def run_display(board: RunOverview, frame: Viewport) -> RenderableType:
-    """The run as it stands, never higher than the frame allows."""
+    """Return the view of a run, never higher than the viewport."""
     inner = frame.width - 4
     parts: list[RenderableType] = [_heading(board), _source(board), _bar_line(board, inner)]
     if frame.height is not None and frame.height <= RUN_FIXED_ROWS:
@@ -66,7 +66,7 @@ def run_display(board: RunOverview, frame: Viewport) -> RenderableType:
 
 
 def count_lines(board: RunOverview) -> int:
-    """How many lines the stages take, with the steps of those that are worked on."""
+    """Return the number of lines of the stages and of the steps of active stages."""
     return len(list(_lines(board, whole=False)))
 
 
@@ -83,7 +83,7 @@ def _source(board: RunOverview) -> Text:
 
 
 def documents_available(board: RunOverview) -> str:
-    """How much there is to read: "8 of 36 documents available"."""
+    """Return the document counts: "8 of 36 documents available"."""
     stages = board.report["stages"]
     there = sum(stage["documentsAvailable"] for stage in stages)
     expected = sum(stage["documentsExpected"] or 0 for stage in stages)
@@ -102,12 +102,12 @@ def _bar_line(board: RunOverview, width: int) -> Text:
 
 
 def _stages(board: RunOverview) -> list[StageReport]:
-    """The stages in the order in which they come."""
+    """Return the stages in DAG order."""
     by_slug = {stage["stageSlug"]: stage for stage in board.report["stages"]}
     return [by_slug[slug] for slug in board.compiled_dag.order]
 
 
-# Stages and steps, line by line
+# Rows of stages and steps
 
 
 def _lines(board: RunOverview, *, whole: bool) -> Iterator[DisplayRow]:
@@ -151,7 +151,7 @@ def _steps_done(stage: StageReport) -> Text:
 
 
 def _to_come(board: RunOverview, slug: str) -> Text:
-    """What the map says of a stage that has not begun."""
+    """Return the step count of a stage that has not started."""
     return Text(f"{len(board.compiled_dag.graphs[slug].order)} steps", style="dim")
 
 
@@ -205,11 +205,11 @@ def _units(board: RunOverview, slug: str, step: StepReport) -> Text:
     return said.append(f", {jobs['failed']} failed", style="red") if jobs["failed"] else said
 
 
-# The table
+# Table layout
 
 
 def _window(lines: list[DisplayRow], rows: int | None) -> list[DisplayRow]:
-    """The lines to show when there are too many: around where the run is now."""
+    """Return the lines that fit, around the run's current position."""
     if rows is None or len(lines) <= rows:
         return lines
     room = rows - 2 if rows > MIN_ROWS_FOR_ELLIPSIS else rows
@@ -245,7 +245,7 @@ def _table(lines: list[DisplayRow], width: int) -> Table:
 
 
 def _widths(width: int, figures: int, longest: int) -> tuple[int, int, int]:
-    """How wide the names, the bars (0 for none) and what stands beside (0 for nothing) are."""
+    """Return the widths of the names, the bars (0 for none) and the last column (0 for none)."""
     bar = LONG_BAR if width >= MIN_WIDTH_FOR_LONG_BARS else SHORT_BAR
     bar = bar if width >= MIN_WIDTH_FOR_BARS else 0
     room = width - STATUS_WIDTH - figures - 4 - (bar + 2 if bar else 0)
@@ -256,7 +256,7 @@ def _widths(width: int, figures: int, longest: int) -> tuple[int, int, int]:
     return max(MIN_NAME_WIDTH, min(room, longest)), bar, beside
 
 
-# What to do
+# Footer
 
 
 def _foot(board: RunOverview, *, live: bool) -> list[Text]:
@@ -270,7 +270,7 @@ def _foot(board: RunOverview, *, live: bool) -> list[Text]:
 
 
 def _matters(board: RunOverview) -> list[Text]:
-    """What a person should know or do now."""
+    """Return the lines on what the user should know or do now."""
     slug = board.awaiting
     if slug is not None:
         ask = Text.assemble(("! ", "bold magenta"), f"{slug} is complete: what do you say to it?")

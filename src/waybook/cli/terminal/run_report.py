@@ -1,4 +1,4 @@
-"""The picture of a report: the stages, how far each is, and its steps; what is strange, below."""
+"""Terminal view of a report: stages with progress, their steps, and warnings."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ UNKNOWN = StatusStyle("?", "unknown", "yellow")
 INDENT = "   "
 MIN_BAR_WIDTH, MAX_BAR_WIDTH = 8, 40
 
-#: How a step's standing looks in a bar.
+#: Step status that each progress status is drawn as in a bar.
 BAR_STATUS = {
     ProgressStatus.COMPLETED: StepStatus.COMPLETED,
     ProgressStatus.FAILED: StepStatus.FAILED,
@@ -28,13 +28,13 @@ BAR_STATUS = {
 
 
 def print_report(report: Report) -> None:
-    """Print the picture."""
+    """Print the report to the terminal."""
     console = SafeConsole()
     console.print(report_display(report, console.width))
 
 
 def report_display(report: Report, width: int) -> RenderableType:
-    """The whole report, for a terminal of this width."""
+    """Return the whole report for a terminal of this width."""
     progress = report["dagProgress"]
     done, total = progress["completedStages"], progress["totalStages"]
     heading = Text(f"{done} of {total} stages completed, {percent(done, total)} %", style="bold")
@@ -64,7 +64,7 @@ def _bar_line(stage: StageReport, steps: list[StepReport], width: int) -> Text:
 
 
 def stage_progress_text(stage: StageReport) -> str:
-    """How far a stage is: "3 of 13 steps, 23 %, 8 of 36 documents"."""
+    """Return the progress of a stage: "3 of 13 steps, 23 %, 8 of 36 documents"."""
     progress = stage["progress"]
     if progress is None:
         return ""
