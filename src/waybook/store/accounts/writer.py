@@ -25,7 +25,7 @@ SQL = load("accounts/writer")
 def statements(
     org: Org, entries: tuple[Entry, ...], write_context: WriteContext
 ) -> list[Statement]:
-    """Write the org, its changed users and tokens, and the audit entries in one list."""
+    """Return the statements that write the org, its changed users and tokens, and the audit."""
     patches = Patches(change for entry in entries for change in entry.changes)
     sealed = sealed_entries(entries, ("org", org.id), write_context)
     return [

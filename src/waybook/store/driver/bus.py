@@ -119,7 +119,10 @@ class Bus:
         return list(self._subscribers)
 
     def take_outgoing(self) -> dict[UUID, list[ChangeEvent]]:
-        """Return and clear the events to send to other processes, by org."""
+        """Return and clear the events to send to other processes, by org.
+
+        The caller must send them: they are not queued again.
+        """
         self.has_outgoing.clear()
         taken, self._outgoing = self._outgoing, {}
         by_org: dict[UUID, list[ChangeEvent]] = {}

@@ -71,8 +71,7 @@ class DbConnection:
         self._plans = PreparedPlans()
         self._greeted = False
         self._loop = asyncio.get_running_loop()
-        #: Socket registered with the event loop; kept here because psycopg forgets it when it
-        #: breaks.
+        #: Socket registered with the event loop; psycopg forgets it when it breaks.
         self._heard: int | None = None
         self._arrived: asyncio.Future[None] | None = None
 

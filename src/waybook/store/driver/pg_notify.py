@@ -1,9 +1,9 @@
 """Exchange of change events between processes by NOTIFY and LISTEN, with polling as a fallback.
 
 NOTIFY is sent in batches and never in the transaction that made the change, because a notifying
-transaction takes a database-wide lock when it commits. LISTEN uses a connection of its own. The
-audit is polled every few seconds as well: behind a pooler LISTEN silently receives nothing, and a
-process killed after a commit sends nothing.
+transaction takes a server-wide lock when it commits. LISTEN uses a connection of its own. The audit
+is polled every few seconds as well: behind a pooler LISTEN silently receives nothing, and a process
+killed after a commit sends nothing.
 """
 
 import asyncio

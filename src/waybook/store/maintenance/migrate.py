@@ -284,8 +284,7 @@ def _create_maintenance_role(connection: psycopg.Connection) -> None:
 
 def _join_maintenance_role(connection: psycopg.Connection) -> None:
     # Fails if an administrator has already granted the role. The membership that a creator gets
-    # automatically is not enough: since PostgreSQL 16 it does not include the right to set the
-    # role.
+    # automatically is not enough: since PostgreSQL 16 it does not include the right to set it.
     with suppress(psycopg.errors.InsufficientPrivilege), connection.transaction():
         connection.execute(_text("join_maintenance_role"))
 

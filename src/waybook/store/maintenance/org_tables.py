@@ -33,8 +33,7 @@ def all_orgs(connection: psycopg.Connection) -> list[UUID]:
     """Return the ids of all orgs, erased ones included, in a transaction."""
     _show_directory(connection, visible=True)
     found = connection.execute(SQL["orgs"].text.encode()).fetchall()
-    # The policy that shows the directory would show rows of other orgs as well as the current
-    # org's.
+    # Its policy shows rows of all orgs, so it must be off before one org's rows are read.
     _show_directory(connection, visible=False)
     return [org_id for (org_id,) in found]
 

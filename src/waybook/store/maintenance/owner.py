@@ -104,8 +104,7 @@ class OwnerTransaction:
 
     def _statement(self, query: Query, table: str, column: str) -> sql.Composed:
         names = {"table": sql.Identifier(table), "column": sql.Identifier(column)}
-        # The text comes from a file; only names from the catalog are inserted, and the driver
-        # quotes them.
+        # The text comes from a file; only catalog names are inserted, quoted by the driver.
         return sql.SQL(query.text).format(**names)
 
     def _named(self, query: Query, values: Mapping[str, object]) -> Mapping[str, object]:

@@ -288,6 +288,6 @@ def _delete_in_order(
 
 
 def _alone(owner: OwnerTransaction) -> bool:
-    """Try to become the only process that runs retention until the end of this transaction."""
+    """Return whether this process now holds the retention lock, until the transaction ends."""
     ((alone,),) = owner.fetch(SQL["only_one"])
     return bool(alone)

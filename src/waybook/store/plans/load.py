@@ -192,7 +192,7 @@ def open_reviews_statement(plan_id: str | None, most: int) -> Statement:
 
 
 def read_stored_rows(rows: Iterable[tuple[Any, ...]]) -> PlanRows:
-    """Return the selected rows in the form that a replay produces."""
+    """Return the selected rows in the form that a replay produces, where null means no value."""
     found: PlanRows = {}
     for entity, row_id, row in rows:
         found.setdefault(entity, {})[row_id] = {

@@ -40,7 +40,7 @@ class Snapshot(NamedTuple):
 
     #: Oldest transaction that was still running, whose writes were not visible yet.
     running: int
-    #: System id of the database, to detect another database of the same name.
+    #: OID of the database, to detect another database of the same name.
     database: int
     #: Seconds since the epoch, by the database clock.
     at: float

@@ -37,8 +37,7 @@ MIN_TERM_WEIGHT = 0.2
 #: Set in a transaction before a search.
 SETTINGS = (
     "set local plan_cache_mode = force_custom_plan",
-    # Otherwise the full-text index is combined with the index on the org, which filters nothing
-    # more.
+    # Otherwise the full-text index is combined with the index on the org, for no benefit.
     "set local random_page_cost = 1.1",
 )
 
