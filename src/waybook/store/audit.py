@@ -1,6 +1,7 @@
-"""The audit: numbered entries, each sealed with the hash of the one before it.
+"""Hash-chained audit entries, and the row changes that a decision results in.
 
-Changes brought together: what becomes of each row, whatever happened to it on the way.
+An entry's seal is the hash of its content and of the previous entry's seal. `Patches` merges all
+changes of a decision into one insert, update or delete per row.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,12 +18,12 @@ from waybook.store.driver.queries import Rows, Statement, as_json_text, load
 
 SQL = load("audit")
 
-#: What the first entry of a chain is sealed upon.
+#: Previous hash of the first entry of a chain.
 GENESIS = bytes(32)
 
 
 class SealedEntry(NamedTuple):
-    """One entry as it is stored."""
+    """One stored audit entry."""
 
     subject_id: str
     subject: str
@@ -37,7 +38,7 @@ class SealedEntry(NamedTuple):
 
 
 class ChainHead(NamedTuple):
-    """The end of a chain: the last number, its seal, and its time."""
+    """Last number, seal and time of a chain."""
 
     seq: int = 0
     hash: bytes = GENESIS
@@ -46,14 +47,14 @@ class ChainHead(NamedTuple):
     def after(self, now: datetime) -> datetime:
         """Return the time of the next entry: `now`, but never before the last entry.
 
-        Several servers write one chain, each by its own estimate of the database's clock, so the
-        time may have to wait for the chain.
+        Several servers write to one chain, each with its own estimate of the database clock, so
+        `now` may be earlier than the last entry.
         """
         return now if self.at is None else max(now, self.at)
 
 
 def seal(entry: SealedEntry, previous: bytes) -> bytes:
-    """The hash of an entry upon the one before it: over everything it says, to the letter."""
+    """Return the hash of an entry: over the previous hash and every field, each with its length."""
     said = (
         entry.subject,
         entry.subject_id,
@@ -80,7 +81,7 @@ def chain(
     now: datetime,
     actor: Actor,
 ) -> Iterator[SealedEntry]:
-    """Number and seal new entries behind the head of their subject's chain."""
+    """Number and seal new entries after the head of their subject's chain."""
     previous, at = head.hash, head.after(now)
     for seq, new in enumerate(entries, start=head.seq + 1):
         entry = SealedEntry(
@@ -101,7 +102,7 @@ def chain(
 
 
 def first_broken(entries: Sequence[SealedEntry]) -> tuple[int, str] | None:
-    """The number of the first entry that does not belong, and why; None if all do."""
+    """Return the number of the first invalid entry and the reason, or None if all are valid."""
     previous = GENESIS
     for expected, entry in enumerate(entries, start=1):
         if entry.seq < expected:
@@ -115,7 +116,7 @@ def first_broken(entries: Sequence[SealedEntry]) -> tuple[int, str] | None:
 
 
 def changes_of(details: Json) -> Iterator[Change]:
-    """The changes an entry accounts for, read back from its details."""
+    """Yield the changes that an entry records in its details."""
     if isinstance(details, dict):
         told = details.get("changes")
         for change in told if isinstance(told, list) else []:
@@ -124,9 +125,9 @@ def changes_of(details: Json) -> Iterator[Change]:
 
 
 def read_entries(rows: Iterable[tuple[Any, ...]]) -> list[SealedEntry]:
-    """Entries as the queries here bring them: their columns are an entry's fields, in order.
+    """Read entries from rows whose columns are an entry's fields, in order.
 
-    Times come back in UTC, in which they were sealed, whatever the time zone of the connection.
+    Times are converted to UTC, the zone in which they were sealed, from the connection's time zone.
     """
     entries = (SealedEntry(*row) for row in rows)
     return [entry._replace(at=entry.at.astimezone(UTC)) for entry in entries]
@@ -134,7 +135,7 @@ def read_entries(rows: Iterable[tuple[Any, ...]]) -> list[SealedEntry]:
 
 @dataclass(slots=True)
 class Patch:
-    """One row's way through a decision: made or found, with these values, maybe removed."""
+    """Net change of one row in a decision: inserted or not, new values, deleted or not."""
 
     id: str
     made: bool = False
@@ -144,7 +145,7 @@ class Patch:
 
 class Patches:
     def __init__(self, changes: Iterable[Change]) -> None:
-        """Bring the changes together, one patch per row, in order of first mention."""
+        """Merge the changes into one patch per row, in order of first mention."""
         self._patches: dict[Entity, dict[str, Patch]] = {}
         for change in changes:
             kind = self._patches.setdefault(change.entity, {})
@@ -154,19 +155,19 @@ class Patches:
             _merge(patch, change)
 
     def __contains__(self, entity: Entity) -> bool:
-        """Whether something happened to rows of this kind."""
+        """Return whether any row of this entity changed."""
         return entity in self._patches
 
     def inserts(self, entity: Entity) -> list[Patch]:
-        """The rows to insert."""
+        """Return the rows to insert."""
         return [p for p in self._of(entity) if p.made and not p.removed]
 
     def updates(self, entity: Entity) -> list[Patch]:
-        """The rows to update."""
+        """Return the rows to update."""
         return [p for p in self._of(entity) if not p.made and not p.removed]
 
     def deletes(self, entity: Entity) -> list[str]:
-        """The ids of the rows to delete."""
+        """Return the ids of the rows to delete."""
         return [p.id for p in self._of(entity) if p.removed and not p.made]
 
     def _of(self, entity: Entity) -> Iterable[Patch]:
@@ -185,7 +186,7 @@ def _merge(patch: Patch, change: Change) -> None:
 
 
 class WriteContext(NamedTuple):
-    """Who writes, when, and upon which end of the audit chain."""
+    """Time, actor and audit chain head of a write."""
 
     now: datetime
     actor: Actor
@@ -198,7 +199,7 @@ class WriteContext(NamedTuple):
 def sealed_entries(
     entries: tuple[Entry, ...], subject: tuple[str, str], write_context: WriteContext
 ) -> list[SealedEntry]:
-    """The entries as they will stand in their subject's chain."""
+    """Number and seal the entries for their subject's chain."""
     return list(
         chain(
             entries,
@@ -211,5 +212,5 @@ def sealed_entries(
 
 
 def audit_statements(sealed: list[SealedEntry]) -> list[Statement]:
-    """Write the entries."""
+    """Insert the entries."""
     return [SQL["insert_audit"](rows=Rows(sealed))] if sealed else []

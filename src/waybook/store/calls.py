@@ -1,10 +1,9 @@
-"""The tool-call log: telemetry, written behind the calls, bounded, its drops counted.
+"""Tool-call log, idempotency answers and usage totals.
 
-The audit is the record; this is for looking at traffic. It may lose rows, and says how many.
-
-Stored answers: a retried call is answered, not carried out again.
-
-What work took: of an org, by model, by plan and run; of a plan, by step.
+The call log is telemetry, not the record (that is the audit): it is written in the background from
+a bounded queue and may lose rows, which it counts. A repeated call with the same idempotency key
+gets the stored answer and is not executed again. Usage is totaled per org by model and by plan or
+run, and per plan by step.
 """
 
 import asyncio
@@ -30,17 +29,17 @@ log = logging.getLogger(__name__)
 
 SQL = load("calls")
 
-#: How many calls may wait to be written, and how many go into one statement.
+#: Maximum number of calls waiting to be written, and the maximum written in one batch.
 MAX_QUEUED = 10_000
 MAX_BATCH_SIZE = 500
-#: How long a call may wait for company, in seconds.
+#: Time a call may wait for others to be written in the same batch, in seconds.
 BATCH_DELAY_SECONDS = 0.2
-#: As many calls are shown of a step.
+#: Maximum number of calls shown for a step.
 MAX_SHOWN = 20
 
 
 class LoggedCall(NamedTuple):
-    """One call of an org; from the time on in the order of the table's columns."""
+    """One call of an org; the fields from `at` on are in the order of the table's columns."""
 
     org_id: UUID
     at: datetime
@@ -54,12 +53,12 @@ class LoggedCall(NamedTuple):
     is_error: bool
     error_code: str | None
     replayed: bool
-    #: The step it named, or was given.
+    #: Step that the call named or that it was given.
     step_id: str | None = None
 
 
 class CallRecord(NamedTuple):
-    """One call as people look at it."""
+    """One call as shown to users."""
 
     at: datetime
     tool: str
@@ -67,49 +66,49 @@ class CallRecord(NamedTuple):
     channel: str
     session: str | None
     duration_ms: float
-    #: What stood in its way, if something did.
+    #: Error code, if the call failed.
     code: str | None
 
 
 def calls_of_step(step_id: str) -> Statement:
-    """Ask for the latest calls about a step."""
+    """Select the latest calls about a step."""
     return SQL["calls_of_step"](step_id=step_id, most=MAX_SHOWN)
 
 
 def read_calls(rows: Iterable[tuple[Any, ...]]) -> list[CallRecord]:
-    """The calls that were found, in UTC."""
+    """Return the selected calls, with times in UTC."""
     found = (CallRecord(*row) for row in rows)
     return [one._replace(at=one.at.astimezone(UTC)) for one in found]
 
 
 class CallLog:
     def __init__(self, database: Database) -> None:
-        """Nothing is written until `write_next` is called."""
+        """Start with an empty queue; nothing is written until `write_next` is called."""
         self._database = database
         self._waiting: asyncio.Queue[LoggedCall] = asyncio.Queue(MAX_QUEUED)
-        #: How many calls of each org were answered and not logged.
+        #: Number of calls of each org that were answered but not logged.
         self.dropped_of: Counter[UUID] = Counter()
 
     @property
     def dropped(self) -> int:
-        """How many there were of all orgs."""
+        """Return the number of dropped calls of all orgs."""
         return self.dropped_of.total()
 
     def record(self, call: LoggedCall) -> None:
-        """Remember a call, or count it as dropped; never wait, never fail."""
+        """Queue a call, or count it as dropped if the queue is full; never wait, never fail."""
         try:
             self._waiting.put_nowait(call)
         except asyncio.QueueFull:
             self.dropped_of[call.org_id] += 1
 
     async def write_next(self) -> None:
-        """Wait for a call, and write it with those that come soon after."""
+        """Wait for a call, then write it together with the calls that follow shortly after."""
         first = await self._waiting.get()
         await asyncio.sleep(BATCH_DELAY_SECONDS)
         await self._write([first, *self._take()])
 
     async def flush(self) -> None:
-        """Write what waits, now."""
+        """Write all queued calls now."""
         while batch := self._take():
             await self._write(batch)
 
@@ -144,7 +143,7 @@ def _row(call: LoggedCall) -> tuple[Value, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One logical call: its tool, the caller's key for it, and what was asked."""
+    """Identity of one logical call: its tool, the caller's key and a hash of its arguments."""
 
     tool: str
     key: str
@@ -160,20 +159,20 @@ class StoredAnswer:
 
 
 def hash_arguments(arguments: Json) -> bytes:
-    """What was asked, as a hash that does not depend on the order of names."""
+    """Return a hash of the arguments that does not depend on the order of names."""
     return sha256(orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS)).digest()
 
 
 def lookup_statement(key: Key) -> Statement:
-    """Look for a stored answer. Sent behind the lock, so that a twin's answer is seen."""
+    """Select the stored answer; run it after the lock, to see a concurrent duplicate's answer."""
     return SQL["stored_answer"](tool=key.tool, key=key.key)
 
 
 def read_answer(told: Sequence[Any], key: Key) -> StoredAnswer:
-    """The stored answer to the same question, from its hash, its kind and its body.
+    """Return the stored answer to the same call, from its arguments hash, error flag and body.
 
     Raises:
-        IdempotencyConflict: the key was used for another question.
+        IdempotencyConflict: the key was used for a call with other arguments.
     """
     arguments_hash, is_error, body = told
     stored = bytes.fromhex(arguments_hash)
@@ -187,12 +186,12 @@ def read_answer(told: Sequence[Any], key: Key) -> StoredAnswer:
     return StoredAnswer(body, is_error)
 
 
-#: How many columns the totals take, in front of what they are of.
+#: Number of leading columns that hold the totals; the columns after them identify the subject.
 TOTALS_COLUMNS = 4
 
 
 def org_statements(since: datetime | None, most: int) -> tuple[Statement, Statement, Statement]:
-    """The org's totals since then, by model, and by plan and run; at most so many of each."""
+    """Select the org's totals since then, by model, and by plan and run; at most `most` of each."""
     return (
         SQL["usage_totals"](since=since),
         SQL["usage_by_model"](since=since, most=most),
@@ -201,7 +200,7 @@ def org_statements(since: datetime | None, most: int) -> tuple[Statement, Statem
 
 
 def server_usage_statement(usage_id: str, usage: Usage, *, at: datetime, by: str) -> Statement:
-    """Note what the server's own model took."""
+    """Insert the usage of the server's own model."""
     return SQL["insert_own_usage"](
         id=usage_id,
         input_tokens=usage.input_tokens,
@@ -214,12 +213,12 @@ def server_usage_statement(usage_id: str, usage: Usage, *, at: datetime, by: str
 
 
 def steps_statement(plan_id: str) -> Statement:
-    """What each step of a plan took."""
+    """Select the usage of each step of a plan."""
     return SQL["usage_of_steps"](plan_id=plan_id)
 
 
 def read_totals(row: Sequence[Any]) -> Totals:
-    """The totals a row begins with."""
+    """Return the totals in the first columns of a row."""
     input_tokens, output_tokens, cost_micros, results = row[:TOTALS_COLUMNS]
     return Totals(
         input_tokens=input_tokens,
@@ -230,5 +229,5 @@ def read_totals(row: Sequence[Any]) -> Totals:
 
 
 def read_steps(rows: Iterable[Sequence[Any]]) -> dict[str, Totals]:
-    """The totals of each step, by its id."""
+    """Return the totals of each step, by step id."""
     return {row[TOTALS_COLUMNS]: read_totals(row) for row in rows}

@@ -1,4 +1,4 @@
-"""Notices until they are delivered: written with what they tell of, claimed, noted, forgotten."""
+"""Notification outbox: messages written with the change they report, claimed, sent and settled."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -18,13 +18,13 @@ from waybook.store.driver.queries import AsJson, Statement, load
 
 SQL = load("deliveries")
 
-#: For how long what is settled is kept.
+#: Retention of settled deliveries.
 RETENTION_DAYS = 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """A notice and how its delivery stands, for a person."""
+    """A notification and the status of its delivery, as shown to users."""
 
     id: str
     event: str
@@ -33,17 +33,17 @@ class Delivery:
     status: DeliveryStatus
     attempt: int
     at: datetime
-    #: When it is tried next, while it waits.
+    #: Time of the next attempt, while it is waiting.
     due_at: datetime
     settled_at: datetime | None
-    #: The status of the last answer, and what went wrong.
+    #: HTTP status of the last response, and the error, if any.
     answered: int | None
     fault: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deliveries:
-    """How all deliveries of an org stand."""
+    """Delivery counts and times of an org."""
 
     waiting: int
     given_up: int
@@ -52,7 +52,7 @@ class Deliveries:
 
 
 def insert_statement(letter_id: str, notification: Notification, now: datetime) -> Statement:
-    """Keep a notice, under its id, until it is delivered."""
+    """Insert a notification under its id, to be delivered."""
     return SQL["insert_delivery"](
         id=letter_id,
         event=notification.kind,
@@ -64,12 +64,12 @@ def insert_statement(letter_id: str, notification: Notification, now: datetime) 
 
 
 def claim_statement(most: int, lease: timedelta) -> Statement:
-    """Take some that are due."""
+    """Claim some deliveries that are due."""
     return SQL["claim"](most=most, lease=lease.total_seconds())
 
 
 def read_claimed(rows: list[tuple[Any, ...]]) -> list[WebhookMessage]:
-    """The letters that were claimed."""
+    """Return the claimed messages."""
     return [
         WebhookMessage(
             id=i, event=event, data=data, at=at, now=now, attempt=attempt, expires_at=expires
@@ -81,7 +81,7 @@ def read_claimed(rows: list[tuple[Any, ...]]) -> list[WebhookMessage]:
 def outcome_statements(
     letter: WebhookMessage, outcome: DeliveryOutcome, found: RetryDecision
 ) -> list[Statement]:
-    """Note what came of an attempt, and forget what is long settled."""
+    """Record the outcome of an attempt, and delete deliveries settled long ago."""
     noted = SQL["record_outcome"](
         id=letter.id,
         attempt=letter.attempt,
@@ -94,27 +94,27 @@ def outcome_statements(
 
 
 def latest_statement(most: int, letter_id: str | None = None) -> Statement:
-    """The last ones, or one of them."""
+    """Select the latest deliveries, or only the one with this id."""
     return SQL["latest"](most=most, id=letter_id)
 
 
 def read_latest(rows: list[tuple[Any, ...]]) -> list[Delivery]:
-    """What was found of them."""
+    """Return the selected deliveries."""
     found = (dict(zip(Delivery.__slots__, row, strict=True)) for row in rows)
     return [Delivery(**{**one, "status": DeliveryStatus(one["status"])}) for one in found]
 
 
 def retry_statement(letter_id: str) -> Statement:
-    """Deliver it as if it had never been tried."""
+    """Reset a delivery, so that it is sent as if it had never been tried."""
     return SQL["retry_delivery"](id=letter_id, patience=MAX_DELIVERY_TIME.total_seconds())
 
 
 def counts_statement() -> Statement:
-    """Count them."""
+    """Count the deliveries of the org by status."""
     return SQL["delivery_counts"]()
 
 
 def read_counts(found: Results) -> Deliveries:
-    """What was counted."""
+    """Return the counts."""
     ((row,),) = found
     return Deliveries(**dict(zip(Deliveries.__slots__, row, strict=True)))

@@ -1,4 +1,4 @@
-"""Uses of skills: which one a session started last, and how one ends."""
+"""Queries for skill executions."""
 
 from typing import Any
 
@@ -14,5 +14,5 @@ def latest_statement(holder: Holder) -> Statement:
 
 
 def read_latest(rows: list[tuple[Any, ...]]) -> str | None:
-    """The id `read_latest` found, if any."""
+    """Return the id that `latest_statement` selected, if any."""
     return rows[0][0] if rows else None

@@ -1,10 +1,7 @@
-"""Who comes in by which secret, and the users and tokens of an org as they are stored.
+"""Queries for orgs, users, API tokens and web sessions.
 
-Who somebody is in an org, by what their sign-in calls them.
-
-Browsers that signed in, each known by the hash of a secret that only it has.
-
-Orgs: the one of local mode, and how another comes into being.
+Tokens and sessions are looked up by the hash of their secret, before the org is known. Users who
+sign in through an issuer are looked up by issuer and subject.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,26 +23,26 @@ SQL = load("accounts/accounts")
 
 
 class TokenIdentity(NamedTuple):
-    """Whoever showed a token that counts."""
+    """Identity of a caller that presented a valid token."""
 
     org_id: UUID
     user: str
     token_id: str
-    #: What both the token and its user may do.
+    #: Scopes that both the token and its user have.
     scopes: frozenset[Scope]
-    #: Whether it was last seen so long ago that it should be noted.
+    #: Whether the recorded last use is old enough to be updated.
     record_use: bool
 
 
 class LoadedOrg(NamedTuple):
-    """An org, and the end of its chain."""
+    """An org and the head of its audit chain."""
 
     org: Org
     head: ChainHead
 
 
 class TokenUse(NamedTuple):
-    """A token, whose it is, and when it was last used, to the minute."""
+    """A token, its user, and its last use to the minute."""
 
     token: Token
     user: str
@@ -53,12 +50,12 @@ class TokenUse(NamedTuple):
 
 
 def by_token_statements() -> list[Statement]:
-    """Ask whose token was shown; for a message that bears a secret."""
+    """Look up the token by the secret hash set in the transaction."""
     return [SQL["name_org_by_token"](), SQL["bearer_of_token"]()]
 
 
 def read_bearer(rows: list[tuple[Any, ...]]) -> TokenIdentity | None:
-    """The bearer these statements found, if the token counts."""
+    """Return the identity that `by_token_statements` found, or None if the token is not valid."""
     if not rows:
         return None
     org_id, user, token_id, scopes, users, to_note = rows[0]
@@ -67,12 +64,12 @@ def read_bearer(rows: list[tuple[Any, ...]]) -> TokenIdentity | None:
 
 
 def used_statement(token_ids: Iterable[str]) -> Statement:
-    """Note that these tokens were used."""
+    """Record that these tokens were used."""
     return SQL["tokens_used"](ids=Ids(token_ids))
 
 
 def read_org(rows: list[tuple[Any, ...]], last: Sequence[tuple[Any, ...]] = ()) -> LoadedOrg:
-    """Return the org that `org` or `lock_org` found; `last` is when its chain was written."""
+    """Return the org that `org` or `lock_org` found; `last` has the last audit entry's time."""
     org_id, slug, name, policy, seq, seal = rows[0]
     org = Org(id=org_id, slug=slug, name=name, review_policy=ReviewPolicy(policy))
     at = last[0][0].astimezone(UTC) if last else None
@@ -80,12 +77,12 @@ def read_org(rows: list[tuple[Any, ...]], last: Sequence[tuple[Any, ...]] = ()) 
 
 
 def user_statement(name: str) -> Statement:
-    """Ask for the user of this name."""
+    """Select the user with this name."""
     return SQL["user_by_name"](name=name)
 
 
 def read_users(rows: Iterable[tuple[Any, ...]]) -> list[User]:
-    """The users that were found."""
+    """Return the selected users."""
     return [_user(row) for row in rows]
 
 
@@ -105,7 +102,7 @@ def _user(row: tuple[Any, ...]) -> User:
 
 
 def read_tokens(rows: Iterable[tuple[Any, ...]]) -> list[TokenUse]:
-    """The tokens that were found."""
+    """Return the selected tokens."""
     return [TokenUse(_token(row[:-2]), row[-1], _in_utc(row[-2])) for row in rows]
 
 
@@ -127,12 +124,12 @@ def _token(row: tuple[Any, ...]) -> Token:
 
 
 def rows_statement(org_id: str) -> Statement:
-    """Everything the audit of an org accounts for."""
+    """Select every row that the audit of an org accounts for."""
     return SQL["stored_org"](org_id=org_id)
 
 
 def read_rows(rows: Iterable[tuple[Any, ...]]) -> Rows:
-    """The same in the shape a replay has."""
+    """Return the selected rows in the form that a replay produces."""
     found: Rows = {}
     for entity, row_id, row in rows:
         found.setdefault(entity, {})[row_id] = _in_utc_row(row)
@@ -153,17 +150,17 @@ def _in_utc(at: datetime | None) -> datetime | None:
 
 
 class Member(NamedTuple):
-    """A user of the org that was asked for."""
+    """A user of the requested org."""
 
     user_id: str
     name: str
-    #: The most any credential of theirs can do.
+    #: Upper bound of the scopes of any credential of this user.
     scopes: tuple[Scope, ...]
     is_disabled: bool
 
 
 class MemberLookup(NamedTuple):
-    """An org, the time there, and its user, if it has one by this sign-in."""
+    """An org, its current time, and the user with this sign-in, if it has one."""
 
     org_id: UUID
     now: datetime
@@ -171,7 +168,7 @@ class MemberLookup(NamedTuple):
 
 
 def member_statements(slug: str, issuer: str, subject: str) -> list[Statement]:
-    """Ask who this is in the org of this slug; for a message that finds an org."""
+    """Look up the org by slug, then its user by issuer and subject."""
     return [
         SQL["name_org_by_slug"](slug=slug),
         SQL["close_directory"](),
@@ -180,7 +177,7 @@ def member_statements(slug: str, issuer: str, subject: str) -> list[Statement]:
 
 
 def read_member(rows: list[tuple[Any, ...]]) -> MemberLookup | None:
-    """What these statements found; nothing if there is no such org."""
+    """Return what `member_statements` found, or None if there is no such org."""
     if not rows:
         return None
     org_id, now, user_id, name, scopes, is_disabled = rows[0]
@@ -190,28 +187,28 @@ def read_member(rows: list[tuple[Any, ...]]) -> MemberLookup | None:
 
 
 class SessionUser(NamedTuple):
-    """Whoever sits at a browser that signed in."""
+    """Identity of a user with a signed-in browser."""
 
     org_id: UUID
     session_id: str
-    #: The token they signed in with, if it was one.
+    #: Token used to sign in, if any.
     token_id: str | None
     name: str
-    #: What the org is called.
+    #: Name of the org.
     org: str
-    #: What both the user and the token may do.
+    #: Scopes that the user has, and the token too if one was used to sign in.
     scopes: frozenset[Scope]
-    #: Whether they were last seen so long ago that it should be noted.
+    #: Whether the recorded last activity is old enough to be updated.
     record_use: bool
 
 
 def by_session_statements() -> list[Statement]:
-    """Ask whose session this is; for a message that bears a secret."""
+    """Look up the web session by the secret hash set in the transaction."""
     return [SQL["name_org_by_session"](), SQL["person_of_session"]()]
 
 
 def read_person(rows: list[tuple[Any, ...]]) -> SessionUser | None:
-    """The person these statements found, if the session counts."""
+    """Return the user that `by_session_statements` found, or None if the session is invalid."""
     if not rows:
         return None
     org_id, session_id, token_id, name, org, users, tokens, to_note = rows[0]
@@ -222,41 +219,41 @@ def read_person(rows: list[tuple[Any, ...]]) -> SessionUser | None:
 
 
 def start_statement(session_id: str, secret_hash: bytes, user_id: str) -> Statement:
-    """Let a person's browser in."""
+    """Start a web session for a user."""
     return SQL["insert_session"](id=session_id, user_id=user_id, hash=secret_hash)
 
 
 def start_by_token_statement(session_id: str, secret_hash: bytes, token_id: str) -> Statement:
-    """Let the browser of whoever showed a token in."""
+    """Start a web session for the user of a token."""
     return SQL["insert_session_by_token"](id=session_id, hash=secret_hash, token_id=token_id)
 
 
 def seen_statement(session_id: str) -> Statement:
-    """Note that somebody was there."""
+    """Record activity of a web session."""
     return SQL["session_seen"](id=session_id)
 
 
 def end_statement(session_id: str) -> Statement:
-    """Let it count no more."""
+    """End a web session."""
     return SQL["end_session"](id=session_id)
 
 
-#: The org everything belongs to in local mode.
+#: Org that owns all data in local mode.
 LOCAL_ORG = UUID("00000000-0000-7000-8000-000000000001")
 
 
 class OrgListItem(NamedTuple):
-    """An org as the directory has it."""
+    """An org as listed in the directory."""
 
     org: Org
     created_at: datetime
 
 
 def add_org(owner_dsn: str, org_id: UUID, slug: str) -> None:
-    """Make an org. Only the owner of the database can.
+    """Create an org. Only the owner of the database has the privilege.
 
     Raises:
-        InvalidInput: there is one of this slug.
+        InvalidInput: an org with this slug exists.
     """
     try:
         with psycopg.connect(bounded_dsn(owner_dsn), prepare_threshold=None) as connection:
@@ -267,12 +264,12 @@ def add_org(owner_dsn: str, org_id: UUID, slug: str) -> None:
 
 
 def orgs_statement() -> Statement:
-    """Ask for the directory of orgs."""
+    """Select the directory of orgs."""
     return SQL["orgs"]()
 
 
 def read_orgs(rows: Iterable[tuple[Any, ...]]) -> list[OrgListItem]:
-    """The orgs that were found."""
+    """Return the selected orgs."""
     return [
         OrgListItem(
             Org(id=org_id, slug=slug, name=name, review_policy=ReviewPolicy(policy)),
@@ -283,15 +280,15 @@ def read_orgs(rows: Iterable[tuple[Any, ...]]) -> list[OrgListItem]:
 
 
 def policy_statement() -> Statement:
-    """Ask whose word counts as a person's decision in this org."""
+    """Select the org's review policy: the credentials whose review decisions are accepted."""
     return SQL["review_policy"]()
 
 
 def set_policy_statement(policy: ReviewPolicy) -> Statement:
-    """Have it so from now on."""
+    """Set the org's review policy."""
     return SQL["set_review_policy"](policy=str(policy))
 
 
 def read_policy(rows: list[tuple[Any, ...]]) -> ReviewPolicy:
-    """The policy that `policy_statement` found."""
+    """Return the policy that `policy_statement` selected."""
     return ReviewPolicy(rows[0][0])

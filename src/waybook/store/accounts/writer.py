@@ -1,6 +1,6 @@
-"""The writer of orgs: what was decided of users and tokens becomes rows and audit, together.
+"""Writer of org rows and their audit, and a background writer of tokens' last use.
 
-When tokens were last used: telemetry, noted behind the calls, to the minute.
+Last use is telemetry: recorded after the calls, to the minute.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ SQL = load("accounts/writer")
 def statements(
     org: Org, entries: tuple[Entry, ...], write_context: WriteContext
 ) -> list[Statement]:
-    """Write the org as it is now, and whatever else these entries account for."""
+    """Return the statements that write the org, its changed users and tokens, and the audit."""
     patches = Patches(change for entry in entries for change in entry.changes)
     sealed = sealed_entries(entries, ("org", org.id), write_context)
     return [
@@ -60,13 +60,13 @@ def _tokens(patches: Patches) -> Iterator[Statement]:
 
 
 def _filled(query: Query, row_id: str, values: dict[str, Json]) -> Statement:
-    """The query with the row's own values, each as it stands in the audit."""
+    """Return the query with the row's values, as recorded in the audit."""
     told: dict[str, Value] = {name: _told(values[name]) for name in query.places if name != "id"}
     return query(id=row_id, **told)
 
 
 def _told(value: Json) -> Value:
-    """A value, or a list of words as an array; the words are ours, and need no quotes."""
+    """Return a scalar, or a list as an array literal; enumeration values need no quoting."""
     if isinstance(value, list):
         return f"{{{','.join(map(str, value))}}}"
     if isinstance(value, dict):
@@ -76,18 +76,18 @@ def _told(value: Json) -> Value:
 
 log = logging.getLogger(__name__)
 
-#: How many uses may wait to be written; what is beyond is noted at the next use.
+#: Maximum number of uses waiting to be written; others are recorded at the token's next use.
 MAX_QUEUED: Final = 10_000
 
 
 class LastUsed:
     def __init__(self) -> None:
-        """Nothing was used yet."""
+        """Start with no recorded uses."""
         self._waiting: dict[tuple[UUID, str], None] = {}
         self._some = asyncio.Event()
 
     def record(self, org_id: UUID, token_id: str) -> None:
-        """Remember that a token was used; never wait, never fail."""
+        """Queue the use of a token; never wait, never fail."""
         if len(self._waiting) < MAX_QUEUED:
             self._waiting[org_id, token_id] = None
             self._some.set()
@@ -97,7 +97,7 @@ class LastUsed:
         await self._some.wait()
 
     async def flush(self, database: Database) -> None:
-        """Write what waits, org by org."""
+        """Write the queued uses, one transaction per org."""
         waiting, self._waiting = self._waiting, {}
         self._some.clear()
         by_org: dict[UUID, list[str]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""Connection strings: the network limits every connection to PostgreSQL has."""
+"""Network limits added to every PostgreSQL connection string."""
 
 from functools import lru_cache
 from typing import Final
@@ -8,11 +8,11 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from waybook.errors import Misconfigured
 
-#: How long a connection attempt may take, per address.
+#: Time limit of a connection attempt, per address.
 CONNECT_SECONDS: Final = 10
-#: Applied unless the connection string says otherwise; sockets of the file system ignore them.
-#: A peer that vanished without closing is noticed after 25 idle seconds, and after 10 seconds in
-#: which data we sent was not acknowledged (the operating system's default is about two hours).
+#: Applied unless the connection string sets them; Unix sockets ignore them. A peer that vanished
+#: without closing is detected after 25 idle seconds, and after 10 seconds in which sent data was
+#: not acknowledged (the operating system's default is about two hours).
 NETWORK_LIMITS: Final = {
     "connect_timeout": str(CONNECT_SECONDS),
     "keepalives": "1",
@@ -25,7 +25,7 @@ NETWORK_LIMITS: Final = {
 
 @lru_cache(maxsize=16)
 def bounded_dsn(dsn: str) -> str:
-    """Return the connection string with our network limits where it has none of its own.
+    """Return the connection string with our network limits, except those it sets itself.
 
     Raises:
         Misconfigured: it is not a valid connection string.

@@ -1,10 +1,9 @@
-"""The bus: whoever changes a plan or a run says so here, and whoever wants to know is told.
+"""In-process event bus for committed changes of plans and runs.
 
-To publish is to note something and to wake somebody: nothing is sent, nobody is waited for. What
-happens in this process is told at once; `post` brings it to the others, and theirs to us. Every
-subscriber hears of one org only.
-
-A feed: the topics of which somebody has not heard yet, for one who reads in their own time.
+Publishing appends to a queue and wakes subscribers; it never sends and never waits. Changes of this
+process are delivered at once; `pg_notify` exchanges them with other processes. A subscriber
+receives the events of one org only. `ChangeFeed` is a subscriber that collects changed topics for a
+reader that polls at its own pace.
 """
 
 import asyncio
@@ -19,51 +18,53 @@ from waybook.core.events import ChangeEvent, event_topics, merge_events
 
 SubjectKey: TypeAlias = tuple[UUID, str, str]
 
-#: News that may wait to be sent to other processes; what is too much, they find by looking.
+#: Maximum number of events waiting to be sent to other processes; they find the rest by polling.
 MAX_QUEUED = 10_000
-#: News that are remembered for whoever was away for a moment.
+#: Maximum number of events kept for subscribers that reconnect after a short absence.
 MAX_REPLAYED = 2_000
-#: Plans and runs of which it is known how far their news were told.
+#: Maximum number of plans and runs whose last delivered version is tracked.
 MAX_TRACKED_SUBJECTS = 10_000
-#: Orgs whose news are counted; whoever comes back after that hears that anything may have changed.
+#: Maximum number of orgs whose events are counted; a subscriber of an org that was dropped from the
+#: count gets `on_gap` when it reconnects.
 MAX_TRACKED_ORGS = 10_000
 
 
 class Subscriber(Protocol):
-    """Somebody who wants to know. None of these may wait or fail."""
+    """Receiver of an org's events. Its methods must not block or raise."""
 
     def on_event(self, event: ChangeEvent, /) -> None:
-        """Something changed."""
+        """Handle one change."""
 
     def on_gap(self) -> None:
-        """Anything may have changed."""
+        """Handle missed events: anything in the org may have changed."""
 
     def on_close(self) -> None:
-        """There will be no more news: the process stops."""
+        """Handle the end of all events: the process is stopping."""
 
 
 class Bus:
     def __init__(self) -> None:
-        """A bus nobody listens to yet."""
-        #: The name of this process among others.
+        """Create a bus without subscribers."""
+        #: Id of this process among all that share the database.
         self.sender = secrets.token_hex(4)
-        #: Set while there is something to send to other processes.
+        #: Set while there are events to send to other processes.
         self.has_outgoing = asyncio.Event()
-        #: Set once there is somebody to listen for.
+        #: Set once there has been a subscriber.
         self.is_wanted = asyncio.Event()
-        #: Set when an org has its first subscriber: for whoever looks for news, to look now.
+        #: Set when an org gets its first subscriber, so that the poller polls at once.
         self.has_newcomers = asyncio.Event()
         self._outgoing: dict[SubjectKey, ChangeEvent] = {}
         self._subscribers: dict[UUID, list[Subscriber]] = {}
         self._known: OrderedDict[SubjectKey, int] = OrderedDict()
         self._told: deque[tuple[UUID, ChangeEvent]] = deque(maxlen=MAX_REPLAYED)
-        #: How much each org was told. It begins anywhere, so that no two beginnings are taken for
-        #: one another; and by org, so that nobody can count what others do.
+        #: Number of events delivered per org. It starts at a random number, so that positions of
+        #: two processes are not confused, and is kept per org, so that no org can count the events
+        #: of others.
         self._counts: OrderedDict[UUID, int] = OrderedDict()
         self._closed = False
 
     def publish(self, org_id: UUID, event: ChangeEvent) -> None:
-        """Something has changed here, and is committed."""
+        """Deliver a committed change of this process, and queue it for the other processes."""
         which = org_id, event.kind, event.id
         if len(self._outgoing) < MAX_QUEUED:
             self._outgoing[which] = merge_events(self._outgoing.get(which), event)
@@ -71,19 +72,19 @@ class Bus:
         self._tell(which, event)
 
     def receive(self, org_id: UUID, event: ChangeEvent) -> None:
-        """Something has changed elsewhere; what is known already is not told again."""
+        """Deliver a change of another process, unless that version was already delivered."""
         which = org_id, event.kind, event.id
         if org_id in self._subscribers and self._known.get(which, -1) < event.version:
             self._tell(which, event)
 
     def invalidate(self, org_id: UUID) -> None:
-        """So much has changed in an org that nobody knows what."""
+        """Report missed events to all subscribers of an org."""
         for subscriber in self._subscribers.get(org_id, ()):
             subscriber.on_gap()
 
     @contextmanager
     def subscription(self, org_id: UUID, subscriber: Subscriber, since: str = "") -> Iterator[None]:
-        """Tell somebody of this org's news, while inside, and of those since a position."""
+        """Subscribe to an org's events inside the block, after replaying those since a position."""
         self._catch_up(org_id, subscriber, since)
         leave = self.subscribe(org_id, subscriber)
         try:
@@ -92,7 +93,7 @@ class Bus:
             leave()
 
     def subscribe(self, org_id: UUID, subscriber: Subscriber) -> Callable[[], None]:
-        """Tell somebody of this org's news from now on; returns how to leave."""
+        """Subscribe to an org's events; return a function that unsubscribes."""
         others = self._subscribers.setdefault(org_id, [])
         if not others:
             self.has_newcomers.set()
@@ -110,15 +111,18 @@ class Bus:
         return leave
 
     def position(self, org_id: UUID) -> str:
-        """How much was told of an org; who has read what is kept, and says this, misses nothing."""
+        """Return the org's current position; resuming from it after a read misses no event."""
         return f"{self.sender}.{self._counted(org_id)}"
 
     def subscribed_orgs(self) -> list[UUID]:
-        """Whose news somebody waits for."""
+        """Return the orgs that have at least one subscriber."""
         return list(self._subscribers)
 
     def take_outgoing(self) -> dict[UUID, list[ChangeEvent]]:
-        """What is to be sent to other processes, by org; whoever takes it must send it."""
+        """Return and clear the events to send to other processes, by org.
+
+        The caller must send them: they are not queued again.
+        """
         self.has_outgoing.clear()
         taken, self._outgoing = self._outgoing, {}
         by_org: dict[UUID, list[ChangeEvent]] = {}
@@ -131,7 +135,7 @@ class Bus:
         return self._closed
 
     def close(self) -> None:
-        """Let everybody go who still listens, and whoever comes later."""
+        """Notify all subscribers, current and later ones, that there are no more events."""
         self._closed = True
         for subscribers in list(self._subscribers.values()):
             for subscriber in list(subscribers):
@@ -171,23 +175,23 @@ class Bus:
         return self._counts[org_id]
 
 
-#: Topics that may wait for a slow reader; beyond, all is said to have changed.
+#: Maximum number of topics kept for a slow reader; beyond it they become `ALL_TOPICS`.
 MAX_TOPICS = 200
-#: The topic of everything.
+#: Topic that stands for all topics.
 ALL_TOPICS = "*"
 
 
 class ChangeFeed:
-    """Topics, each once however often it changed, until they are read."""
+    """Set of topics that changed since the last read."""
 
     def __init__(self) -> None:
-        """A feed with nothing in it."""
+        """Create an empty feed."""
         self._topics: dict[str, None] = {}
         self._ended = False
         self._has_news = asyncio.Event()
 
     def on_event(self, event: ChangeEvent) -> None:
-        """Something changed."""
+        """Add the topics of a change."""
         if ALL_TOPICS in self._topics:
             return
         self._topics |= dict.fromkeys(event_topics(event))
@@ -196,12 +200,12 @@ class ChangeFeed:
         self._has_news.set()
 
     def on_gap(self) -> None:
-        """Anything may have changed."""
+        """Replace the topics by `ALL_TOPICS`."""
         self._topics = {ALL_TOPICS: None}
         self._has_news.set()
 
     def on_close(self) -> None:
-        """There will be no more."""
+        """Mark the feed as ended."""
         self._ended = True
         self._has_news.set()
 
@@ -210,7 +214,7 @@ class ChangeFeed:
         return self._ended
 
     async def read(self, seconds: float) -> tuple[str, ...]:
-        """The topics that changed since the last time: none if none does for so long."""
+        """Wait up to `seconds` for changed topics; return them, or an empty tuple on timeout."""
         try:
             async with asyncio.timeout(seconds):
                 await self._has_news.wait()
@@ -219,7 +223,7 @@ class ChangeFeed:
         return self.take()
 
     def take(self) -> tuple[str, ...]:
-        """The topics that changed since the last time, without waiting."""
+        """Return the topics changed since the last read, without waiting."""
         if not self._ended:
             self._has_news.clear()
         topics, self._topics = tuple(self._topics), {}

@@ -1,18 +1,18 @@
-"""One connection, and how a message goes over it and comes back.
+"""Database connection that sends several statements per round trip.
 
-A message is several statements sent at once and answered at once, in the protocol's pipeline mode,
-values beside the texts. Statements are prepared once per connection and executed by name, which
-spares the server the planning. A pooler hands out another connection for each transaction: names
-would get lost there, and settings. Every connection is asked first who is at its other end; behind
-a pooler nothing is prepared, and settings go with each transaction.
+A message is several statements sent and answered together in the protocol's pipeline mode, with
+values separate from the texts. Statements are prepared once per connection and executed by name,
+which saves the server the planning. A pooler may use another server connection for each
+transaction, which loses prepared statements and settings. So every connection first checks the
+backend's process id; behind a pooler nothing is prepared, and settings are sent with each
+transaction.
 
-The driver's own way through a message is a general one. Ours is for the case that happens in every
-call: all goes out at once, and the answers come in one piece. Whatever else may happen is left to
-the driver.
+psycopg's own pipeline handling is general. This one is optimized for the common case, in which a
+message goes out at once and all answers arrive together; all other cases are left to psycopg.
 
-Every message has a deadline. A connection that missed one, or that broke, is closed: the pool opens
-another. PostgreSQL ends statements and idle transactions by itself a little earlier, so that the
-locks of a server that vanished are released too.
+Every message has a deadline. A connection that missed it, or that broke, is closed, and the pool
+opens another. PostgreSQL ends statements and idle transactions a little earlier by itself, which
+also releases the locks of a server that vanished.
 """
 
 import asyncio
@@ -45,16 +45,16 @@ from waybook.store.driver.wire import (
 log = logging.getLogger(__name__)
 
 Connection: TypeAlias = AsyncConnection[TupleRow]
-#: One result per statement: its rows.
+#: Rows of each statement, one list per statement.
 Results: TypeAlias = list[list[tuple[Any, ...]]]
-#: What a message consists of; a plain text is a statement that is not prepared.
+#: Statements of one round trip; a plain string is a statement that is not prepared.
 Message: TypeAlias = Sequence[Statement | str]
 
 #: Deadline for canceling a statement whose caller has gone away.
 CANCEL_SECONDS = 1.0
 SUCCESSES = frozenset({ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK})
 DISCARD_PLANS = Query("discard_plans", "discard plans")()
-#: A transaction in one of these states can still be rolled back; all of its answers have come.
+#: In these states all answers have arrived, and the transaction can still be rolled back.
 ENDABLE = frozenset({TransactionStatus.IDLE, TransactionStatus.INTRANS, TransactionStatus.INERROR})
 ROLLBACK = "rollback"
 DEALLOCATE_ALL = "deallocate all"
@@ -71,20 +71,20 @@ class DbConnection:
         self._plans = PreparedPlans()
         self._greeted = False
         self._loop = asyncio.get_running_loop()
-        #: The socket the loop listens to for us; the driver forgets it when it breaks.
+        #: Socket registered with the event loop; psycopg forgets it when it breaks.
         self._heard: int | None = None
         self._arrived: asyncio.Future[None] | None = None
 
     # Sending
 
     async def send(self, opening: Message, statements: Message) -> Results:
-        """Send one message; returns the results of the statements, not of the opening.
+        """Send one message; return the results of the statements, without those of the opening.
 
         Raises:
-            Taken: a row with its key is there already.
-            Outdated: a statement found things otherwise than it was told they are.
-            Busy: the lock did not come, or a pooler stands in between; nothing was written.
-            Unavailable: the connection broke, or the answer did not come in time.
+            KeyConflict: a row with this key exists.
+            StaleCache: a statement's expected state does not match the database.
+            Busy: the lock was not granted, or a pooler was detected; nothing was written.
+            Unavailable: the connection broke, or the answer did not arrive in time.
         """
         try:
             if not self._greeted and not self._wire.pooled:
@@ -101,7 +101,7 @@ class DbConnection:
             raise
 
     async def _greet(self) -> None:
-        """Settle in, in a message of its own, for what is set in a transaction goes with it."""
+        """Apply the session settings, outside any transaction so that they persist."""
         process = self.connection.pgconn.backend_pid
         ((told,),) = await self._send((), (_unprepared(self._wire.session_settings(process)),))
         self._greeted = True
@@ -134,7 +134,7 @@ class DbConnection:
     async def _exchange(self, message: Message) -> tuple[list[int], list[PGresult]]:
         """Send a message and wait for all of its answers, within its deadline.
 
-        Returns which of the results each statement gets, and the results.
+        Return the index of each statement's result, and the results.
 
         Raises:
             TimeoutError: the deadline passed.
@@ -161,7 +161,7 @@ class DbConnection:
         return (*opening, DISCARD_PLANS) if self._plans.needs_replan() else opening
 
     def _post(self, message: Message, *, preparing: bool) -> list[int]:
-        """Hand the message to the driver; returns which of its results each statement gets."""
+        """Hand the message to libpq; return the index of each statement's result."""
         pgconn, prepared = self.connection.pgconn, self._prepared
         places, sent = [], 0
         for asked in message:
@@ -187,7 +187,7 @@ class DbConnection:
     # Waiting
 
     async def _answers(self) -> list[PGresult]:
-        """Wait for all answers to what was sent."""
+        """Wait for the answers to all sent statements."""
         try:
             return await self._collect()
         except asyncio.CancelledError:
@@ -195,7 +195,7 @@ class DbConnection:
             raise
 
     async def _cancel(self) -> None:
-        """Cancel what the server is doing for a caller that has gone away, or hang up."""
+        """Cancel the server's work for a caller that has gone away; on failure, close."""
         self._stop_listening()
         try:
             async with asyncio.timeout(CANCEL_SECONDS):
@@ -223,7 +223,7 @@ class DbConnection:
                 ended = False
 
     async def _readable(self) -> None:
-        """Wait until there is something to read."""
+        """Wait until the socket is readable."""
         self._listen()
         self._arrived = self._loop.create_future()
         try:
@@ -232,11 +232,10 @@ class DbConnection:
             self._arrived = None
 
     def _listen(self) -> None:
-        """Register with the loop, again before every wait.
+        """Register the socket with the event loop, again before every wait.
 
-        uvloop runs a reader once more when the socket reports an error, then drops it without a
-        word: a registration that is believed to be there may be gone. Renewing one that is there
-        costs no system call.
+        uvloop calls a reader once more when the socket reports an error, then drops it silently, so
+        an earlier registration may be gone. Renewing an existing one costs no system call.
         """
         if self._heard is None:
             self._heard = self.connection.pgconn.socket
@@ -253,13 +252,13 @@ class DbConnection:
             self._arrived.set_result(None)
 
     def _expire(self) -> None:
-        """Fail the message that is waited for: its deadline has passed."""
+        """Fail the pending message: its deadline has passed."""
         seconds = self._wire.message_seconds
         if self._arrived is not None and not self._arrived.done():
             self._arrived.set_exception(TimeoutError(f"no answer within {seconds:g} seconds"))
 
     def _hear_unasked(self) -> None:
-        """Read what the server sends without being asked; close the connection if it hung up."""
+        """Read unsolicited server messages; close the connection if the server closed it."""
         try:
             self.connection.pgconn.consume_input()
         except psycopg.OperationalError:
@@ -273,7 +272,7 @@ class DbConnection:
             self._listen()
 
     def _stop_listening(self) -> None:
-        """Leave the waiting to the driver, which asks the loop by itself."""
+        """Unregister the socket, because psycopg registers it for its own waits."""
         if self._heard is not None:
             self._loop.remove_reader(self._heard)
             self._heard = None
@@ -287,20 +286,20 @@ class DbConnection:
     # Cleaning
 
     def is_clean(self) -> bool:
-        """Whether the next transaction can begin here."""
+        """Return whether no transaction is open, so that the next one can begin."""
         return self.connection.pgconn.transaction_status == TransactionStatus.IDLE
 
     async def clean(self) -> None:
-        """Roll back a transaction that was not committed; close a connection that cannot."""
+        """Roll back an uncommitted transaction; close the connection if that fails."""
         await self._end_transaction(ROLLBACK)
 
     def close(self) -> None:
-        """Close the connection, whatever is under way on it."""
+        """Close the connection, even with a message in progress."""
         self._stop_listening()
         self.connection.pgconn.finish()
 
     async def _reset(self) -> None:
-        """Undo what a failed message left behind; close a connection that cannot do that."""
+        """Undo the effects of a failed message; close the connection if that fails."""
         prepared, self._prepared = self._prepared, set()
         await self._end_transaction(*((ROLLBACK, DEALLOCATE_ALL) if prepared else (ROLLBACK,)))
 
@@ -330,7 +329,7 @@ def _flushing(connection: Connection) -> PQGen[None]:
 
 
 def _check(results: list[PGresult]) -> None:
-    """Raise the first error, if there is one: nothing behind it was carried out."""
+    """Raise the first error, if any: no statement after it was executed."""
     if results[-1].status in SUCCESSES:
         return
     failed = next(result for result in results if result.status == ExecStatus.FATAL_ERROR)

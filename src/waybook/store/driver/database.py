@@ -1,9 +1,7 @@
-"""The pool, and the one kind of transaction there is: of one tenant, in two messages.
+"""Transactions confined to one org, in two round trips, and an estimate of the database clock.
 
-The first message opens the transaction, names the tenant, locks and loads; the last writes
-everything and commits. Nothing goes back and forth in between.
-
-The database's clock, between two looks at it.
+The first message opens the transaction, sets the org, locks and loads; the last one writes
+everything and commits. There are no round trips in between.
 """
 
 import time
@@ -18,20 +16,20 @@ from waybook.store.driver.wire import WireSettings
 
 
 class Clock:
-    """What time it is at the database, as far as can be told from the last answer.
+    """Estimate of the database clock, extrapolated from the last answer.
 
-    It lags by the way the answer took. Whoever relies on it has the database confirm it.
+    It lags by the latency of that answer. Writes that rely on it have the database confirm it.
     """
 
     def __init__(self) -> None:
         self._told: tuple[datetime, float] | None = None
 
     def set(self, now: datetime) -> None:
-        """The database has just said what time it is."""
+        """Set the time that the database has just reported."""
         self._told = now, time.monotonic()
 
     def now(self) -> datetime | None:
-        """The time by now; none if the database has not said a word yet."""
+        """Return the current estimate, or None if the database has not reported its time yet."""
         if self._told is None:
             return None
         then, heard = self._told
@@ -44,7 +42,7 @@ COMMIT = Query("commit", "commit")()
 
 
 class Transaction:
-    """A transaction of one tenant. It begins with the first message and ends with the last."""
+    """Transaction of one org. It begins with the first message and ends with the last."""
 
     def __init__(self, line: DbConnection, opening: Message) -> None:
         self._line = line
@@ -61,7 +59,7 @@ class Transaction:
 
 
 class TransactionScope:
-    """A line lent for one transaction."""
+    """Context manager that holds a pooled connection for one transaction."""
 
     def __init__(self, pool: ConnectionPool, opening: Message, org_id: UUID | None) -> None:
         self._pool = pool
@@ -81,16 +79,16 @@ class TransactionScope:
 
 class Database:
     def __init__(self, pool: ConnectionPool, *, role: str | None = None) -> None:
-        """Use this pool; `role` is taken in each transaction."""
+        """Use this pool; `role` is set in each transaction."""
         self.pool = pool
         self._role = (Query("take_role", f"set local role {role}")(),) if role else ()
-        #: For tests: the time it always is.
+        #: For tests: fixed current time.
         self.frozen_now: datetime | None = None
         self.clock = Clock()
 
     @property
     def wire(self) -> WireSettings:
-        """The settings of every connection."""
+        """Return the settings of all connections."""
         return self.pool.wire
 
     def close(self) -> None:
@@ -98,24 +96,24 @@ class Database:
         self.pool.close()
 
     def now(self) -> datetime | None:
-        """The database's time, as far as it can be told without asking."""
+        """Return the estimated database time, without a query."""
         return self.frozen_now or self.clock.now()
 
     def org_transaction(self, org_id: UUID) -> TransactionScope:
-        """A transaction in which only this org exists. Unless committed, nothing happened."""
+        """Return a transaction confined to this org; it is rolled back unless committed."""
         return TransactionScope(self.pool, self._opening(BEGIN, org_id), org_id)
 
     async def read_org(self, org_id: UUID, *statements: Statement | str) -> Results:
-        """One snapshot of this org, in one message."""
+        """Read one snapshot of this org, in one message."""
         opening = self._opening(BEGIN_READING, org_id)
         async with TransactionScope(self.pool, opening, org_id) as tx:
             return await tx.commit(*statements)
 
     async def read_by_secret(self, secret_hash: bytes, *statements: Statement | str) -> Results:
-        """One look, in one message, by whoever shows a secret that is known by this hash.
+        """Read with the hash of a presented secret, in one message.
 
-        Only the row that has the hash is seen, until a statement names the org it is in. Secrets
-        take turns at the connections as orgs do, which are not known yet.
+        Row-level security shows only the row with this hash, until a statement sets the row's org.
+        As the org is not known yet, the fair queue uses the secret in its place.
         """
         named = f"set local app.secret_hash = '{secret_hash.hex()}'"
         opening, turn = self._opened(BEGIN_READING, named), UUID(bytes=secret_hash[:16])
@@ -123,31 +121,31 @@ class Database:
             return await tx.commit(*statements)
 
     async def read_by_slug(self, slug: str, *statements: Statement | str) -> Results:
-        """One look, in one message, for the org of this slug: it begins with the directory."""
+        """Read the org with this slug, in one message that starts with a directory lookup."""
         opening = self._opened(BEGIN_READING, "set local app.sweep = 'on'")
         turn = UUID(bytes=sha256(slug.encode()).digest()[:16])
         async with TransactionScope(self.pool, opening, turn) as tx:
             return await tx.commit(*statements)
 
     async def list_org_ids(self, asked: Statement | str = "select org_id from org") -> list[UUID]:
-        """The ids of all orgs, or of those that are asked for, to visit one by one."""
+        """Return the ids of all orgs, or of the selected ones."""
         (found,) = await self.read_directory(asked)
         return [row[0] for row in found]
 
     async def read_directory(self, *statements: Statement | str) -> Results:
-        """A look at the directory of orgs, in one message; nothing of theirs is seen."""
+        """Read the directory of orgs, in one message; no other row of an org is visible."""
         opening = (BEGIN_READING, *self._role, "set local app.sweep = 'on'")
         async with TransactionScope(self.pool, opening, None) as tx:
             return await tx.commit(*statements)
 
     async def read_global(self, *statements: Statement | str) -> Results:
-        """Something that is no tenant's, in one message; no row of anybody is seen."""
+        """Run statements that belong to no org, in one message; no row of any org is visible."""
         async with TransactionScope(self.pool, (BEGIN, *self._role), None) as tx:
             return await tx.commit(*statements)
 
     @property
     def dsn(self) -> str:
-        """Where the database is, for a connection that is not of the pool."""
+        """Return the connection string, for connections outside the pool."""
         return self.pool.dsn
 
     def _opening(self, begin: Statement, org_id: UUID) -> Message:

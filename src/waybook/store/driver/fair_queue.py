@@ -1,11 +1,11 @@
-"""Who comes next when there is not enough for all: orgs take turns, whoever has least goes first.
+"""Fair queue over orgs: the waiting org that holds the fewest connections is served first.
 
-Several calls of an org wait in a row, first come first served. Between orgs it is the one that
-holds the fewest things, and of those the one that has waited longest for its turn. So an org that
-floods waits for itself, and others wait for one thing to come back.
+Calls of one org wait in order of arrival. Among orgs that hold equally many connections, the one
+that has waited longest for its turn is served. So an org that floods the server waits for itself,
+and another org waits for one connection to be released.
 
-An org that is alone may hold everything. Once there are others, a quarter stays out of its reach:
-what it holds may take seconds to come back, and then they would have to wait for that.
+A single active org may hold all connections. Once there are others, it may hold three quarters: a
+held connection may take seconds to be released, and the others would have to wait for that.
 """
 
 from collections import defaultdict, deque
@@ -16,26 +16,26 @@ from waybook.errors import Busy
 
 T = TypeVar("T")
 
-#: How many calls of an org may wait at the same time.
+#: Maximum number of calls of one org that may wait at the same time.
 MAX_QUEUED: Final = 256
 
 
 class FairQueue(Generic[T]):
     def __init__(self, size: int, most_waiting: int = MAX_QUEUED) -> None:
-        """So many things to share, and nobody there yet."""
+        """Create a queue for `size` connections, with no holders and no waiters."""
         self._size = size
         self._share = size - size // 4
         self._most_waiting = most_waiting
         self._held: defaultdict[Hashable, int] = defaultdict(int)
-        #: Those who wait, by how many things their org holds; orgs in the order of their turns.
+        #: Waiters by the number of connections their org holds; orgs in the order of their turns.
         self._waiting: defaultdict[int, dict[Hashable, deque[T]]] = defaultdict(dict)
-        #: How many wait: mostly nobody does, and then nothing has to be looked for.
+        #: Number of waiters: usually zero, which skips the search.
         self._crowd = 0
         self._first_org: Hashable = None
         self._most_each = size
 
     def register(self, org: Hashable) -> None:
-        """Somebody has come; an org of none is the server itself, which is no company."""
+        """Mark an org as active; None is the server itself, which does not reduce the share."""
         if org == self._first_org or org is None:
             return
         if self._first_org is None:
@@ -44,18 +44,18 @@ class FairQueue(Generic[T]):
             self._most_each = self._share
 
     def can_acquire(self, org: Hashable) -> bool:
-        """Whether an org may hold one more."""
+        """Return whether an org may hold one more connection."""
         return self._held.get(org, 0) < self._most_each
 
     def acquire(self, org: Hashable) -> None:
-        """An org holds one more."""
+        """Record that an org holds one more connection."""
         held = self._held[org]
         self._held[org] = held + 1
         if self._crowd:
             self._move(org, held, held + 1)
 
     def release(self, org: Hashable) -> None:
-        """An org holds one less."""
+        """Record that an org holds one connection less."""
         held = self._held.pop(org)
         if held > 1:
             self._held[org] = held - 1
@@ -63,10 +63,10 @@ class FairQueue(Generic[T]):
             self._move(org, held, held - 1)
 
     def enqueue(self, org: Hashable, waiting: T) -> None:
-        """Somebody waits.
+        """Add a waiter.
 
         Raises:
-            Busy: too many of this org wait already.
+            Busy: too many calls of this org are waiting.
         """
         level = self._waiting[self._held.get(org, 0)]
         queue = level.setdefault(org, deque())
@@ -80,7 +80,7 @@ class FairQueue(Generic[T]):
         self._crowd += 1
 
     def dequeue(self, org: Hashable, waiting: T) -> None:
-        """Somebody waits no longer."""
+        """Remove a waiter that gave up."""
         level = self._waiting[self._held.get(org, 0)]
         queue = level.get(org)
         if queue is not None and waiting in queue:
@@ -90,9 +90,9 @@ class FairQueue(Generic[T]):
                 del level[org]
 
     def pop_next(self) -> tuple[Hashable, T] | None:
-        """Whoever is next, and of which org, which holds one more with that.
+        """Remove and return the next waiter with its org, which then holds one more connection.
 
-        Nobody is, if all who wait have enough.
+        Return None if every waiting org holds its maximum.
         """
         for held in range(self._most_each if self._crowd else 0):
             level = self._waiting.get(held)
@@ -108,7 +108,7 @@ class FairQueue(Generic[T]):
         return None
 
     def _move(self, org: Hashable, old: int, new: int) -> None:
-        """Those of an org wait among others who hold as much."""
+        """Move an org's waiters to the orgs that hold equally many connections."""
         queue = self._waiting[old].pop(org, None) if old in self._waiting else None
         if queue is not None:
             self._waiting[new][org] = queue

@@ -1,4 +1,4 @@
-"""Ids: UUIDv7, so that rows made together lie together."""
+"""UUIDv7 ids, which keep rows created together close together in an index."""
 
 import os
 import time
@@ -9,7 +9,7 @@ _ID = pattern("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", IG
 
 
 def new_id() -> str:
-    """A fresh id, later ones sorting after earlier ones by the millisecond."""
+    """Return a new id; ids sort by creation time to the millisecond."""
     time_part = f"{time.time_ns() // 1_000_000:012x}"
     chance = os.urandom(10).hex()
     variant = "89ab"[int(chance[0], 16) & 3]
@@ -17,5 +17,5 @@ def new_id() -> str:
 
 
 def is_id(text: str) -> bool:
-    """Whether this could be one of our ids at all."""
+    """Return whether the text has the form of an id."""
     return _ID.fullmatch(text) is not None

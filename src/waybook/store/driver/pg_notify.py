@@ -1,9 +1,9 @@
-"""The post between processes: what one has changed, the others hear of.
+"""Exchange of change events between processes by NOTIFY and LISTEN, with polling as a fallback.
 
-Sent by NOTIFY, many at a time and never in the transaction that changed something: a transaction
-that notifies takes a lock on all of PostgreSQL as it commits. Heard by LISTEN on a connection of
-its own. Since a pooler in between makes LISTEN deaf without a word, and whoever is killed after a
-commit tells nobody, the audit is looked at as well, every few seconds.
+NOTIFY is sent in batches and never in the transaction that made the change, because a notifying
+transaction takes a server-wide lock when it commits. LISTEN uses a connection of its own. The audit
+is polled every few seconds as well: behind a pooler LISTEN silently receives nothing, and a process
+killed after a commit sends nothing.
 """
 
 import asyncio
@@ -22,25 +22,26 @@ from waybook.store.driver.database import Database
 from waybook.store.driver.queries import load
 
 SQL = load("driver/pg_notify")
-#: The channel is that of `tell` in `post.sql`; this cannot be prepared, so it stands here.
+#: The channel is the one in `notify_change` in `pg_notify.sql`. LISTEN cannot be prepared, so it is
+#: not in that file.
 LISTEN = b"listen waybook_news"
 
-#: A change is numbered when its plan is locked, and seen when it is committed: at most so long
-#: after. A look goes back that much further than to the last one.
+#: A change gets its number when its plan is locked and becomes visible when it is committed, at
+#: most this much later. Each poll therefore reaches back that much further than the last one.
 OVERLAP_SECONDS = 15.0
-#: How often the connection that listens is probed while nothing arrives, and how long a probe may
-#: take: a connection that the network swallowed looks like one on which nothing happens.
+#: Interval of probes on the idle listening connection, and the deadline of a probe: a connection
+#: lost by the network looks the same as an idle one.
 PROBE_SECONDS = 30.0
 PROBE_DEADLINE_SECONDS = 5.0
-#: Changes that one look may find.
+#: Maximum number of changes that one poll reads.
 MAX_POLLED_CHANGES = 1_000
 
 
 async def send_pending(database: Database, bus: Bus) -> int:
-    """Send what waits to the other processes; returns in how many letters.
+    """Send the pending events to the other processes; return the number of notifications.
 
     Raises:
-        Unavailable: it could not be sent; the others find it by looking.
+        Unavailable: the events could not be sent; the others find them by polling.
     """
     outgoing = bus.take_outgoing()
     letters = [
@@ -54,13 +55,13 @@ async def send_pending(database: Database, bus: Bus) -> int:
 
 
 async def listen(database: Database, bus: Bus) -> None:
-    """Pass on what other processes tell, until the connection breaks or we are cancelled.
+    """Pass on the events of other processes, until the connection breaks or the task is canceled.
 
-    Ends at once where a pooler stands in between: it would be deaf, and the server's connection,
-    which listened for us, would tell whoever has it next.
+    Return at once behind a pooler: LISTEN would receive nothing, and the server connection that
+    listens would deliver the notifications to its next client.
 
     Raises:
-        Unavailable: it broke.
+        Unavailable: the connection broke.
     """
     try:
         async with await AsyncConnection.connect(
@@ -86,7 +87,7 @@ async def _is_pooled(connection: AsyncConnection[TupleRow]) -> bool:
 
 
 def receive(bus: Bus, payload: str) -> None:
-    """Pass on what a letter says, unless it is our own or nobody's."""
+    """Pass on the events of a notification, unless this process sent it or it is invalid."""
     packet = decode_batch(payload)
     if packet is None or packet.sender == bus.sender:
         return
@@ -95,18 +96,18 @@ def receive(bus: Bus, payload: str) -> None:
 
 
 class ChangePoller:
-    """Who looks for changes that nobody told of, in the orgs somebody waits for."""
+    """Poller for changes that were not notified, in orgs that have subscribers."""
 
     def __init__(self, most: int = MAX_POLLED_CHANGES) -> None:
-        """One look finds so many changes; more are as good as all."""
+        """Read at most `most` changes per org and poll; more are reported as a gap."""
         self._most = most
         self._looked: dict[UUID, float] = {}
 
     async def poll(self, database: Database, bus: Bus) -> None:
-        """Look once.
+        """Poll every org that has subscribers once.
 
         Raises:
-            Unavailable: not now.
+            Unavailable: the database cannot be reached.
         """
         orgs = bus.subscribed_orgs()
         self._looked = {org: at for org, at in self._looked.items() if org in orgs}
@@ -120,5 +121,5 @@ class ChangePoller:
                 bus.invalidate(org_id)
             else:
                 for kind, subject_id, version in found:
-                    # What changed is not known, so neither is whether it stands otherwise.
+                    # The audit does not show whether the list entry changed, so assume that it did.
                     bus.receive(org_id, ChangeEvent(kind, subject_id, version, list_changed=True))

@@ -1,8 +1,8 @@
 """Connection pool: connections are opened on demand, kept, and shared fairly between orgs.
 
-A call that finds no free connection opens one, up to the size of the pool, or waits for one; orgs
-take turns. While the database is away, calls try to connect until their deadline, so the first one
-after it is back succeeds. A broken connection is closed and its place is free at once.
+A call that finds no free connection opens one, up to the size of the pool, or waits for one in the
+fair queue. While the database is unreachable, calls try to connect until their deadline, so the
+first one after it is back succeeds. A broken connection is closed and frees its slot at once.
 """
 
 import asyncio
@@ -19,11 +19,11 @@ from waybook.store.driver.connection import DbConnection
 from waybook.store.driver.fair_queue import FairQueue
 from waybook.store.driver.wire import LOCK_TIMEOUT, WireSettings
 
-#: The org of a call, as a number, which is looked up fast; none is the server's own.
+#: Org of a call, as a number because that hashes fast; None for the server's own calls.
 Org: TypeAlias = int | None
 
 DEFAULT_SIZE = 10
-#: How long a call may wait for a connection.
+#: Time a call may wait for a connection.
 ACQUIRE_SECONDS = 10.0
 #: First deadline of a connection attempt, doubled with each one that passed it: a packet that got
 #: lost while the network was down costs little, and a slow network is given the time it needs.
@@ -32,7 +32,7 @@ FIRST_CONNECT_SECONDS = 2.0
 RETRY_SECONDS = (0.05, 0.3)
 #: A connection that one call holds for longer is stuck: each message has a deadline of seconds.
 MAX_HOLD_SECONDS = 120.0
-#: In the messages of a server or pooler that takes no more connections.
+#: Error texts of a server or pooler that accepts no more connections.
 FULL = ("too many", "remaining connection slots", "no more connections")
 
 
@@ -45,16 +45,16 @@ class ConnectionPool:
         timeout: float = ACQUIRE_SECONDS,
         lock_timeout: str = LOCK_TIMEOUT,
     ) -> None:
-        """Make an empty pool; the first call opens the first connection."""
+        """Create an empty pool; the first call opens the first connection."""
         self.dsn = dsn
         self.size = size
-        #: How long a call waits for a connection, in seconds.
+        #: Time a call waits for a connection, in seconds.
         self.timeout = timeout
         self.wire = WireSettings(lock_timeout)
         self._free: list[DbConnection] = []
         #: Connections in use, each with the time it was acquired.
         self._held: dict[DbConnection, float] = {}
-        #: Places taken: connections that are open, and those being opened.
+        #: Slots in use: open connections, and those being opened.
         self._places = 0
         self._closed = False
         self._turns: FairQueue[asyncio.Future[DbConnection | None]] = FairQueue(size)
@@ -63,8 +63,8 @@ class ConnectionPool:
         """Return a connection for one call of this org; give it back with `release`.
 
         Raises:
-            Unavailable: none could be had in time, or the pool is closed.
-            Busy: too many calls of this org wait already.
+            Unavailable: no connection was available in time, or the pool is closed.
+            Busy: too many calls of this org are waiting.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self.timeout
@@ -79,7 +79,7 @@ class ConnectionPool:
                 self._discard(line)
 
     async def release(self, line: DbConnection, org: Org) -> None:
-        """Take a connection back, after rolling back what was not committed."""
+        """Take a connection back, after rolling back an uncommitted transaction."""
         try:
             if not line.is_clean():
                 await line.clean()
@@ -92,7 +92,7 @@ class ConnectionPool:
                 self._discard(line)
 
     def close(self) -> None:
-        """Close every free connection now, and those in use as they come back."""
+        """Close every free connection now, and those in use when they are released."""
         self._closed = True
         while self._free:
             self._discard(self._free.pop())
@@ -105,7 +105,7 @@ class ConnectionPool:
         return asyncio.get_running_loop().time() - oldest > MAX_HOLD_SECONDS
 
     async def _next(self, org: Org, deadline: float) -> DbConnection | None:
-        """Return a connection that the org holds now, or None for "look again"."""
+        """Return a connection that the org now holds, or None to make the caller retry."""
         if self._closed:
             raise Unavailable("this server is shutting down; repeat the call on the next one")
         if not self._turns.can_acquire(org):
@@ -133,19 +133,19 @@ class ConnectionPool:
             raise
 
     async def _next_free(self, org: Org, deadline: float) -> DbConnection | None:
-        """Return a connection that came back meanwhile, or wait for one."""
+        """Return a connection that was released in the meantime, or wait for one."""
         if self._free:
             self._turns.acquire(org)
             return self._free.pop()
         return await self._wait(org, deadline)
 
     def _must_share(self, error: BaseException) -> bool:
-        """Return whether the server takes no more connections, but we have some already."""
+        """Return whether the server accepts no more connections but the pool has some already."""
         is_full = any(words in str(error) for words in FULL)
         return isinstance(error, psycopg.Error) and is_full and bool(self._held or self._free)
 
     async def _connect(self, deadline: float) -> AsyncConnection[TupleRow]:
-        """Connect, trying again until the deadline."""
+        """Connect, retrying until the deadline."""
         loop, limit, pause = asyncio.get_running_loop(), FIRST_CONNECT_SECONDS, RETRY_SECONDS[0]
         while True:
             try:
@@ -164,7 +164,7 @@ class ConnectionPool:
                 await asyncio.sleep(uniform(pause / 2, pause))  # noqa: S311 - spreads the load
 
     async def _wait(self, org: Org, deadline: float) -> DbConnection | None:
-        """Wait for a connection that comes back, or for the right to open one."""
+        """Wait for a released connection, or for permission to open one."""
         turn: asyncio.Future[DbConnection | None] = asyncio.get_running_loop().create_future()
         self._turns.enqueue(org, turn)
         try:
@@ -181,7 +181,7 @@ class ConnectionPool:
             raise
 
     def _pass_on(self, line: DbConnection | None) -> None:
-        """Hand a connection, or with None the right to open one, to the call that is next."""
+        """Give a connection, or with None the permission to open one, to the next waiting call."""
         while served := self._turns.pop_next():
             org, turn = served
             if not turn.done():

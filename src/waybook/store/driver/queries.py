@@ -1,7 +1,7 @@
-"""Named queries from `.sql` files, and values on their way into them.
+"""Named queries from `.sql` files, and the encoding of their parameters.
 
-Values travel beside the text, never in it: there is nothing to quote. `encode_parameters` knows a
-few types and refuses the rest.
+Values are sent separately from the text, so nothing is quoted. `encode_parameters` supports a few
+types and rejects all others.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,72 +21,73 @@ from waybook.json_values import rfc3339
 from waybook.store.driver.ids import is_id
 
 Value: TypeAlias = "str | int | float | bool | bytes | datetime | UUID | Rows | AsJson | Ids | None"
-#: What is sent: a value as text, or null.
+#: Parameters as sent: each value as text, or null.
 Parameters: TypeAlias = list[bytes | None]
 
-#: Every number of rows is a statement of its own; prepared are those for a few, and for a batch.
+#: Each number of rows needs a statement of its own; only up to `PREPARED_ROW_COUNT` rows and
+#: exactly `BATCH_SIZE` rows are prepared.
 PREPARED_ROW_COUNT = 4
 BATCH_SIZE = 32
 
 _PLACE = pattern(r"%\((\w+)\)s")
-#: A part of `parts.sql`, as `psql` would name it; a cast has two colons.
+#: Reference to a fragment of `parts.sql`, as psql writes a variable; a cast has two colons.
 _PART = pattern(r"(?<!:):([a-z_]+)")
 _ROWS_PLACE = pattern(r"\bvalues\s+%\((\w+)\)s")
 
 
 @dataclass(frozen=True, slots=True)
 class AsJson:
-    """A value to be stored as JSON; null stays SQL's null."""
+    """Value to be stored as JSON; None becomes SQL null."""
 
     value: object
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Several rows for a `values` list; the protocol takes 65,535 values in all."""
+    """Rows for a `values` list; the protocol allows 65,535 values in all."""
 
     rows: Sequence[tuple[Value, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Ids:
-    """A list of ids, as an array of uuid."""
+    """List of ids, sent as an array of uuid."""
 
     ids: Iterable[str]
 
 
 class PreparedForm(NamedTuple):
-    """A query's text with numbered places, and the name to prepare it under, if it is worth it."""
+    """Query text with numbered parameters, and the name to prepare it under, if it is prepared."""
 
     name: bytes | None
     text: bytes
 
 
 class Statement(NamedTuple):
-    """A query with its values, ready to be sent."""
+    """Query with its parameters, ready to be sent."""
 
     form: PreparedForm
     parameters: Parameters
 
     def __str__(self) -> str:
-        """The text, with numbers in its places."""
+        """Return the text with numbered parameters."""
         return self.form.text.decode()
 
 
 def raw_statement(text: str) -> Statement:
-    """A statement that has no values and is not worth preparing."""
+    """Return a statement that has no parameters and is not prepared."""
     return Statement(PreparedForm(None, text.encode()), [])
 
 
 class Query:
-    """One named query: fixed text with places for values."""
+    """Named query: fixed text with placeholders."""
 
     def __init__(self, name: str, text: str) -> None:
-        """Find the places; one behind `values` is for a list of rows."""
+        """Find the placeholders; one after `values` takes a list of rows."""
         self.name = name
-        #: The text as the driver reads it, for what is not sent in a message.
+        #: Text with named placeholders, for statements executed through psycopg.
         self.text = text
-        #: The places, each once, in order of appearance.
+        #: Placeholder names without duplicates, in order of appearance.
         self.places = tuple(dict.fromkeys(_PLACE.findall(self.text)))
         listed = _ROWS_PLACE.search(self.text)
         self._listed = listed[1] if listed else None
@@ -95,13 +96,13 @@ class Query:
         self._plain = self._form(0, 0)
 
     def __call__(self, **values: Value) -> Statement:
-        """The query with its values."""
+        """Return a statement with these values."""
         if self._listed is not None:
             return self._with_rows(values)
         return Statement(self._plain, encode_parameters(map(values.__getitem__, self.places)))
 
     def for_update(self, table: str) -> "Query":
-        """The same query, locking the rows it finds in this table."""
+        """Return the same query with a row lock on this table."""
         return Query(f"{self.name}_locked", f"{self.text}\n   for update of {table}")
 
     def _with_rows(self, values: Mapping[str, Value]) -> Statement:
@@ -122,7 +123,7 @@ class Query:
         return found
 
     def _prepared_name(self, rows: int) -> bytes | None:
-        """The name this query is prepared under; another text has another name."""
+        """Return the name to prepare this query under, which includes a digest of the text."""
         if rows > PREPARED_ROW_COUNT and rows != BATCH_SIZE:
             return None
         return f"wb_{self.name}_{self._digest}{f'_{rows}' if rows else ''}".encode()
@@ -142,23 +143,23 @@ def _rows_of(rows: int, width: int, numbers: Iterator[int]) -> str:
 
 
 def load(name: str) -> Mapping[str, Query]:
-    """The named queries of `store/NAME.sql`, with the parts they share with others."""
+    """Return the named queries of `store/NAME.sql`, with shared fragments expanded."""
     return {named: Query(named, expand_parts(body)) for named, body in _read(name).items()}
 
 
 @cache
 def _read(name: str) -> Mapping[str, str]:
-    """What stands under each name in `store/NAME.sql`."""
+    """Return the text of each named query in `store/NAME.sql`."""
     text = files("waybook.store").joinpath(f"{name}.sql").read_text(encoding="utf-8")
     pieces = (piece.split("\n", 1) for piece in text.split("-- name: ")[1:])
     return {head.strip(): _without_comments(body).strip().rstrip(";") for head, body in pieces}
 
 
 def expand_parts(body: str) -> str:
-    """A text with the parts of `parts.sql` in their places; a part may have parts itself.
+    """Return the text with the fragments of `parts.sql` inserted, recursively.
 
     Raises:
-        KeyError: there is no such part.
+        KeyError: there is no such fragment.
     """
     return _PART.sub(lambda part: expand_parts(_read("parts")[part[1]]), body)
 
@@ -168,16 +169,16 @@ def _without_comments(body: str) -> str:
 
 
 def as_json_text(value: object) -> str:
-    """The one way we write JSON for keeping: compact, in the order given."""
+    """Return the JSON text in our storage format: compact, keys in the given order."""
     return orjson.dumps(value).decode()
 
 
 def encode_parameters(values: Iterable[Value]) -> Parameters:
-    """Values as the server takes them.
+    """Encode values as text parameters.
 
     Raises:
-        TypeError: a value of a type nobody has thought of.
-        ValueError: a text with a NUL, which the driver would cut off there.
+        TypeError: a value has an unsupported type.
+        ValueError: a text contains NUL, where the driver would cut it off.
     """
     told = [None if value is None else ENCODERS[type(value)](value) for value in values]
     if b"\0" in b"".join(filter(None, told)):
@@ -186,7 +187,7 @@ def encode_parameters(values: Iterable[Value]) -> Parameters:
 
 
 class _Writers(dict[type, Callable[[Any], bytes | None]]):
-    """How each type is written. Words of an enumeration are written as texts."""
+    """Encoder of each type. Enumeration members are encoded as text."""
 
     def __missing__(self, kind: type) -> Callable[[Any], bytes | None]:
         if not issubclass(kind, str):
@@ -197,7 +198,7 @@ class _Writers(dict[type, Callable[[Any], bytes | None]]):
 
 @lru_cache(maxsize=4096)
 def _time(at: datetime) -> bytes:
-    """A time; kept, for a call writes the same moment many times over."""
+    """Encode a time; cached, because a call writes the same time many times."""
     return rfc3339(at).encode()
 
 

@@ -1,4 +1,4 @@
-"""Waiting at start-up for a database that is still starting."""
+"""Wait at start-up for a database that is still starting."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,30 +10,30 @@ from psycopg import AsyncConnection
 from waybook.errors import Unavailable
 from waybook.store.driver.addresses import bounded_dsn
 
-#: Receives what the last attempt met, the seconds waited so far, and the limit.
+#: Callback that receives the error of the last attempt, the seconds waited so far, and the limit.
 WaitReport: TypeAlias = Callable[[str, float, float], None]
 
 #: Deadline of one attempt, and the pause between two.
 ATTEMPT_SECONDS: Final = 5.0
 PAUSE_SECONDS: Final = 0.5
-#: In the refusals of a server that will accept connections later; other refusals are final.
+#: Error texts of a server that will accept connections later; other refusals are final.
 TRANSIENT: Final = (
     *("starting up", "shutting down", "recovery", "not yet accepting", "too many"),
-    # A pooler whose server is away.
+    # A pooler whose server is unreachable.
     *("server login has been failing", "server_login_retry", "cannot connect to server"),
     *("query_wait_timeout", "no more connections"),
 )
 
 
 async def wait_until_reachable(dsn: str, seconds: float, report: WaitReport) -> None:
-    """Return as soon as the database accepts a connection, or refuses one for good.
+    """Return as soon as the database accepts a connection, or refuses one permanently.
 
-    A refusal for good (a wrong password, an unknown database) is left to the first real connection,
-    which explains it.
+    A permanent refusal (a wrong password, an unknown database) is left to the first real
+    connection, which explains it.
 
     Raises:
         Misconfigured: the connection string is invalid.
-        Unavailable: it accepted none within these seconds.
+        Unavailable: the database accepted no connection within these seconds.
     """
     loop = asyncio.get_running_loop()
     begun = loop.time()
@@ -46,7 +46,7 @@ async def wait_until_reachable(dsn: str, seconds: float, report: WaitReport) -> 
 
 
 async def _obstacle(dsn: str) -> str | None:
-    """Return what keeps the database from accepting a connection for now, or None."""
+    """Return the reason why the database does not accept a connection yet, or None."""
     try:
         async with asyncio.timeout(ATTEMPT_SECONDS):
             connection = await AsyncConnection.connect(bounded_dsn(dsn))

@@ -1,4 +1,4 @@
-"""Anchors: the ends of all audit chains, kept in a file outside the database.
+"""Anchor files: the heads of all audit chains, stored outside the database.
 
 A database that was emptied, or replaced by an older copy, is internally consistent. Comparing it
 with a file that records where each chain ended shows which entries are missing.
@@ -28,7 +28,7 @@ MAX_LINE_BYTES = 10_000
 
 
 class Anchor(NamedTuple):
-    """The end of one chain when the anchor was taken; or of an org's record of erasures."""
+    """Head of one chain, or of an org's erasure records, when the anchor was taken."""
 
     org_id: UUID
     subject: str
@@ -43,7 +43,7 @@ class Anchor(NamedTuple):
 
 
 class AnchorTotals(NamedTuple):
-    """Number of anchored chains, how many entries they have, and the digest of their lines."""
+    """Number of anchored chains, number of their entries, and the digest of their lines."""
 
     chains: int
     entries: int
@@ -51,9 +51,9 @@ class AnchorTotals(NamedTuple):
 
 
 class Stone(NamedTuple):
-    """A chain as an erasure found and left it: erased, or resealed under another last hash."""
+    """Record of a chain that was erased, or resealed under another last hash, by an erasure."""
 
-    #: The number of the erasure in the record of its org.
+    #: Number of the erasure among its org's.
     erasure: int
     entries: int
     hash_before: bytes
@@ -87,13 +87,13 @@ def totals_of(anchors: Iterable[Anchor]) -> AnchorTotals:
 
 
 class AnchorFile:
-    """An anchor file that is being read, one line at a time."""
+    """Reader of an anchor file, one line at a time."""
 
     def __init__(self, file: IO[bytes]) -> None:
         """Read the header.
 
         Raises:
-            InvalidInput: it is no anchor file of a version this program knows.
+            InvalidInput: it is not an anchor file of a version this program knows.
         """
         self._file = file
         head = _read_json(file.readline(MAX_LINE_BYTES))
@@ -110,7 +110,7 @@ class AnchorFile:
         """Yield every anchor.
 
         Raises:
-            InvalidInput: the file was cut off or changed; nothing of it counts.
+            InvalidInput: the file was truncated or changed; none of its anchors can be trusted.
         """
         digest, chains, entries = sha256(), 0, 0
         while isinstance(value := _read_json(line := self._file.readline(MAX_LINE_BYTES)), list):
@@ -147,45 +147,45 @@ def _read_anchor(values: list[Any]) -> Anchor:
 
 
 def ends_statement() -> Statement:
-    """Ask for the ends of all chains of the org."""
+    """Select the heads of all chains of the org."""
     return SQL["ends"]()
 
 
 def read_ends(org_id: UUID, rows: Iterable[tuple[Any, ...]]) -> Iterator[Anchor]:
-    """Read what `ends_statement` brings."""
+    """Yield anchors from the rows of `ends_statement`."""
     for subject, subject_id, seq, digest in rows:
         yield Anchor(org_id, subject, subject_id, seq, bytes(digest))
 
 
 def ends_in(connection: psycopg.Connection, org_id: UUID) -> Iterator[Anchor]:
-    """Yield the ends of the entered org's chains, in the transaction this connection is in."""
+    """Yield the heads of the current org's chains, in the connection's transaction."""
     with connection.cursor(name="chain_ends") as cursor:
         cursor.execute(ends_statement().form.text)
         yield from read_ends(org_id, cursor)
 
 
 def entries_statement(anchors: Sequence[Anchor]) -> Statement:
-    """Ask for the hashes the database has where these anchors are."""
+    """Select the hashes that the database has for the entries of these anchors."""
     places = [{"subject": a.subject, "id": a.subject_id, "seq": a.seq} for a in anchors]
     return SQL["entries_at"](places=AsJson(places))
 
 
 def stones_statement(anchors: Sequence[Anchor]) -> Statement:
-    """Ask what erasures left of the chains of these anchors."""
+    """Select the records of erasures of the chains of these anchors."""
     return SQL["stones"](ids=Ids([anchor.subject_id for anchor in anchors]))
 
 
 def missing_anchors(
     anchors: Sequence[Anchor], found: Iterable[tuple[Any, ...]]
 ) -> list[tuple[Anchor, bytes | None]]:
-    """Return the anchors whose entry is not there, or is another one, with the hash it has."""
+    """Return the anchors whose entry is missing or has another hash, with that hash."""
     hashes = {(subject, id_, seq): digest for subject, id_, seq, digest in found}
     held = [(a, hashes.get((a.subject, a.subject_id, a.seq))) for a in anchors]
     return [(a, bytes(got) if got else None) for a, got in held if not got or bytes(got) != a.hash]
 
 
 def read_stones(rows: Iterable[tuple[Any, ...]]) -> dict[str, list[Stone]]:
-    """Read what `stones_statement` brings, by chain."""
+    """Return the rows of `stones_statement`, by chain."""
     stones: dict[str, list[Stone]] = {}
     for subject_id, erasure, entries, before, after in rows:
         stone = Stone(erasure, entries, bytes(before), bytes(after) if after else None)
@@ -196,8 +196,9 @@ def read_stones(rows: Iterable[tuple[Any, ...]]) -> dict[str, list[Stone]]:
 def explanation(anchor: Anchor, stones: Iterable[Stone], erasures: int) -> Stone | None:
     """Return the last erasure of the chain, if one since the anchor explains the mismatch.
 
-    `erasures` is how many there were when the anchor was taken. A chain that went on behind the
-    anchor has only its last hash on record. The record of erasures itself is never erased.
+    `erasures` is the org's number of erasures when the anchor was taken. For a chain that grew
+    after the anchor, the erasure records only the later last hash. Erasure records themselves are
+    never erased.
     """
     since = [stone for stone in stones if stone.erasure > erasures]
     explains = any(
@@ -209,7 +210,7 @@ def explanation(anchor: Anchor, stones: Iterable[Stone], erasures: int) -> Stone
 
 
 def resealed_anchor(anchor: Anchor, stone: Stone) -> Anchor | None:
-    """Return the anchor of a resealed chain, which must still be there; None if it was erased."""
+    """Return the anchor that a resealed chain must match, or None if the chain was erased."""
     if stone.hash_after is None:
         return None
     return anchor._replace(seq=stone.entries, hash=stone.hash_after)

@@ -1,6 +1,6 @@
-"""The backup archive: a zip file with COPY data of each org and table, an anchor and a manifest.
+"""Backup archive: a zip file with COPY data of each org and table, an anchor and a manifest.
 
-The manifest is written last and says what everything before it must be.
+The manifest is written last and describes all other members.
 """
 
 import json
@@ -23,16 +23,16 @@ ANCHORS = "audit-anchor.jsonl"
 
 BLOCK_BYTES = 256 * 1024
 COMPRESSION_LEVEL = 3
-#: What the zip library raises on a file that was cut off or changed.
+#: Exceptions of the zip library for a file that was truncated or changed.
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, RuntimeError)
 DAMAGED_MANIFEST = (*DAMAGED, ValueError, TypeError, AttributeError)
 
-#: Called after each block with rows done, rows in total, and bytes done.
+#: Callback after each block with rows done, rows in total, and bytes done.
 Progress = Callable[[int, int, int], None]
 
 
 class Member(NamedTuple):
-    """The rows of one org in one table, in COPY's text format."""
+    """Rows of one org in one table, in COPY's text format."""
 
     org_id: str
     table: str
@@ -46,7 +46,7 @@ class Member(NamedTuple):
 
 
 class AppliedMigration(NamedTuple):
-    """A migration of the database that was backed up."""
+    """Migration of the database that was backed up."""
 
     number: int
     name: str
@@ -57,16 +57,16 @@ class AppliedMigration(NamedTuple):
 class Manifest:
     """Contents of an archive."""
 
-    #: When the snapshot was taken, by the database's clock.
+    #: Time of the snapshot, by the database clock.
     at: str
     database: str
     server_version: int
     migrations: tuple[AppliedMigration, ...]
-    #: The columns of each table.
+    #: Columns of each table.
     tables: dict[str, list[str]]
-    #: Tables that are not in it, and why.
+    #: Tables that are not in the archive, and why.
     left_out: dict[str, str]
-    #: In the order they are to be loaded.
+    #: In load order.
     members: tuple[Member, ...]
     anchor: AnchorTotals
 
@@ -91,7 +91,7 @@ def read_manifest(data: dict[str, Any]) -> Manifest:
     """Read a manifest.
 
     Raises:
-        InvalidInput: it is of another version.
+        InvalidInput: it has another format version.
     """
     if data["format"] != FORMAT:
         raise InvalidInput("this is no backup of Waybook")
@@ -116,16 +116,16 @@ def read_manifest(data: dict[str, Any]) -> Manifest:
 
 
 class ArchiveWriter:
-    """An archive that is being written to a file."""
+    """Writer of an archive."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        """Write to this file, which is closed by its owner."""
+        """Write to this file, which the caller closes."""
         self._zip = zipfile.ZipFile(
             file, "w", zipfile.ZIP_DEFLATED, compresslevel=COMPRESSION_LEVEL
         )
 
     def add(self, org_id: str, table: str, blocks: Iterator[bytes]) -> Member | None:
-        """Write the rows of one org in one table; None if there are none."""
+        """Write the rows of one org in one table; return None without any rows."""
         first = next(blocks, None)
         if first is None:
             return None
@@ -141,7 +141,7 @@ class ArchiveWriter:
 
     @contextmanager
     def open(self, name: str) -> Iterator[IO[bytes]]:
-        """Write a member of the archive."""
+        """Open a member of the archive for writing."""
         info = zipfile.ZipInfo(name)
         info.compress_type = zipfile.ZIP_DEFLATED
         info.external_attr = 0o600 << 16
@@ -155,13 +155,13 @@ class ArchiveWriter:
         self._zip.close()
 
     def close(self) -> None:
-        """Release the zip file of a backup that failed; what was written so far is discarded."""
+        """Close the zip file of a failed backup; its content is discarded."""
         with suppress(OSError, ValueError):
             self._zip.close()
 
 
 def count_rows(block: bytes) -> int:
-    """Return how many rows end in a block: COPY's text format escapes every other line break."""
+    """Return the number of rows that end in a block: COPY escapes other line breaks."""
     return block.count(b"\n")
 
 
@@ -174,13 +174,13 @@ def _with_first(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
 
 
 class Archive:
-    """An archive that is being read."""
+    """Reader of an archive."""
 
     def __init__(self, opened: zipfile.ZipFile) -> None:
         """Read the manifest.
 
         Raises:
-            InvalidInput: it is damaged, or no backup.
+            InvalidInput: it is damaged, or not a backup.
         """
         self._zip = opened
         try:
@@ -189,10 +189,10 @@ class Archive:
             raise damaged("its manifest cannot be read") from error
 
     def blocks(self, member: Member) -> Iterator[bytes]:
-        """Yield the data of a member, and check at the end that it is what was written.
+        """Yield the data of a member, and check at the end that it matches the manifest.
 
         Raises:
-            InvalidInput: it is not.
+            InvalidInput: it does not.
         """
         digest, rows, size = sha256(), 0, 0
         try:
@@ -209,7 +209,7 @@ class Archive:
 
     @contextmanager
     def anchors(self) -> Iterator[AnchorFile]:
-        """Read the ends of the audit chains at the time of the backup.
+        """Open the anchors of the audit chains at the time of the backup.
 
         Raises:
             InvalidInput: they are damaged.
@@ -221,10 +221,10 @@ class Archive:
             raise damaged(f"{ANCHORS} cannot be read") from error
 
     def verify(self, progress: Progress) -> None:
-        """Read everything, without a database.
+        """Read and check everything, without a database.
 
         Raises:
-            InvalidInput: something is not what was written.
+            InvalidInput: a member does not match the manifest.
         """
         rows = size = 0
         for member in self.manifest.members:
@@ -242,7 +242,7 @@ def open_archive(path: Path) -> Iterator[Archive]:
     """Open a backup.
 
     Raises:
-        InvalidInput: there is none, or it is damaged.
+        InvalidInput: the file does not exist, or it is damaged.
     """
     try:
         opened = zipfile.ZipFile(path)
@@ -260,7 +260,7 @@ def is_archive(path: Path) -> bool:
 
 
 def damaged(why: str) -> InvalidInput:
-    """Return the error for an archive that is not what was written."""
+    """Return the error for an archive that does not match its manifest."""
     return InvalidInput(f"this backup is damaged: {why}; use another one")
 
 

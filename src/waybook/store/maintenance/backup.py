@@ -1,7 +1,7 @@
-"""Back up all orgs from one snapshot, as the owner, while others read and write.
+"""Backup of all orgs from one snapshot, as the owner, concurrently with reads and writes.
 
-Forced row-level security hides every row from the owner but those of the org that is entered; so
-one transaction visits org after org, and sees all of them at the same moment.
+Forced row-level security hides all rows from the owner except those of the current org, so one
+transaction visits the orgs one after the other, and sees all of them in the same snapshot.
 """
 
 from collections.abc import Iterator
@@ -36,13 +36,13 @@ from waybook.store.maintenance.org_tables import (
 
 SQL = load("maintenance/backup")
 
-#: The first migration at which every kind of audit chain is there.
+#: First migration that has every kind of audit chain.
 OLDEST_MIGRATION = 10
 REBUILT = "the server rebuilds it from the rest"
-#: Tables whose rows are no use elsewhere.
+#: Tables whose rows are useless in another database.
 LEFT_OUT = {
     "web_session": "people sign in again",
-    # Their rows carry transaction ids of this server, which mean nothing on another.
+    # Their rows contain transaction ids of this server, which are meaningless on another.
     "passage_embedding": REBUILT,
     "passage_deletion": REBUILT,
     "passage_quarantine": REBUILT,
@@ -65,7 +65,7 @@ def back_up(owner_dsn: str, file: IO[bytes], progress: Progress) -> Manifest:
         try:
             with closing(ArchiveWriter(file)) as writer, connection.transaction():
                 fix_text_format(connection)
-                # Locks come before the snapshot, which the first query takes: nothing that is
+                # Take locks before the first query, which takes the snapshot: no change that is
                 # committed in between is lost.
                 for table in tables:
                     connection.execute(filled_in(SQL["lock_table"], table.name))
@@ -84,7 +84,7 @@ def _check_migrations(connection: psycopg.Connection) -> None:
 
 
 class _Backup:
-    """One backup, in the transaction its connection is in."""
+    """One backup, in the transaction of its connection."""
 
     def __init__(
         self,
@@ -151,6 +151,6 @@ class _Backup:
 
 
 def org_tables_changed(connection: psycopg.Connection, before: list[OrgTable]) -> bool:
-    """Return whether the tables are not those that were locked."""
+    """Return whether the tables differ from those that were locked."""
     now = org_tables(connection)
     return [(t.name, t.columns) for t in now] != [(t.name, t.columns) for t in before]

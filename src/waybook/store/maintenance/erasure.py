@@ -1,6 +1,6 @@
-"""The owner's eraser: everything of an org, or the chains that are named; and what it leaves.
+"""Erasure of an org with all its rows, and the records that erasures leave.
 
-One transaction each: whoever is killed in the middle has erased nothing, and may begin again.
+Each erasure is one transaction: if it is interrupted, nothing was erased, and it can be repeated.
 """
 
 from collections import Counter
@@ -24,17 +24,17 @@ from waybook.store.maintenance.owner import (
 
 SQL = load("maintenance/erasure")
 
-#: Told after every part: how many of how many are done.
+#: Callback after every table or chain with the number done and the total.
 Progress = Callable[[int, int], None]
 
-#: What is locked while it is worked on.
+#: Tables whose rows are locked while calls work on them.
 LOCKED = ("plan", "run", "skill_execution")
-#: How often to look for what came in while we were at it.
+#: Maximum number of passes over rows that arrive during an erasure.
 MAX_PASSES = 5
 
 
 class Erased(NamedTuple):
-    """What was erased: of whom, how many rows of each table, and the number of its record."""
+    """Result of an erasure: org, record number, deleted rows by table, and the user's pseudonym."""
 
     org_id: UUID
     number: int
@@ -43,10 +43,10 @@ class Erased(NamedTuple):
 
 
 def find_org(owner_dsn: str, slug: str) -> UUID:
-    """The org of this name.
+    """Return the org with this slug.
 
     Raises:
-        NotFound: there is none.
+        NotFound: there is no such org.
     """
     with open_owner_session(owner_dsn) as here, here.directory_transaction() as owner:
         found = owner.fetch(SQL["find_org"], slug=slug)
@@ -57,7 +57,7 @@ def find_org(owner_dsn: str, slug: str) -> UUID:
 
 
 def erase_org(owner_dsn: str, org_id: UUID, by: str, progress: Progress) -> Erased:
-    """Erase an org and all that is its own; the org of local mode stays, empty."""
+    """Erase an org and all its rows; the org of local mode remains, empty."""
     with owner_transaction(owner_dsn, org_id) as owner:
         head = lock_org(owner)
         for table in LOCKED:
@@ -77,7 +77,7 @@ def erase_org(owner_dsn: str, org_id: UUID, by: str, progress: Progress) -> Eras
 
 
 def erase_late_rows(owner_dsn: str, org_id: UUID) -> None:
-    """Erase what came in from calls that were on their way: they had been logged a little later."""
+    """Erase rows written after the erasure by calls that were in progress, such as their log."""
     for _ in range(MAX_PASSES):
         with owner_transaction(owner_dsn, org_id) as owner:
             spared = {"org"} if org_id == LOCAL_ORG else set()
@@ -88,7 +88,7 @@ def erase_late_rows(owner_dsn: str, org_id: UUID) -> None:
 def delete_org_rows(
     owner: OwnerTransaction, progress: Progress, spared: Iterable[str] = ()
 ) -> dict[str, int]:
-    """Delete every row of the org, of every table there is; returns how many of each."""
+    """Delete every row of the org in every table; return the number of rows by table."""
     tables = [table for table in tables_in_order(owner) if table not in {*spared}]
     counts: Counter[str] = Counter()
     for done, table in enumerate(tables, start=1):
@@ -98,25 +98,25 @@ def delete_org_rows(
 
 
 def tables_in_order(owner: OwnerTransaction) -> list[str]:
-    """Every table of orgs, those first to which no other one points."""
+    """Return every table with rows of orgs, referencing tables before the tables they reference."""
     return [table for (table,) in owner.fetch(SQL["tables"])]
 
 
 def read_chain(owner: OwnerTransaction, subject_id: str) -> list[SealedEntry]:
-    """All entries of a chain, oldest first."""
+    """Return all entries of a chain, oldest first."""
     return read_entries(owner.fetch(SQL["chain_entries"], id=subject_id))
 
 
 def is_chain_valid(entries: list[SealedEntry], end: bytes) -> bool:
-    """Whether every seal holds, and the last one is the one that is remembered."""
+    """Return whether every seal is valid and the last one equals the stored chain head."""
     return bool(entries) and not first_broken(entries) and entries[-1].hash == end
 
 
-# What is left
+# Records of erasures
 
 
 class ErasureRecord(NamedTuple):
-    """An erasure to be recorded."""
+    """Erasure to be recorded."""
 
     what: str
     by: str
@@ -126,10 +126,10 @@ class ErasureRecord(NamedTuple):
 
 
 def lock_org(owner: OwnerTransaction) -> ChainHead:
-    """The end of the org's chain of erasures; nobody makes anything new there until we are done.
+    """Lock the org against new plans, runs and other rows; return the head of its erasure chain.
 
     Raises:
-        NotFound: there is no such org any more.
+        NotFound: the org no longer exists.
     """
     found = owner.fetch(SQL["lock_org"])
     if not found:
@@ -139,14 +139,14 @@ def lock_org(owner: OwnerTransaction) -> ChainHead:
 
 
 def transaction_time(owner: OwnerTransaction) -> datetime:
-    """What time it is in the database, for this transaction."""
+    """Return the database time of this transaction."""
     ((at,),) = owner.fetch(SQL["now"])
     now: datetime = at
     return now
 
 
 def record_erasure(owner: OwnerTransaction, head: ChainHead, asked: ErasureRecord) -> Erasure:
-    """Write down that something was erased, sealed, with what is left of it."""
+    """Insert a sealed record of an erasure, with its tombstones."""
     at, stones = transaction_time(owner), tuple(asked.stones)
     counts = as_json_text(asked.counts)
     told = Erasure(0, at, asked.by, asked.what, asked.who, counts, tombstones=stones)

@@ -1,15 +1,11 @@
-"""Migrations: numbered `.sql` files, forward only, each in a transaction of its own.
+"""Schema migrations, checks of the serving role, and diagnostic statements for operators.
 
-An advisory lock lets one process migrate while the others wait. A file that was edited after it
-ran, and a database newer than this program, are refused. Run as the owner, never as the serving
-role.
+Migrations are numbered `.sql` files, forward only, each run in its own transaction. An advisory
+lock lets one process migrate while the others wait. A file edited after it ran, or a database newer
+than this program, is rejected. Migrations run as the owner, never as the serving role.
 
-One table is no migration: that of vectors, which is made as soon as a server of the user's own has
-pgvector. On the embedded server it is dropped: earlier versions made it there.
-
-Whether the user of the database URL may serve: they must be able to take on the serving role.
-
-Questions an operator asks the database about itself, and trials that leave nothing behind.
+The table of vectors is not part of a migration: it is created as soon as an external server has
+pgvector. On the embedded server it is dropped, because earlier versions created it there.
 """
 
 import time
@@ -32,20 +28,20 @@ from waybook.store.driver.queries import Statement, load
 
 SQL = load("maintenance/migrate")
 
-#: How often a migration asks for locks that are not free, and the pause between two attempts.
+#: Number of attempts to get the locks of a migration, and the pause between two attempts.
 MAX_LOCK_ATTEMPTS = 30
 LOCK_PAUSE_SECONDS = 2.0
-#: The oldest PostgreSQL we are tested on.
+#: Oldest PostgreSQL version that is tested.
 MIN_SERVER_VERSION = 150_000
 APP_ROLE = "waybook_app"
-#: The role that an owner exempt from row-level security takes on to change an org's rows.
+#: Role that an owner exempt from row-level security switches to before changing an org's rows.
 MAINTENANCE_ROLE = "waybook_maintenance"
 
 
 class VectorTable(Enum):
     """Action of a migration on the table of pgvector's vectors."""
 
-    #: Make it if the server has pgvector.
+    #: Create it if the server has pgvector.
     MAKE = "make"
     #: Leave it as it is.
     LEAVE = "leave"
@@ -69,7 +65,7 @@ class Migration:
 
 
 def bundled_migrations() -> list[Migration]:
-    """The migrations of this program, in order."""
+    """Return the migrations of this program, in order."""
     found = []
     for file in files("waybook.store").joinpath("migrations").iterdir():
         if file.name.endswith(".sql"):
@@ -81,7 +77,7 @@ def bundled_migrations() -> list[Migration]:
 def migrate(
     dsn: str, vectors: VectorTable = VectorTable.MAKE, *, up_to: int | None = None
 ) -> list[str]:
-    """Bring the database up to date, or up to a number; returns the names of what ran.
+    """Migrate the database to the latest version, or to `up_to`; return the names of what ran.
 
     Raises:
         Misconfigured: the server is too old, the database too new, or a file was edited.
@@ -98,7 +94,7 @@ def migrate(
 
 
 def list_pending(dsn: str) -> list[str]:
-    """The names of what `migrate` would run; nothing is changed.
+    """Return the names of the migrations that `migrate` would run, without changes.
 
     Raises:
         Misconfigured: as for `migrate`.
@@ -109,7 +105,7 @@ def list_pending(dsn: str) -> list[str]:
 
 
 def pending_in(connection: psycopg.Connection) -> list[Migration]:
-    """Return the migrations the database has not seen yet.
+    """Return the migrations that have not run yet.
 
     Raises:
         Misconfigured: as for `migrate`.
@@ -124,10 +120,10 @@ def applied_migrations(connection: psycopg.Connection) -> dict[int, str]:
 
 @contextmanager
 def owner_connection(dsn: str) -> Iterator[psycopg.Connection]:
-    """A connection as the owner, on which each statement is a transaction unless told otherwise.
+    """Open a connection as the owner, in autocommit mode.
 
     Raises:
-        Misconfigured: the address cannot be read, the server is too old, or this is no owner.
+        Misconfigured: the address cannot be read, the server is too old, or this is not the owner.
         Unavailable: the database cannot be reached.
     """
     address = bounded_dsn(dsn)
@@ -171,10 +167,10 @@ def _migrate(connection: psycopg.Connection, up_to: int | None) -> list[str]:
 
 
 def _run_patiently(connection: psycopg.Connection, migration: Migration) -> bool:
-    """Run a migration; return whether it was still to be run.
+    """Run a migration; return whether it had not run yet.
 
-    A lock that is not free, during a backup say, is given up and asked for again: while a migration
-    waits for a table, every call on that table waits behind it.
+    A lock that is not available, for example during a backup, is given up and requested again:
+    while a migration waits for a table, every call on that table waits behind it.
 
     Raises:
         Busy: the tables were in use all the time.
@@ -199,7 +195,7 @@ def _run_patiently(connection: psycopg.Connection, migration: Migration) -> bool
 
 
 def _ensure_vectors(connection: psycopg.Connection) -> None:
-    """The table of vectors, as soon as the server can keep them; until then there is none."""
+    """Create the table of vectors if the server has pgvector and the table is missing."""
     if not _holds(connection, "lacks_vectors"):
         return
     with connection.transaction():
@@ -209,7 +205,7 @@ def _ensure_vectors(connection: psycopg.Connection) -> None:
 
 
 def _drop_vectors(connection: psycopg.Connection) -> None:
-    """Drop the table of vectors, if an earlier version made one."""
+    """Drop the table of vectors, if an earlier version created it."""
     if _holds(connection, "has_vectors"):
         connection.execute(_text("drop_vectors"))
 
@@ -224,7 +220,7 @@ def _text(name: str) -> bytes:
 
 
 def _done(connection: psycopg.Connection) -> dict[int, str] | None:
-    """Number and digest of what has run; None in an empty database."""
+    """Return number and digest of the migrations that ran; None in an empty database."""
     row = connection.execute(_text("exists")).fetchone()
     if not row or not row[0]:
         return None
@@ -249,7 +245,7 @@ def _pending(done: dict[int, str]) -> list[Migration]:
 
 
 def _ensure_role(connection: psycopg.Connection) -> None:
-    """The serving role, made if we may; and membership in it, so that we can serve as it."""
+    """Create the serving role if it is missing and become a member of it, to be able to serve."""
     row = connection.execute(_text("role_exists")).fetchone()
     if row and row[0]:
         return
@@ -263,9 +259,10 @@ def _ensure_role(connection: psycopg.Connection) -> None:
 
 
 def _ensure_maintenance_role(connection: psycopg.Connection) -> None:
-    """Give an owner that is exempt from row-level security a role to step down to.
+    """Create the role that an owner exempt from row-level security switches to.
 
-    An owner that may not create or grant it keeps serving: `owner_role` reports what is missing.
+    An owner without the privilege to create or grant it keeps serving: `owner_role` reports the
+    missing grant.
     """
     if not _holds(connection, "lacks_maintenance_role"):
         return
@@ -279,15 +276,15 @@ def _ensure_maintenance_role(connection: psycopg.Connection) -> None:
 
 
 def _create_maintenance_role(connection: psycopg.Connection) -> None:
-    # Our lock is one database's; another one of the same server may be migrated at this moment.
+    # Our lock is per database; another database of the same server may be migrated at this moment.
     already = (psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation)
     with suppress(*already), connection.transaction():
         connection.execute(_text("create_maintenance_role"))
 
 
 def _join_maintenance_role(connection: psycopg.Connection) -> None:
-    # Refused where an administrator has granted it already. The membership that a creator has by
-    # itself does not count: since PostgreSQL 16 it is without the right to take the role on.
+    # Fails if an administrator has already granted the role. The membership that a creator gets
+    # automatically is not enough: since PostgreSQL 16 it does not include the right to set it.
     with suppress(psycopg.errors.InsufficientPrivilege), connection.transaction():
         connection.execute(_text("join_maintenance_role"))
 
@@ -298,7 +295,7 @@ def _holds(connection: psycopg.Connection, question: str) -> bool:
 
 
 def check_serving_role(dsn: str, role: str) -> None:
-    """Take the role on once, so that it is said at the start if that cannot be.
+    """Set the role once, to report at startup if that is not possible.
 
     Raises:
         Misconfigured: the user is not a member of it, or no policy applies to the role.
@@ -328,7 +325,7 @@ async def attempt(tx: Transaction, *statements: Statement | str) -> Results:
     """Send statements, and return their results.
 
     Raises:
-        Unavailable: one of them failed; the message is the server's own.
+        Unavailable: one of them failed; the message is the server's.
     """
     try:
         return await tx.send(*statements)

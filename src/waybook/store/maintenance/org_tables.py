@@ -1,6 +1,6 @@
-"""The tables that hold rows of orgs, read from the catalog, and the owner's way to one org's rows.
+"""Catalog of the tables that hold rows of orgs, and the owner's access to one org at a time.
 
-Row-level security is forced, so the owner too sees the rows of one org at a time.
+Row-level security is forced, so the owner too sees the rows of only one org.
 """
 
 from typing import NamedTuple
@@ -15,7 +15,7 @@ SQL = load("maintenance/org_tables")
 
 
 class OrgTable(NamedTuple):
-    """One table: its stored columns in order, and its estimated number of rows."""
+    """Table with its stored columns in order, and its estimated number of rows."""
 
     name: str
     columns: tuple[str, ...]
@@ -33,18 +33,18 @@ def all_orgs(connection: psycopg.Connection) -> list[UUID]:
     """Return the ids of all orgs, erased ones included, in a transaction."""
     _show_directory(connection, visible=True)
     found = connection.execute(SQL["orgs"].text.encode()).fetchall()
-    # A policy that shows the directory would show other orgs' rows beside the entered org's.
+    # Its policy shows rows of all orgs, so it must be off before one org's rows are read.
     _show_directory(connection, visible=False)
     return [org_id for (org_id,) in found]
 
 
 def enter_org(connection: psycopg.Connection, org_id: UUID) -> None:
-    """Make this the only org that exists until the end of the transaction."""
+    """Make this the current org until the end of the transaction, hiding all others' rows."""
     connection.execute(SQL["enter_org"].text.encode(), {"org_id": str(org_id)})
 
 
 def fix_text_format(connection: psycopg.Connection) -> None:
-    """Make the transaction read and write values as text that every server understands alike."""
+    """Make the transaction use a text format of values that is the same on every server."""
     connection.execute(SQL["same_text"].text.encode())
 
 

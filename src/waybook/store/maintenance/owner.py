@@ -1,10 +1,8 @@
-"""Transactions of the owner, each confined to one org.
+"""Transactions of the owner, each confined to one org, and the sealed chain of erasure records.
 
 Three guards, each sufficient alone (decision 0045): every statement names its org, row-level
 security is in force in the transaction or the transaction is refused, and a change that touched a
 row of another org is rolled back.
-
-What is left of what was erased: sealed records, each upon the one before it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,7 +27,7 @@ SQL = load("maintenance/owner")
 
 Rows: TypeAlias = list[tuple[Any, ...]]
 
-#: How long to wait for whoever is at work.
+#: Maximum wait for concurrent calls of the org.
 LOCK_TIMEOUT = "30s"
 
 
@@ -37,7 +35,7 @@ class OwnerTransaction:
     """One transaction of the owner, confined to one org if it names one."""
 
     def __init__(self, connection: psycopg.Connection, org_id: UUID | None = None) -> None:
-        """Use this connection, in the transaction it is in, and this org in every statement."""
+        """Use this connection, in its current transaction, and this org in every statement."""
         self._connection = connection
         self._org_id = org_id
 
@@ -54,19 +52,19 @@ class OwnerTransaction:
         self._connection.execute(b"reset role")
 
     def fetch(self, query: Query, table: str = "", column: str = "", **values: object) -> Rows:
-        """Run a query, for a table and a column where it has places for them; returns its rows."""
+        """Run a query, with the table and column that its text asks for; return its rows."""
         cursor = self._run(query, table, column, values)
         return cursor.fetchall() if cursor.description else []
 
     def execute(self, query: Query, table: str = "", column: str = "", **values: object) -> int:
-        """Run a query; returns how many rows it touched."""
+        """Run a query; return the number of rows it touched."""
         return self._run(query, table, column, values).rowcount
 
     def change(self, query: Query, table: str = "", column: str = "", **values: object) -> int:
         """Run an update or a delete that returns org_id; return the number of rows it touched.
 
         Raises:
-            Refused: it touched rows of another org; leaving the transaction by this rolls it back.
+            Refused: it touched rows of another org; the exception rolls the transaction back.
         """
         statement = self._statement(query, table, column)
         counted = sql.SQL(SQL["rows_by_org"].text).format(statement=statement)
@@ -79,16 +77,16 @@ class OwnerTransaction:
         return own
 
     def execute_ddl(self, query: Query, table: str, **literals: str) -> None:
-        """Run statements that make something, with these values in their texts."""
+        """Run DDL statements, with these values as literals."""
         told = {name: sql.Literal(value) for name, value in literals.items()}
         text = sql.SQL(query.text).format(table=sql.Identifier(table), **told)
         self._connection.execute(text)
 
     def execute_many(self, query: Query, every: list[Mapping[str, object]]) -> None:
-        """Run a query for each of these values, many in one message; each touches one row.
+        """Run a query for each of these values, many in one message; each must touch one row.
 
         Raises:
-            Refused: there were more rows, so one of them is another org's, or fewer.
+            Refused: more rows were touched, so one of them belongs to another org, or fewer.
         """
         if not every:
             return
@@ -106,11 +104,11 @@ class OwnerTransaction:
 
     def _statement(self, query: Query, table: str, column: str) -> sql.Composed:
         names = {"table": sql.Identifier(table), "column": sql.Identifier(column)}
-        # The text is a file's; only names from the catalogue come in, and the driver quotes them.
+        # The text comes from a file; only catalog names are inserted, quoted by the driver.
         return sql.SQL(query.text).format(**names)
 
     def _named(self, query: Query, values: Mapping[str, object]) -> Mapping[str, object]:
-        """Return the values with the org of this transaction among them.
+        """Return the values with the org of this transaction added.
 
         Raises:
             ValueError: the query names an org, and this transaction has none.
@@ -128,18 +126,18 @@ def _reached_others(rows: int, where: str) -> Refused:
 
 
 class OwnerSession:
-    """Where the owner works: one connection, a transaction for each thing that is done."""
+    """Connection of the owner, with one transaction per task."""
 
     def __init__(self, connection: psycopg.Connection) -> None:
-        """Use this connection, which nobody else uses."""
+        """Use this connection exclusively."""
         self._connection = connection
 
     @contextmanager
     def org_transaction(self, org_id: UUID) -> Iterator[OwnerTransaction]:
-        """A transaction in which only this org exists; it is committed at the end.
+        """Open a transaction confined to this org; it is committed at the end.
 
         Raises:
-            Busy: somebody is at work there, and does not come to an end.
+            Busy: a concurrent call did not release its locks in time.
             Misconfigured: this is not the owner, or row-level security cannot be put in force.
         """
         with self._transaction(LOCK_TIMEOUT):
@@ -149,7 +147,7 @@ class OwnerSession:
 
     @contextmanager
     def directory_transaction(self, lock_timeout: str | None = None) -> Iterator[OwnerTransaction]:
-        """A transaction that sees who there is, and nothing of theirs."""
+        """Open a transaction that sees the directory of orgs and none of their other rows."""
         with self._transaction(lock_timeout or LOCK_TIMEOUT) as owner:
             self._connection.execute(b"set local app.sweep = 'on'")
             yield owner
@@ -170,7 +168,7 @@ class OwnerSession:
 
 @contextmanager
 def open_owner_session(dsn: str) -> Iterator[OwnerSession]:
-    """The owner at work.
+    """Open a session of the owner.
 
     Raises:
         Unavailable: the database cannot be reached.
@@ -181,24 +179,24 @@ def open_owner_session(dsn: str) -> Iterator[OwnerSession]:
 
 @contextmanager
 def owner_transaction(dsn: str, org_id: UUID) -> Iterator[OwnerTransaction]:
-    """One transaction of the owner in which only this org exists."""
+    """Open a session of the owner with one transaction confined to this org."""
     with open_owner_session(dsn) as here, here.org_transaction(org_id) as owner:
         yield owner
 
 
 class Tombstone(NamedTuple):
-    """What an erasure left of one chain: how long it was, and its seal before and after."""
+    """Record of an erased or resealed chain: its length, and its seal before and after."""
 
     subject: str
     subject_id: str
     entries: int
     seal_before: bytes
-    #: None where the chain is gone.
+    #: None if the chain was erased.
     seal_after: bytes | None = None
 
 
 class Erasure(NamedTuple):
-    """One erasure, as it is stored."""
+    """One stored erasure."""
 
     number: int
     at: datetime
@@ -212,7 +210,7 @@ class Erasure(NamedTuple):
 
 
 def seal_of(erasure: Erasure, previous: bytes) -> bytes:
-    """The hash of an erasure upon the one before it: over all it says, its tombstones included."""
+    """Return the hash of an erasure: over the previous hash, all fields and the tombstones."""
     said: list[bytes | str] = [str(erasure.number), rfc3339(erasure.at), erasure.by, erasure.what]
     said += [erasure.who if erasure.who is not None else "\x00", erasure.counts]
     for stone in sorted(erasure.tombstones, key=lambda stone: stone.subject_id):
@@ -227,15 +225,15 @@ def seal_of(erasure: Erasure, previous: bytes) -> bytes:
 
 
 def seal_erasure(erasure: Erasure, head: ChainHead) -> Erasure:
-    """The erasure behind the end of its org's chain, numbered and sealed."""
+    """Number and seal the erasure after the head of its org's chain."""
     numbered = erasure._replace(number=head.seq + 1)
     return numbered._replace(hash=seal_of(numbered, head.hash))
 
 
 def first_broken(erasures: Sequence[Erasure], head: ChainHead | None) -> tuple[int, str] | None:
-    """The number of the first erasure that does not belong, and why; None if all do.
+    """Return the number of the first invalid erasure and the reason, or None if all are valid.
 
-    `head` is where the chain should end, as the org's own row says, if there still is one.
+    `head` is the expected end of the chain, from the org's row, if that still exists.
     """
     previous = GENESIS
     for expected, erasure in enumerate(erasures, start=1):
@@ -261,7 +259,7 @@ def _wrong_end(found: int, last: bytes, head: ChainHead) -> tuple[int, str] | No
 def read_erasures(
     erasures: Iterable[tuple[Any, ...]], tombstones: Iterable[tuple[Any, ...]]
 ) -> list[Erasure]:
-    """Erasures with their tombstones, as the queries here bring them."""
+    """Return erasures with their tombstones from the rows of these queries."""
     stones = {
         number: tuple(_stone(row) for row in rows)
         for number, rows in groupby(tombstones, key=lambda row: row[0])
@@ -275,7 +273,7 @@ def read_erasures(
 
 
 def read_head(rows: Sequence[tuple[Any, ...]]) -> ChainHead | None:
-    """Where the chain of erasures should end."""
+    """Return the expected head of the erasure chain, if the org still exists."""
     return next(_heads(rows), None)
 
 

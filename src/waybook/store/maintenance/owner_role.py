@@ -1,6 +1,6 @@
 """The owner's role under row-level security: examined by operators, confined before changes.
 
-A superuser, or a role with BYPASSRLS, is exempt from every policy. Such an owner steps down to
+A superuser, or a role with BYPASSRLS, is exempt from every policy. Such an owner switches to
 `waybook_maintenance` for each transaction that changes an org: see decision 0045.
 """
 
@@ -16,13 +16,13 @@ SQL = load("maintenance/owner_role")
 
 
 class OwnerRole(NamedTuple):
-    """The role of the owner's URL, and how it is subject to row-level security."""
+    """Role of the owner's URL, and its exemptions from row-level security."""
 
-    #: As SQL writes it.
+    #: Quoted as an SQL identifier.
     name: str
     superuser: bool
     bypasses: bool
-    #: Why a change of an org would be refused, with the fix; None if it would not be.
+    #: Reason why a change of an org would be refused, with the fix; None if it would not be.
     refusal: str | None = None
 
     @property
@@ -49,7 +49,7 @@ def examine_owner(dsn: str) -> OwnerRole:
 
 
 def confine(connection: psycopg.Connection) -> None:
-    """Put the rest of this transaction under row-level security, stepping down if necessary.
+    """Put the rest of this transaction under row-level security, switching roles if necessary.
 
     Raises:
         Misconfigured: that is impossible; the message has the SQL that makes it possible.
@@ -86,7 +86,7 @@ def _step_down(connection: psycopg.Connection, role: OwnerRole, *, exists: bool)
 
 
 def _read_role(connection: psycopg.Connection) -> tuple[OwnerRole, bool]:
-    """Return the current role, and whether there is one to step down to."""
+    """Return the current role, and whether the maintenance role exists."""
     ((name, superuser, bypasses, exists),) = connection.execute(
         SQL["role"].text.encode()
     ).fetchall()

@@ -1,7 +1,7 @@
-"""Restore a backup into an empty database, as the owner, in one transaction.
+"""Restore of a backup into an empty database, as the owner, in one transaction.
 
-Row-level security stays forced: rows are loaded org by org, and a row that claims another org is
-refused by the database.
+Row-level security stays forced: rows are loaded org by org, and the database rejects a row that
+claims another org.
 """
 
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ SQL = load("maintenance/restore")
 
 
 def restore(owner_dsn: str, archive: Archive, progress: Progress) -> None:
-    """Load an archive into an empty database, and bring it up to date.
+    """Load an archive into an empty database, and migrate it to the latest version.
 
     Raises:
         InvalidInput: the archive is damaged, or was made by a newer program.
@@ -78,7 +78,7 @@ def check_migrations(applied: tuple[AppliedMigration, ...]) -> int:
     """Return the number of the backup's last migration, which this program must know.
 
     Raises:
-        InvalidInput: it does not, or knows another one of that number.
+        InvalidInput: the migration is unknown, or this program's one with that number differs.
     """
     ours = {migration.number: migration for migration in bundled_migrations()}
     for one in applied:
@@ -107,7 +107,7 @@ def _check_not_newer(applied: dict[int, str], latest: int) -> None:
 
 
 class _Restore:
-    """One restore, in the transaction its connection is in."""
+    """One restore, in the transaction of its connection."""
 
     def __init__(
         self, connection: psycopg.Connection, archive: Archive, progress: Progress
@@ -179,7 +179,7 @@ class _Restore:
         self._connection.execute(filled_in(SQL["empty_incoming"], _incoming(member.table)))
 
     def _check_chains(self) -> None:
-        """Compare the ends of all audit chains with those of the backup."""
+        """Compare the heads of all audit chains with those of the backup."""
         orgs = all_orgs(self._connection)
         found = totals_of(end for org_id in orgs for end in self._ends(org_id))
         if found != self._manifest.anchor:

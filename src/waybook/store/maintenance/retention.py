@@ -1,6 +1,7 @@
-"""What is kept for a while only: calls, answers, old sessions and, if so wished, what is over.
+"""Deletion of expired calls, answers, sessions and, if configured, archived plans and runs.
 
-Run by the owner, again and again, by any number of processes; one of them does it at a time.
+It runs as the owner, periodically, in any number of processes; an advisory lock admits one at a
+time.
 """
 
 import contextlib
@@ -35,25 +36,25 @@ SQL = load("maintenance/retention")
 PLAN_QUERIES = load("maintenance/archived_plans")
 RUN_QUERIES = load("maintenance/archived_runs")
 
-#: How many rows are deleted at a time, and how many plans or runs.
+#: Maximum number of rows deleted in one transaction, and of plans or runs.
 MAX_ROWS = 5_000
 MAX_SUBJECTS = 50
-#: How many calls are moved at most into a partition, while nothing can be logged.
+#: Maximum number of calls moved into a partition, because logging is blocked meanwhile.
 MAX_MOVED_ROWS = 50_000
-#: Passages deleted so long ago are in no process's memory any more: see `usecases.vector_cache`.
+#: Passages deleted longer ago are in no process's cache any more: see `app.request.vector_cache`.
 DELETIONS_DAYS = 2
-#: The weeks for which the log of calls has its partition ready.
+#: Number of weeks for which partitions of the call log are created in advance.
 WEEKS_AHEAD = 4
 WEEK = timedelta(days=7)
 NO_ORG = UUID(int=0)
-#: While we wait to change the log of calls, nobody else gets at it.
+#: Kept short, because all access to the call log waits while DDL waits for its lock.
 DDL_TIMEOUT = "2s"
 
 _PARTITION = re.compile(r"mcp_tool_call_log_(\d{8})")
 
 
 class RetentionPolicy(NamedTuple):
-    """How many days each is kept; 0 is for ever."""
+    """Days that each kind of row is kept; 0 means forever."""
 
     calls: int
     answers: int
@@ -62,7 +63,7 @@ class RetentionPolicy(NamedTuple):
 
 
 class RetentionRun(NamedTuple):
-    """Keeping house once: where, by which rules, at which time, and whether to leave off."""
+    """One retention pass: session, policy, time, and a callback that reports a stop request."""
 
     here: OwnerSession
     keep: RetentionPolicy
@@ -71,7 +72,7 @@ class RetentionRun(NamedTuple):
 
     @contextmanager
     def org_transaction(self, org_id: UUID) -> Iterator[OwnerTransaction | None]:
-        """A transaction in this org, unless somebody else keeps house, or it is time to leave."""
+        """Open a transaction in this org; yield None if stopped or if another process is active."""
         with self.here.org_transaction(org_id) as owner:
             yield owner if not self.stopped() and _alone(owner) else None
 
@@ -79,7 +80,7 @@ class RetentionRun(NamedTuple):
 def apply_retention(
     owner_dsn: str, keep: RetentionPolicy, stopped: Callable[[], bool] = lambda: False
 ) -> dict[str, int]:
-    """Keep house once; returns how many rows of each table went, and how many partitions."""
+    """Run one retention pass; return the number of deleted rows by table, and of partitions."""
     gone: Counter[str] = Counter()
     with open_owner_session(owner_dsn) as here:
         with here.directory_transaction() as owner:
@@ -101,10 +102,10 @@ def apply_retention(
 
 
 def create_partitions(here: OwnerSession, now: datetime, orgs: Sequence[UUID] = ()) -> None:
-    """Make the partitions of this week and the next ones, where they are not there yet.
+    """Create the missing partitions of this week and the following ones.
 
     Calls of such a week that are in the default partition are moved, unless there are too many to
-    hold up the log for; the week then stays with the default partition.
+    block the log for; that week then stays in the default partition.
 
     Raises:
         Misconfigured: calls could not be moved, since the owner bypasses row-level security; the
@@ -138,7 +139,7 @@ def _make_partition(here: OwnerSession, name: str, week: date) -> None:
 def _make_partition_of_moved_calls(
     here: OwnerSession, name: str, week: date, orgs: Sequence[UUID]
 ) -> None:
-    """Make a partition and fill it from the default one, in one transaction."""
+    """Create a partition and fill it from the default one, in one transaction."""
     bounds = {"since": _midnight(week), "until": _midnight(week + WEEK)}
     calls = {org_id: _count_calls(here, org_id, bounds) for org_id in orgs}
     if sum(calls.values()) > MAX_MOVED_ROWS:
@@ -149,7 +150,7 @@ def _make_partition_of_moved_calls(
     ):
         if not _alone(owner) or name in _partitions(owner):
             return
-        # Nothing may be logged between the last row that is moved and the partition.
+        # No call may be logged between moving the last row and attaching the partition.
         owner.execute(SQL["lock_calls"])
         owner.execute(SQL["make_week"], name)
         _guard_partition(owner, name)
@@ -173,7 +174,7 @@ def _count_calls(here: OwnerSession, org_id: UUID, bounds: Mapping[str, str]) ->
 
 
 def weeks(today: date) -> Iterator[date]:
-    """The Mondays of this week and of the next ones.
+    """Return the Mondays of this week and of the following ones.
 
     >>> [str(monday) for monday in weeks(date(2030, 1, 3))][:2]
     ['2029-12-31', '2030-01-07']
@@ -183,7 +184,7 @@ def weeks(today: date) -> Iterator[date]:
 
 
 def drop_partitions(here: OwnerSession, before: datetime) -> int:
-    """Drop the partitions of which every row is older; returns how many."""
+    """Drop the partitions in which every row is older; return their number."""
     with here.directory_transaction(DDL_TIMEOUT) as owner:
         old = [name for name in _partitions(owner) if _end_of(name) <= before]
         if not old or not _alone(owner):
@@ -228,7 +229,7 @@ def _retain_in(chores: RetentionRun, org_id: UUID) -> Counter[str]:
 
 
 def _delete_rows(chores: RetentionRun, org_id: UUID, query: Query, before: datetime) -> int:
-    """Delete what is older, some at a time, so that nobody waits long for anything."""
+    """Delete older rows in batches, so that no call waits long for a lock."""
     gone, rows = 0, MAX_ROWS
     while rows == MAX_ROWS:
         with chores.org_transaction(org_id) as owner:
@@ -238,7 +239,7 @@ def _delete_rows(chores: RetentionRun, org_id: UUID, query: Query, before: datet
 
 
 def _erase_archived(chores: RetentionRun, org_id: UUID, subject: str) -> Counter[str]:
-    """Erase plans or runs that are over, some at a time, each time with a record of it."""
+    """Erase archived plans or runs in batches, each with an erasure record."""
     gone: Counter[str] = Counter()
     before = chores.now - timedelta(days=chores.keep.archived)
     after = str(NO_ORG)
@@ -251,14 +252,14 @@ def _erase_archived(chores: RetentionRun, org_id: UUID, subject: str) -> Counter
 def _erase_some(
     owner: OwnerTransaction, subject: str, before: datetime, after: str, gone: Counter[str]
 ) -> str:
-    """Erase the next few; returns the last of them that were looked at, or nothing."""
+    """Erase the next batch; return the id of the last one examined, or "" at the end."""
     head = lock_org(owner)
     asked = SQL["archived_plans"] if subject == "plan" else SQL["archived_runs"]
     found = owner.fetch(asked, before=before, after=after, most=MAX_SUBJECTS)
     stones = [
         Tombstone(subject, subject_id, entries, bytes(seal))
         for subject_id, entries, seal in found
-        # What is broken stays, for somebody to look into.
+        # A subject with a broken chain is kept for investigation.
         if is_chain_valid(read_chain(owner, subject_id), bytes(seal))
     ]
     if stones:
@@ -281,12 +282,12 @@ def _delete_subjects(owner: OwnerTransaction, subject: str, ids: list[str]) -> d
 def _delete_in_order(
     owner: OwnerTransaction, queries: Mapping[str, Query], **ids: object
 ) -> dict[str, int]:
-    """Run them all; each is named for the table it deletes from."""
+    """Run all queries, each named after its table; return the number of deleted rows by table."""
     counts = {table: owner.change(query, "", "", **ids) for table, query in queries.items()}
     return {table: rows for table, rows in sorted(counts.items()) if rows}
 
 
 def _alone(owner: OwnerTransaction) -> bool:
-    """Whether nobody else keeps house, until the end of this transaction."""
+    """Return whether this process now holds the retention lock, until the transaction ends."""
     ((alone,),) = owner.fetch(SQL["only_one"])
     return bool(alone)

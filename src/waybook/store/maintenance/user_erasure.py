@@ -1,4 +1,4 @@
-"""The owner's other eraser: a person's name, wherever we wrote it, and the chains sealed anew."""
+"""Erasure of a user: the name becomes a pseudonym everywhere, and the chains are resealed."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -38,17 +38,17 @@ from waybook.store.maintenance.owner import OwnerTransaction, Rows, Tombstone, o
 
 SQL = load("maintenance/user_erasure")
 
-#: The words that stand before a name where we write one: none, the doors, why a plan ended.
+#: Prefixes of a stored name: none, the rejection reason of a plan, and the channels.
 NAME_PREFIXES = ("", rejection_reason(""), *(f"{door}:" for door in Channel))
 
 
 def erase_user(
     owner_dsn: str, org_id: UUID, to: Pseudonymization, by: str, progress: Progress
 ) -> Erased:
-    """Put the pseudonym in the place of the name, everywhere; the user and all tokens go.
+    """Replace the name by the pseudonym everywhere; delete the user and all their tokens.
 
     Raises:
-        NotFound: nobody of that name ever did anything here.
+        NotFound: the name does not occur in this org.
     """
     with owner_transaction(owner_dsn, org_id) as owner:
         head = lock_org(owner)
@@ -77,7 +77,7 @@ def erase_user(
 
 
 def _members(owner: OwnerTransaction, name: str) -> frozenset[str]:
-    """The ids of the user and of all tokens, which go with them."""
+    """Return the ids of the user and of all their tokens, which are deleted."""
     found = owner.fetch(SQL["members_of"], ids=_user_ids(owner, name))
     return frozenset(row[0] for row in found)
 
@@ -87,7 +87,7 @@ def _user_ids(owner: OwnerTransaction, name: str) -> list[UUID]:
 
 
 def _without_user(owner: OwnerTransaction, name: str) -> dict[str, int]:
-    """Delete the user with tokens and browsers; what they made stays."""
+    """Delete the user with their tokens and web sessions; the rows they created remain."""
     columns: dict[str, str] = dict(owner.fetch(SQL["user_tables"]))
     ids = _user_ids(owner, name)
     order = [table for table in tables_in_order(owner) if table in columns]
@@ -100,10 +100,10 @@ def _without_user(owner: OwnerTransaction, name: str) -> dict[str, int]:
 def _chains_sealed_anew(
     owner: OwnerTransaction, to: Pseudonymization, progress: Progress
 ) -> list[tuple[Tombstone, int]]:
-    """Seal every chain anew that names the person, until none is left that does.
+    """Reseal every chain that names the user, until none is left.
 
     Raises:
-        Refused: one is broken; whoever seals it anew hides that.
+        Refused: one is broken; resealing would hide that.
     """
     stones: dict[str, tuple[Tombstone, int]] = {}
     for _ in range(MAX_PASSES):
@@ -138,10 +138,10 @@ def _write_anew(owner: OwnerTransaction, entries: list[SealedEntry]) -> None:
 
 
 def _refuse_broken(name: str, entries: list[SealedEntry], end: Rows) -> None:
-    """Whoever seals a broken chain anew hides that it was broken.
+    """Refuse to reseal a broken chain, because that would hide that it was broken.
 
     Raises:
-        Refused: it is.
+        Refused: it is broken.
     """
     if not end or not is_chain_valid(entries, bytes(end[0][1])):
         raise Refused(
@@ -151,7 +151,7 @@ def _refuse_broken(name: str, entries: list[SealedEntry], end: Rows) -> None:
 
 
 def _resealed(entries: list[SealedEntry], to: Pseudonymization) -> Iterator[SealedEntry]:
-    """The chain without the name, each entry sealed upon the new one before it."""
+    """Yield the chain with the name replaced, each entry sealed with the new previous hash."""
     previous = GENESIS
     for entry in entries:
         told = orjson.loads(entry.details)
@@ -165,7 +165,7 @@ def _resealed(entries: list[SealedEntry], to: Pseudonymization) -> Iterator[Seal
 
 
 class UserErasure(NamedTuple):
-    """Somebody who is erased: of which org, what stands in the place of their name, what goes."""
+    """User to erase: org, pseudonym, ids of the deleted rows, and the actor of the erasure."""
 
     org_id: UUID
     to: Pseudonymization
@@ -174,7 +174,7 @@ class UserErasure(NamedTuple):
 
 
 def reseal_org_chain(owner: OwnerTransaction, who: UserErasure) -> list[tuple[Tombstone, int]]:
-    """Seal the chain of the org anew without the person; one entry more says that they went."""
+    """Reseal the org's chain without the user; add an entry for the erasure."""
     end = owner.fetch(SQL["org_end"])
     entries = read_chain(owner, str(who.org_id))
     if not entries:
@@ -202,7 +202,7 @@ def _without(entry: SealedEntry, who: UserErasure) -> SealedEntry:
 def _farewell(
     owner: OwnerTransaction, entries: list[SealedEntry], who: UserErasure
 ) -> list[SealedEntry]:
-    """The entry that takes the rows of whoever goes out of the replay, if there are any."""
+    """Return the entry that removes the user's rows from a replay, if there are any."""
     told = (change for one in entries for change in changes_of(orjson.loads(one.details)))
     changes: list[Json] = [
         Change(Entity(entity), row_id, WHOLE_ROW, row, None).as_json()
@@ -255,5 +255,5 @@ def _renamed_answers(owner: OwnerTransaction, to: Pseudonymization) -> Counter[s
 
 
 def _in_json(name: str) -> str:
-    """A name as it stands within a JSON text."""
+    """Return a name as it appears within a JSON text."""
     return as_json_text(name)[1:-1]

@@ -1,14 +1,12 @@
-"""Plans as they were when this process last wrote them.
+"""In-memory caches of plans and of the plan each step belongs to.
 
-An agent that works through a plan mostly talks to one process, which then knows how the plan
-stands. A call decides on what is remembered, and one message does the rest: it locks the plan if
-it is still so, writes, and commits. If it is not so, nothing is written, and the call loads the
-plan after all. See `still_so` in `plans.sql`.
+An agent working through a plan mostly talks to one process. A call there decides on the cached
+plan, then sends one message that locks the plan if it is unchanged, writes, and commits. If the
+plan has changed, nothing is written, and the call loads the plan. See `lock_if_unchanged` in
+`plans/load.sql`.
 
-Which plan a step belongs to: a fact that never changes, so it is asked once and remembered.
-
-Callers name steps, but the plan is what is locked and loaded, by its key. Whoever was handed a
-step here names it again a little later; then the answer is at hand.
+Calls name steps, but plans are locked and loaded by their own key. A step's plan never changes, so
+it is looked up once and cached.
 """
 
 from collections import Counter, OrderedDict
@@ -26,12 +24,12 @@ MAX_PLANS = 256
 MAX_TEXTS = 32
 MAX_TEXT_LENGTH = 4_000
 MAX_SESSIONS = 32
-#: How many calls load a plan that somebody else has changed, before memory is relied upon.
+#: Number of calls that reload a plan after a conflict before the cache is used again.
 RELOADS_AFTER_CONFLICT = 8
 
 
 class CachedTexts(dict[StepId, StepText]):
-    """Texts of steps; who needs another one must load it."""
+    """Cached step texts; a missing text raises `StaleCache`, so that the call loads the plan."""
 
     def __missing__(self, step_id: StepId) -> StepText:
         raise StaleCache
@@ -39,30 +37,30 @@ class CachedTexts(dict[StepId, StepText]):
 
 class CacheEntry(NamedTuple):
     loaded: LoadedPlan
-    #: Whether the plan has met no other session than it names.
+    #: Whether the plan lists every session it has had.
     all_sessions: bool
 
 
 class PlanCache:
     def __init__(self, most: int = MAX_PLANS) -> None:
-        """Remember so many plans, the ones used last."""
+        """Keep up to `most` plans, the most recently written."""
         self._plans: OrderedDict[PlanKey, CacheEntry] = OrderedDict()
         self._most = most
         self._at_work: Counter[PlanKey] = Counter()
         self._wary: OrderedDict[PlanKey, int] = OrderedDict()
 
     def begin_use(self, which: PlanKey) -> None:
-        """Somebody here has begun to work on this plan."""
+        """Mark the start of a call on this plan in this process."""
         self._at_work[which] += 1
 
     def end_use(self, which: PlanKey) -> None:
-        """And has ended."""
+        """Mark the end of a call on this plan."""
         self._at_work[which] -= 1
         if not self._at_work[which]:
             del self._at_work[which]
 
     def get(self, which: PlanKey, session: str | None) -> LoadedPlan | None:
-        """The plan, for a call that has entered: unless others are at it, or may have been."""
+        """Return the cached plan, or None if it is in use by another call or lacks this session."""
         found = self._plans.get(which)
         if found is None or self._at_work[which] > 1:
             return None
@@ -70,7 +68,7 @@ class PlanCache:
         return found.loaded if known else None
 
     def put(self, which: PlanKey, loaded: LoadedPlan, *, all_sessions: bool = False) -> None:
-        """The plan is so now; what was known of it before still is, where it is not said anew."""
+        """Cache the plan as written, keeping the sessions known from the previous entry."""
         before = self._plans.pop(which, None)
         if loaded.plan.status in CLOSED_PLAN or self._is_wary(which):
             return
@@ -86,11 +84,11 @@ class PlanCache:
             self._plans.popitem(last=False)
 
     def invalidate(self, which: PlanKey) -> None:
-        """The plan may be otherwise now."""
+        """Drop a plan that may have changed."""
         self._plans.pop(which, None)
 
     def mark_contended(self, which: PlanKey) -> None:
-        """The plan was otherwise: somebody else works on it too."""
+        """Drop a plan that another process changed, and bypass the cache for the next calls."""
         self.invalidate(which)
         self._wary[which] = RELOADS_AFTER_CONFLICT
         if len(self._wary) > self._most:
@@ -106,7 +104,7 @@ class PlanCache:
 
 
 def _worth_keeping(plan: Plan) -> CachedTexts:
-    """The texts that may be asked for again, as far as they are short."""
+    """Return the texts of open steps that are short enough to cache."""
     texts = plan.texts
     open_steps = [s.id for s in plan.steps if s.status not in TERMINAL_STEP and s.id in texts]
     few = open_steps[:MAX_TEXTS]
@@ -120,17 +118,17 @@ MAX_ENTRIES = 10_000
 
 class ParentCache:
     def __init__(self, most: int = MAX_ENTRIES) -> None:
-        """Remember so many steps, the ones asked for last."""
+        """Keep up to `most` steps, the most recently cached."""
         self._plans: OrderedDict[tuple[UUID, str], str] = OrderedDict()
         self._most = most
 
     def put(self, org_id: UUID, step_id: str, plan_id: str) -> None:
-        """Note where a step of an org is."""
+        """Cache the plan of a step."""
         self._plans[org_id, step_id] = plan_id
         self._plans.move_to_end((org_id, step_id))
         if len(self._plans) > self._most:
             self._plans.popitem(last=False)
 
     def get(self, org_id: UUID, step_id: str) -> str | None:
-        """The step's plan, if it has come by."""
+        """Return the step's plan, if it is cached."""
         return self._plans.get((org_id, step_id))

@@ -1,7 +1,7 @@
-"""Reading what a packet is made of: beginnings of texts, lists by the page, pieces of what was cut.
+"""Queries for context packets: text prefixes, pages of lists, and slices of truncated texts.
 
-Texts come as far as there may be room for them, with their whole length beside them, so that what
-is read is bounded whatever was stored.
+Each text is read up to the available budget, together with its full length, so the amount read is
+bounded regardless of the amount stored.
 """
 
 from collections.abc import Mapping
@@ -15,21 +15,21 @@ from waybook.store.driver.queries import AsJson, Ids, Statement, load
 
 SQL = load("plans/contexts")
 
-#: How many entries of a list are read at a time.
+#: Entries of a list read at a time.
 PAGE = 40
-#: How much of each text of a plan search asks for.
+#: Length of each plan text used in a search query.
 QUERY_TEXT_LENGTH = 500
 
 
 class TextPrefix(NamedTuple):
-    """As much of a text as was read; anything but a text is read if it is whole."""
+    """Prefix of a text with its full length; a value that is not a string is only read complete."""
 
     value: Json
     length: int
 
 
 class StoredArtifact(NamedTuple):
-    """An artifact: what it is, how it begins, and the passage that was found in it, if any."""
+    """Artifact with its metadata, the start of its content, and the matching passage, if any."""
 
     id: str
     step_id: str | None
@@ -43,7 +43,7 @@ class StoredArtifact(NamedTuple):
 
 
 class Page(NamedTuple):
-    """Which entries of a list are asked for, and how much of each text."""
+    """Offset into a list, and the maximum length of each text."""
 
     offset: int = 0
     most: int = 1_200
@@ -53,50 +53,50 @@ FIRST_PAGE = Page()
 
 
 def about_step_statement(step_id: str) -> Statement:
-    """Ask what a step is about."""
+    """Select the texts that describe a step."""
     return SQL["about_step"](step_id=step_id, most=QUERY_TEXT_LENGTH)
 
 
 def results_statement(plan_id: str, most: int) -> Statement:
-    """The results of a plan's steps, as far as there may be room for them."""
+    """Select the results of a plan's steps, each up to `most` characters."""
     return SQL["result_prefixes"](plan_id=plan_id, most=most)
 
 
 def instructions_statement(plan_id: str, most: int) -> Statement:
-    """The same for the instructions."""
+    """Select the instructions of a plan's steps, each up to `most` characters."""
     return SQL["instruction_prefixes"](plan_id=plan_id, most=most)
 
 
 def feedback_statement(plan_id: str, step_id: str, page: Page) -> Statement:
-    """What people decided about a step."""
+    """Select the review decisions on a step."""
     return SQL["feedback"](
         plan_id=plan_id, step_id=step_id, most=page.most, offset=page.offset, page=PAGE
     )
 
 
 def failures_statement(plan_id: str, step_id: str, page: Page) -> Statement:
-    """Why a step was given up."""
+    """Select the failure reasons of a step."""
     return SQL["failures"](
         plan_id=plan_id, step_id=step_id, most=page.most, offset=page.offset, page=PAGE
     )
 
 
 def newest_statement(plan_id: str, step_id: str | None, page: Page) -> Statement:
-    """What was stored with a plan, or with one of its steps."""
+    """Select the newest artifacts of a plan, or of one of its steps."""
     return SQL["newest_artifacts"](
         plan_id=plan_id, step_id=step_id, most=page.most, offset=page.offset, page=PAGE
     )
 
 
 def artifacts_statement(plan_id: str, parts: Mapping[str, int], most: int) -> Statement:
-    """These artifacts of a plan, each with the passage that stands for it."""
+    """Select these artifacts of a plan, each with the given passage."""
     return SQL["artifacts_by_id"](
         plan_id=plan_id, ids=Ids(parts), parts=AsJson(dict(parts)), most=most
     )
 
 
 def text_slice_statement(plan_id: str, kind: str, which: str | None, page: Page) -> Statement:
-    """A piece of one of the texts of a plan. An id is an id, and an entry has a number."""
+    """Select a slice of one text of a plan, named by its id or its audit entry number."""
     numbered = which is not None and which.isdecimal()
     return SQL["plan_text_slice"](
         plan_id=plan_id,
@@ -109,21 +109,21 @@ def text_slice_statement(plan_id: str, kind: str, which: str | None, page: Page)
 
 
 def step_text_slice_statement(plan_id: str, kind: str, step_id: str, page: Page) -> Statement:
-    """A piece of one of the texts of a step."""
+    """Select a slice of one text of a step."""
     return SQL["step_text_slice"](
         plan_id=plan_id, kind=kind, id=step_id, offset=page.offset, most=page.most
     )
 
 
 def read_prefix(kind: str, length: int, text: str) -> TextPrefix:
-    """What was read of a JSON value: a text, or if it is whole the value itself."""
+    """Return the prefix of a JSON value: parsed if it was read complete, else as text."""
     if kind == "string" or len(text) < length:
         return TextPrefix(text, length)
     return TextPrefix(orjson.loads(text), length)
 
 
 def read_stored(row: tuple[Any, ...]) -> StoredArtifact:
-    """An artifact as the queries here bring it."""
+    """Return an artifact from a row of these queries."""
     named, (kind, length, text, passage, _) = row[:7], row[7:]
     content = TextPrefix(None, 4) if text is None else read_prefix(kind, length, text)
     return StoredArtifact(*(*named, content, passage))

@@ -1,7 +1,4 @@
-"""Reading what the page of a plan and the page of a step show beside the plan itself.
-
-Reading outputs: those of a plan without their texts, or one with its text.
-"""
+"""Queries for the pages of a plan, a step and an output."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -16,17 +13,17 @@ from waybook.store.plans.load import read_condition, read_review
 
 SQL = load("plans/details")
 
-#: How much of a text is shown where only its beginning is.
+#: Length of an excerpt.
 EXCERPT_LENGTH = 300
 NAME = 200
-#: How many entries of a history are looked through for the moves of steps.
+#: Maximum number of audit entries searched for status changes of steps.
 MAX_ENTRIES = 5_000
 MAX_REVIEWS = 50
 MAX_SOURCES = 200
 
 
 class HistoryEntry(NamedTuple):
-    """An audit entry in a few words."""
+    """Summary of an audit entry."""
 
     seq: int
     at: datetime
@@ -38,12 +35,12 @@ class HistoryEntry(NamedTuple):
     step_order: int | None
     decision: str | None
     comment: str | None
-    #: What its conditions came to, where a step completed.
+    #: Outcomes of the conditions evaluated when a step completed.
     branches: list[dict[str, Json]] | None
 
 
 class Research(NamedTuple):
-    """An artifact in a list."""
+    """List item for an artifact."""
 
     id: str
     step_id: str | None
@@ -57,7 +54,7 @@ class Research(NamedTuple):
 
 
 class Source(NamedTuple):
-    """What an artifact came from."""
+    """Source of an artifact."""
 
     artifact_id: str
     title: str
@@ -66,7 +63,7 @@ class Source(NamedTuple):
 
 
 class StepStatusChange(NamedTuple):
-    """A step went into a status, by whose hand."""
+    """Status change of a step, with its actor."""
 
     step_id: str
     at: datetime
@@ -76,7 +73,7 @@ class StepStatusChange(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What a step brought."""
+    """Result of a step."""
 
     summary: Json
     confidence: float | None
@@ -85,7 +82,7 @@ class Result(NamedTuple):
 
 
 def plan_statements(plan_id: str, *, happenings: int, research: int) -> list[Statement]:
-    """What the page of a plan shows beside it: history, research, and how it grew."""
+    """Select the history, the research and the number of added steps of a plan."""
     return [
         history_statement(plan_id, None, happenings),
         SQL["research"](plan_id=plan_id, most=research),
@@ -94,22 +91,22 @@ def plan_statements(plan_id: str, *, happenings: int, research: int) -> list[Sta
 
 
 def history_statement(plan_id: str, step_id: str | None, most: int) -> Statement:
-    """The last things that happened to a plan, or to one of its steps."""
+    """Select the latest history entries of a plan, or of one of its steps."""
     return SQL["history"](plan_id=plan_id, step_id=step_id, words=EXCERPT_LENGTH, most=most)
 
 
 def names_statement(step_ids: Iterable[str]) -> Statement:
-    """How the instructions of these steps begin."""
+    """Select the start of the instructions of these steps."""
     return SQL["names"](ids=Ids(step_ids), most=NAME)
 
 
 def status_changes_statement(plan_id: str, step_ids: Iterable[str]) -> Statement:
-    """When these steps went into which status."""
+    """Select the status changes of these steps."""
     return SQL["step_status_changes"](plan_id=plan_id, ids=Ids(step_ids), most=MAX_ENTRIES)
 
 
 def step_statements(plan_id: str, step_id: str) -> list[Statement]:
-    """What the page of a step shows beside it."""
+    """Select result, conditions, reviews, sources and status changes of a step."""
     named = {"plan_id": plan_id, "step_id": step_id}
     return [
         SQL["result"](step_id=step_id),
@@ -121,28 +118,28 @@ def step_statements(plan_id: str, step_id: str) -> list[Statement]:
 
 
 def output_texts_statement(plan_id: str) -> Statement:
-    """The outputs of a plan, whole."""
+    """Select the outputs of a plan with their full texts."""
     return SQL["output_texts"](plan_id=plan_id)
 
 
 def read_history(rows: Iterable[tuple[Any, ...]]) -> list[HistoryEntry]:
-    """What happened, in UTC."""
+    """Return the selected history entries, with times in UTC."""
     found = (HistoryEntry(*row) for row in rows)
     return [one._replace(at=one.at.astimezone(UTC)) for one in found]
 
 
 def read_research(rows: Iterable[tuple[Any, ...]]) -> list[Research]:
-    """The artifacts that were found."""
+    """Return the selected artifacts."""
     return [Research(*row[:-1]) for row in rows]
 
 
 def read_names(rows: Iterable[tuple[Any, ...]]) -> Mapping[str, str]:
-    """The first line of each step's instructions."""
+    """Return the first line of each step's instructions."""
     return {step_id: text.strip().split("\n", 1)[0] for step_id, text in rows}
 
 
 def read_status_changes(rows: Iterable[tuple[Any, ...]]) -> list[StepStatusChange]:
-    """The moves that were found, oldest first."""
+    """Return the selected status changes, oldest first."""
     return [
         StepStatusChange(step_id, at.astimezone(UTC), StepStatus(status), actor, session)
         for at, actor, session, moves in rows
@@ -151,7 +148,7 @@ def read_status_changes(rows: Iterable[tuple[Any, ...]]) -> list[StepStatusChang
 
 
 def read_result(rows: list[tuple[Any, ...]]) -> Result | None:
-    """The result, if there is one."""
+    """Return the selected result, if any."""
     return Result(*rows[0]) if rows else None
 
 
@@ -169,22 +166,22 @@ def read_sources(rows: Iterable[tuple[Any, ...]]) -> list[Source]:
 
 
 def outputs_statement(plan_id: str) -> Statement:
-    """The outputs of a plan, with all their versions."""
+    """Select the outputs of a plan, with all their versions."""
     return SQL["outputs"](plan_id=plan_id, most=MAX_OUTPUTS)
 
 
 def output_statement(output_id: str) -> Statement:
-    """One output, with its text."""
+    """Select one output with its text."""
     return SQL["output"](id=output_id)
 
 
 def latest_statement(before: tuple[str, str], most: int) -> Statement:
-    """The latest version of each output of the org, behind the one with this time and id."""
+    """Select the latest version of each output of the org, after the one with this time and id."""
     return SQL["latest_outputs"](at=before[0], id=before[1], most=most)
 
 
 def read_outputs(rows: Iterable[tuple[Any, ...]]) -> list[Output]:
-    """The outputs these statements found."""
+    """Return the selected outputs."""
     return [
         Output(
             id=row[0],

@@ -1,4 +1,4 @@
-"""Reading plans: under the lock for a decision, or as a snapshot for a look."""
+"""Queries that load plans, locked for a decision or as a snapshot for reading."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -53,28 +53,28 @@ TIMES = frozenset(
 
 
 class LoadedPlan(NamedTuple):
-    """A plan, the database's time, and the end of the plan's audit chain."""
+    """A plan, the database time, and the head of the plan's audit chain."""
 
     plan: Plan
     now: datetime
     head: ChainHead
 
     def to_decide(self) -> "LoadedPlan":
-        """Return the plan at a time that is not before its last audit entry."""
+        """Return the plan with a time that is not before its last audit entry."""
         return self._replace(now=self.head.after(self.now))
 
 
 class PlanRequest(NamedTuple):
-    """Which plan to load, and how much of it."""
+    """Id of the plan to load, and the parts of it that are needed."""
 
     plan_id: str
-    #: The steps whose texts are needed.
+    #: Steps to load with their texts.
     texts: tuple[str, ...] = ()
-    #: Also the texts of the steps the caller could get.
+    #: Whether to load the texts of the steps that the caller could get next.
     candidates: bool = False
-    #: The conversation that asks, if one does.
+    #: User and session of the caller, if any.
     holder: Holder = Holder("")
-    #: Whether the last review is needed.
+    #: Whether to load the last review.
     review: bool = True
 
 
@@ -83,12 +83,12 @@ LOCK_PLAN = LOAD_PLAN.for_update("p")
 
 
 def lock_statements(wanted: PlanRequest, key: Key | None = None) -> list[Statement]:
-    """Lock the plan, then load it; beside it the answer to a repeated call."""
+    """Lock the plan, then load it, together with the stored answer to a repeated call."""
     return [LOCK_PLAN(plan_id=wanted.plan_id), *_rest(wanted, key)]
 
 
 def snapshot_statements(wanted: PlanRequest) -> list[Statement]:
-    """Load the plan as it is, without a lock."""
+    """Load the plan without a lock."""
     return [LOAD_PLAN(plan_id=wanted.plan_id), *_rest(wanted, None)]
 
 
@@ -113,38 +113,38 @@ def _rest(wanted: PlanRequest, key: Key | None) -> list[Statement]:
 
 
 def lock_if_unchanged_statement(loaded: LoadedPlan) -> Statement:
-    """Lock a plan that is remembered, if it is still so; else refuse whatever follows."""
+    """Lock a cached plan if it is unchanged; otherwise fail the whole message."""
     plan, now, head = loaded
     return SQL["lock_if_unchanged"](plan_id=plan.id, seq=head.seq, hash=head.hash, now=now)
 
 
 def review_statement(plan_id: str) -> Statement:
-    """The last review of a plan."""
+    """Select the last review of a plan."""
     return SQL["load_review"](plan_id=plan_id)
 
 
 def plan_of_step_statement(step_id: str) -> Statement:
-    """Find the plan a step belongs to."""
+    """Select the plan that a step belongs to."""
     return SQL["plan_of_step"](step_id=step_id)
 
 
 def brief_statement(plan_id: str | None) -> Statement:
-    """What stays the same through a plan's life."""
+    """Select the immutable columns of a plan."""
     return SQL["brief"](plan_id=plan_id)
 
 
 def results_within_statement(plan_id: str | None, most: int) -> Statement:
-    """The sizes of a plan's results, and the results if together they have at most these bytes."""
+    """Select the sizes of a plan's results, and the results if they total at most `most` bytes."""
     return SQL["results_within"](plan_id=plan_id, most=most)
 
 
 def results_cut_statement(plan_id: str | None, most: int) -> Statement:
-    """The results of a plan's steps, of each the first characters of its JSON."""
+    """Select the results of a plan's steps, each cut to its first `most` characters of JSON."""
     return SQL["results_cut"](plan_id=plan_id, most=most)
 
 
 def read_plan(found: Results, wanted: PlanRequest) -> LoadedPlan | None:
-    """The plan that these statements found, if any."""
+    """Return the loaded plan, or None if it does not exist."""
     plans, steps, ((known, _),), *rest = found
     session = wanted.holder.session
     if not plans:
@@ -176,23 +176,23 @@ def read_plan(found: Results, wanted: PlanRequest) -> LoadedPlan | None:
 
 
 def read_answer(found: Results, key: Key) -> StoredAnswer | None:
-    """The answer stored for a repeated call, if these statements found one."""
+    """Return the stored answer to a repeated call, if one was found."""
     told = found[2][0][1]
     return None if told is None else calls.read_answer(told, key)
 
 
 def stored_rows_statement(plan_id: str) -> Statement:
-    """The rows of a plan that its audit accounts for."""
+    """Select the rows that a plan's audit accounts for."""
     return SQL["stored_rows"](plan_id=plan_id)
 
 
 def open_reviews_statement(plan_id: str | None, most: int) -> Statement:
-    """The open reviews, longest waiting first, of one plan or of all."""
+    """Select the open reviews of one plan or of all, longest waiting first."""
     return SQL["open_reviews"](plan_id=plan_id, most=most)
 
 
 def read_stored_rows(rows: Iterable[tuple[Any, ...]]) -> PlanRows:
-    """The rows `stored_rows` found, in the shape a replay has; a null is no value."""
+    """Return the selected rows in the form that a replay produces, where null means no value."""
     found: PlanRows = {}
     for entity, row_id, row in rows:
         found.setdefault(entity, {})[row_id] = {
@@ -204,7 +204,7 @@ def read_stored_rows(rows: Iterable[tuple[Any, ...]]) -> PlanRows:
 
 @lru_cache(maxsize=50_000)
 def _step(row: tuple[Any, ...]) -> Step:
-    """A step from its row. Kept: most steps of a plan are as they were at the last call."""
+    """Return a step from its row. Cached: most steps of a plan are the same as at the last call."""
     step_id, order, step_type, title, status, attempt, stall_seconds, *rest = row
     since, seen, completed, held_by, held_session, fail_reason, depends_on = rest
     return Step(
@@ -237,7 +237,7 @@ def _text(row: list[Any]) -> StepText:
 
 
 def read_condition(row: tuple[Any, ...]) -> Condition:
-    """A condition from its row."""
+    """Return a condition from its row."""
     return Condition(
         id=ConditionId(row[0]),
         step_id=StepId(row[1]),
@@ -256,7 +256,7 @@ def _new_step(told: dict[str, Any]) -> NewStep:
 
 
 def read_review(rows: list[tuple[Any, ...]]) -> Review | None:
-    """The review that `review_statement` found, if any."""
+    """Return the review that `review_statement` selected, if any."""
     if not rows:
         return None
     (row,) = rows

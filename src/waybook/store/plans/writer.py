@@ -1,8 +1,8 @@
-"""The writer: a decision in, statements out that write its rows, its audit and its answer.
+"""Writer of plans: turns a decision into statements for its rows, audit and stored answer.
 
-Nothing else writes plans. The statements go out with the commit in one message, so rows, audit
-and stored answer are there together or not at all. The rows are written from the very changes
-the audit keeps.
+Nothing else writes plans. The statements are sent together with the commit in one message, so rows,
+audit and stored answer are written together or not at all. The rows are written from the same
+changes that the audit records.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -35,14 +35,14 @@ JSON_FIELDS = frozenset(
     }
 )
 NO_RESULT: Mapping[str, Json] = dict.fromkeys(RESULT_FIELDS)
-#: What only some artifacts have.
+#: Fields that only some artifacts have.
 OPTIONAL_ARTIFACT_FIELDS: Mapping[str, Json] = dict.fromkeys(
     ("media_type", "tags", "metadata", "version", "content_hash")
 )
 
 
 class LedgerWrite(NamedTuple):
-    """The statements of a decision, and where the audit chain ends with them."""
+    """Statements of a decision, and the head of the audit chain after them."""
 
     statements: list[Statement]
     head: ChainHead
@@ -51,7 +51,7 @@ class LedgerWrite(NamedTuple):
 def statements(
     before: Plan | None, decision: Decision[object], write_context: WriteContext
 ) -> LedgerWrite:
-    """Everything this decision asks to be written, in an order foreign keys allow."""
+    """Return the statements that write this decision, in an order that foreign keys allow."""
     if not decision.entries and not decision.touched:
         return LedgerWrite([], write_context.head)
     patches = Patches([change for entry in decision.entries for change in entry.changes])
@@ -73,7 +73,7 @@ def statements(
 def start_skill(
     row: dict[str, Json], skill_id: str, entry: Entry, write_context: WriteContext
 ) -> list[Statement]:
-    """Write the start of a skill execution, with its audit."""
+    """Insert a skill execution, with its audit."""
     sealed = sealed_entries((entry,), ("skill_execution", skill_id), write_context)
     return [
         _fill(SQL["insert_skill_execution"], row, id=skill_id, **_head(sealed)),
@@ -84,7 +84,7 @@ def start_skill(
 def complete_skill(
     row: dict[str, Json], skill_id: str, entry: Entry, write_context: WriteContext
 ) -> list[Statement]:
-    """Write the end of a skill execution, with its audit."""
+    """Complete a skill execution, with its audit."""
     sealed = sealed_entries((entry,), ("skill_execution", skill_id), write_context)
     return [
         _fill(SQL["complete_skill_execution"], row, id=skill_id, **_head(sealed)),
@@ -95,7 +95,7 @@ def complete_skill(
 def store_standalone(
     artifact_id: str, entry: Entry, write_context: WriteContext
 ) -> list[Statement]:
-    """Write research that belongs to no plan, with its audit."""
+    """Insert research that belongs to no plan, with its audit."""
     patches = Patches(entry.changes)
     sealed = sealed_entries((entry,), ("artifact", artifact_id), write_context)
     (made,) = patches.inserts(Entity.ARTIFACT)
@@ -109,7 +109,7 @@ def store_standalone(
 def store_answer(
     *, tool: str, key: str, arguments_hash: bytes, is_error: bool, answer: Json, now: datetime
 ) -> Statement:
-    """Keep the answer to an idempotency key."""
+    """Store the answer under its idempotency key."""
     return SQL["insert_answer"](
         tool=tool,
         key=key,
@@ -193,7 +193,7 @@ def _new_steps(plan: Plan, patches: Patches) -> list[Statement]:
 
 
 def _new_step(plan: Plan, patch: Patch) -> tuple[Value, ...]:
-    """Return the step as the whole decision leaves it: what added it may also have skipped it."""
+    """Return the step's row after the whole decision, which may add a step and also skip it."""
     step = plan.step(StepId(patch.id))
     what = (step.id, plan.id, step.order, step.type, step.title, step.status, step.attempt)
     when = (step.stall_seconds, step.in_progress_since, step.completed_at)
@@ -279,7 +279,7 @@ def _sessions(plan: Plan, patches: Patches) -> Iterator[Statement]:
 
 
 def _artifacts(decision: Decision[object], patches: Patches) -> Iterator[Statement]:
-    """The artifacts, each with its text, where the audit has but the hash of it."""
+    """Insert the artifacts with their texts, of which the audit may record only the hash."""
     for patch in patches.inserts(Entity.ARTIFACT):
         text = decision.texts.get(patch.id)
         told = patch.values if text is None else {**patch.values, "content": text}
@@ -294,7 +294,7 @@ def _artifact(artifact_id: str, values: dict[str, Json], **given: Value) -> Stat
 
 
 def _origins(patches: Patches, write_context: WriteContext) -> Iterator[Statement]:
-    """The sources that are new here, and which artifact came from which."""
+    """Insert new sources, and the links from artifacts to their sources."""
     sources, links = patches.inserts(Entity.SOURCE), patches.inserts(Entity.ARTIFACT_SOURCE)
     if sources:
         names = ("url", "title", "quote", "content_hash")
@@ -320,7 +320,7 @@ def _scalar(value: Json) -> Value:
 
 
 def _fill(query: Query, values: dict[str, Json], **given: Value) -> Statement:
-    """The query with the row's own values, and with what is given beside them."""
+    """Return the query with the row's values and the given ones."""
     told = {
         place: AsJson(values[place]) if place in JSON_FIELDS else _scalar(values[place])
         for place in query.places
@@ -329,7 +329,7 @@ def _fill(query: Query, values: dict[str, Json], **given: Value) -> Statement:
     return query(**told, **given)
 
 
-#: What is written behind plan and steps, which it points to.
+#: Writers of rows that reference the plan or its steps, so they run after those.
 CHILD_WRITERS: Mapping[Entity, Callable[[Plan, Patches], Iterator[Statement]]] = {
     Entity.CONDITION: _conditions,
     Entity.REVIEW: _reviews,

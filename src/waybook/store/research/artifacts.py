@@ -1,18 +1,11 @@
-"""Artifacts and sources: what is there under a name, and one of them whole.
+"""Queries for artifacts, sources and their search index of passages and pgvector vectors.
 
-Where vectors are stored and ranked.
+Passages and vectors are derived from artifacts and sources. They are not audited and can be
+rebuilt. Vectors are written to the table of the backend that ranks them.
 
-Vectors of passages, where a server of the user's own has pgvector.
-
-The index of vectors knows no orgs: asked for the nearest of a small org among many, it would walk
-through everybody's. So the org stands in the vector itself, as a direction of its own that counts
-a little beside the meaning: those of the same org are nearer by `ORG_WEIGHT`, those of others are
-not. Within an org the order by meaning stays as it is.
-
-Passages: what makes artifacts and sources findable.
-
-They are made from artifacts and sources, and no audit speaks of them: they can be made anew.
-They are written with their vectors, to the table of the backend that ranks them.
+The HNSW index of pgvector does not know orgs: a search in a small org would scan the vectors of all
+others. So each vector has extra dimensions with a random direction per org, which bring vectors of
+the same org closer by `ORG_WEIGHT`. The similarity order within an org does not change.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -33,11 +26,11 @@ from waybook.store.research import embeddings
 
 
 class Backend(StrEnum):
-    """The place where vectors are stored and ranked."""
+    """Storage and ranking backend for vectors."""
 
     #: Quantized, in an ordinary table, ranked in the process.
     PORTABLE = "portable"
-    #: In a table of halfvec, ranked by the extension.
+    #: In a halfvec table, ranked by the extension.
     PGVECTOR = "pgvector"
 
 
@@ -47,7 +40,7 @@ SQL = load("research/artifacts")
 def existing_in_plan_statements(
     plan_id: str, kind: str, title: str, source_ids: Iterable[str]
 ) -> list[Statement]:
-    """Ask what a plan has under this name, and which of these sources it has met."""
+    """Select a plan's latest artifact of this kind and title, and those of these sources it has."""
     return [
         SQL["latest_in_plan"](plan_id=plan_id, kind=kind, title=title),
         SQL["known_sources"](plan_id=plan_id, ids=Ids(source_ids)),
@@ -55,7 +48,7 @@ def existing_in_plan_statements(
 
 
 def existing_standalone_statements(kind: str, title: str) -> list[Statement]:
-    """Wait for our turn, then ask what there is under this name without a plan."""
+    """Lock this kind and title, then select its latest artifact outside any plan."""
     return [
         SQL["lock_name"](kind=kind, title=title),
         SQL["latest_standalone"](kind=kind, title=title),
@@ -65,7 +58,7 @@ def existing_standalone_statements(kind: str, title: str) -> list[Statement]:
 def read_existing(
     latest: Sequence[tuple[Any, ...]], sources: Sequence[tuple[Any, ...]] = ()
 ) -> ExistingResearch:
-    """What these statements found."""
+    """Return the existing artifact and sources that these statements found."""
     known = frozenset(row[0] for row in sources)
     if not latest:
         return ExistingResearch(sources=known)
@@ -74,29 +67,29 @@ def read_existing(
 
 
 def rows_statement(artifact_id: str) -> Statement:
-    """Everything the audit of an artifact without a plan accounts for."""
+    """Select every row that the audit of a standalone artifact accounts for."""
     return SQL["stored_standalone_rows"](artifact_id=artifact_id)
 
 
 def artifact_statement(artifact_id: str) -> Statement:
-    """One artifact, with its content."""
+    """Select one artifact with its content."""
     return SQL["artifact"](artifact_id=artifact_id)
 
 
 def source_statement(source_id: str, most: int) -> Statement:
-    """One source, with the newest artifacts that came from it."""
+    """Select one source with the newest artifacts that cite it."""
     return SQL["source"](source_id=source_id, most=most)
 
 
-#: How much nearer passages of the same org are. Enough to pass by those of others that mean the
-#: same; not so much that the index falls apart into islands.
+#: Similarity bonus of passages of the same org. Enough to skip equally similar passages of others;
+#: small enough that the index graph stays connected.
 ORG_WEIGHT = 0.3
 ORG_DIMENSIONS = 32
 
-#: In one transaction, before vectors are searched. Without the first line the index hands out a
-#: few rows of whatever org and stops; with it, it goes on until enough are ours. A strict order
-#: would drop what comes a little late; ours are sorted afterwards, so nothing need be dropped.
-#: The last keeps the planner from sorting what the index gives in order.
+#: Set in a transaction before a vector search. Without the first line the index returns a few rows
+#: of any org and stops; with it, the scan continues until enough rows of this org are found. A
+#: strict order would drop rows found slightly late; rows are sorted afterwards, so none need be
+#: dropped. The last line keeps the planner from sorting what the index returns in order.
 SETTINGS = (
     "set local hnsw.iterative_scan = relaxed_order",
     "set local hnsw.ef_search = 200",
@@ -104,37 +97,37 @@ SETTINGS = (
     "set local hnsw.scan_mem_multiplier = 4",
     "set local enable_sort = off",
 )
-#: Up to so many passages are compared one by one, which misses none.
+#: Up to this many passages are compared one by one, which misses none.
 MAX_EXACT_SCAN = 2_000
 
 
 def insert_statement(
     rows: Iterable[tuple[str, int, Vector]], *, model: str, org_id: UUID
 ) -> Statement:
-    """Keep the vectors of passages of this org."""
+    """Insert the vectors of passages of this org."""
     told = [(subject, part, model, encode_vector(vector, org_id)) for subject, part, vector in rows]
     return SQL["insert_vectors"](rows=Rows(told))
 
 
 def nearest_statement(**values: Value) -> Statement:
-    """The nearest passages of the org."""
+    """Select the nearest passages of the org."""
     return SQL["nearest_vectors"](few=MAX_EXACT_SCAN, **values)
 
 
 def nearest_in_plan_statement(**values: Value) -> Statement:
-    """The nearest passages of a plan."""
+    """Select the nearest passages of a plan."""
     return SQL["nearest_vectors_in_plan"](**values)
 
 
 def without_vectors_statement(
     model: str, backend: str, since: datetime | None, most: int
 ) -> Statement:
-    """Passages, all or those since then, that have no vector of this model yet."""
+    """Select passages, all or since a time, that have no vector of this model."""
     return SQL["without_vectors"](model=model, backend=backend, since=since, most=most)
 
 
 def encode_vector(vector: Vector, org_id: UUID) -> str:
-    """A vector of this org as pgvector reads it; it keeps three or four digits of each number.
+    """Return a vector with its org's direction as pgvector text; it keeps three or four digits.
 
     >>> encode_vector((0.6, -0.8), UUID(int=7))[:26]
     '[0.60000,-0.80000,0.09682,'
@@ -144,21 +137,21 @@ def encode_vector(vector: Vector, org_id: UUID) -> str:
 
 @lru_cache(4096)
 def _home(org_id: UUID) -> Vector:
-    """The direction of an org: by chance, and so nearly at a right angle to any other's."""
+    """Return an org's direction: pseudorandom, so nearly orthogonal to that of any other org."""
     length = sqrt(ORG_WEIGHT / ORG_DIMENSIONS)
     chance = int.from_bytes(sha256(org_id.bytes).digest())
     return tuple(length if chance >> bit & 1 else -length for bit in range(ORG_DIMENSIONS))
 
 
-#: The kind under which sources are found.
+#: Kind under which sources are indexed.
 SOURCE = "source"
-#: Between the tags of a passage.
+#: Separator between the tags of a passage.
 SEPARATOR = "\x1f"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexedSubject:
-    """An artifact or a source, as search is to know it."""
+    """An artifact or a source to be indexed."""
 
     id: str
     subject: str
@@ -171,7 +164,7 @@ class IndexedSubject:
 
 
 class PassageDraft(NamedTuple):
-    """A passage to be."""
+    """A passage to be inserted."""
 
     subject: IndexedSubject
     part: int
@@ -179,12 +172,12 @@ class PassageDraft(NamedTuple):
 
     @property
     def embedding_text(self) -> str:
-        """What its vector is made of."""
+        """Return the text to embed."""
         return embedding_text(self.subject.title, self.body)
 
 
 class Embeddings(NamedTuple):
-    """A vector for each of some pieces, and the model they are of."""
+    """Vectors of some passages, and the model that made them."""
 
     model: str
     vectors: Sequence[Vector]
@@ -201,7 +194,7 @@ def index_artifact(
     text: str,
     created_at: datetime,
 ) -> IndexedSubject:
-    """An artifact as search is to know it: it is found by its tags too."""
+    """Return the artifact as an index entry; its tags are searchable as part of the title."""
     return IndexedSubject(
         id=artifact_id,
         subject="artifact",
@@ -215,7 +208,7 @@ def index_artifact(
 
 
 def index_source(source: ResearchSource, created_at: datetime) -> IndexedSubject:
-    """A source as search is to know it. It belongs to no plan: several may share it."""
+    """Return the source as an index entry. It belongs to no plan: plans can share sources."""
     return IndexedSubject(
         id=source.id,
         subject="source",
@@ -228,7 +221,7 @@ def index_source(source: ResearchSource, created_at: datetime) -> IndexedSubject
 
 
 def split_subjects(subjects: Iterable[IndexedSubject]) -> list[PassageDraft]:
-    """The subjects in passages."""
+    """Split the subjects into passages."""
     return [
         PassageDraft(subject, part, body)
         for subject in subjects
@@ -237,16 +230,16 @@ def split_subjects(subjects: Iterable[IndexedSubject]) -> list[PassageDraft]:
 
 
 def embedding_text(title: str, body: str) -> str:
-    """What a passage's vector is made of. Its title says what it is about, so it counts twice."""
+    """Return the text to embed; the title is repeated to give it more weight."""
     return f"{title}\n{title}\n{body}"
 
 
 def index_statements(
     pieces: Sequence[PassageDraft], meanings: Embeddings | None, org_id: UUID
 ) -> Iterator[Statement]:
-    """Make subjects of this org findable by their words, and with vectors by their meaning.
+    """Insert the passages of this org's subjects, and their vectors if given.
 
-    A subject that is known stays as it is.
+    A subject that is already indexed is left unchanged.
     """
     if not pieces:
         return
@@ -258,7 +251,7 @@ def index_statements(
 def vectors_statement(
     parts: Sequence[tuple[str, int]], meanings: Embeddings, org_id: UUID
 ) -> Statement:
-    """Keep the vectors of these passages."""
+    """Insert the vectors of these passages."""
     told = zip(parts, meanings.vectors, strict=True)
     rows = [(subject, part, vector) for (subject, part), vector in told]
     if meanings.backend is Backend.PORTABLE:
@@ -276,22 +269,22 @@ def _row(piece: PassageDraft) -> tuple[str | int | datetime | None, ...]:
 
 
 def unindex_statement(artifact_id: str) -> Statement:
-    """Let search pass by an artifact of which there is a later version."""
+    """Delete the passages of an artifact that has a later version."""
     return SQL["unindex"](artifact_id=artifact_id)
 
 
 def unindex_earlier_statement(artifact_ids: Iterable[str]) -> Statement:
-    """Let search pass by what these artifacts of plans are later versions of."""
+    """Delete the passages of all earlier versions of these artifacts of plans."""
     return SQL["unindex_earlier"](ids=Ids(artifact_ids))
 
 
 def unindexed_statement(since: datetime | None, most: int) -> Statement:
-    """Artifacts, all or those since then, that search does not know yet."""
+    """Select artifacts, all or since a time, that are not indexed."""
     return SQL["without_passages"](since=since, most=most)
 
 
 def read_unindexed(rows: Iterable[tuple[Any, ...]]) -> list[IndexedSubject]:
-    """What `unindexed_statement` found, as search is to know it."""
+    """Return the artifacts that `unindexed_statement` selected, as index entries."""
     return [
         index_artifact(
             artifact_id=artifact_id,

@@ -1,9 +1,7 @@
-"""Quantized embeddings of passages: what is written, and how a process reads them in bulk.
+"""Queries for quantized embeddings of passages, and for quarantined passages.
 
-Packed rows are a key of twenty bytes (subject, part), then 256 codes; `research.ranking` reads
-them.
-
-Passages set aside because indexing them broke the connection.
+A packed row is a key of twenty bytes (subject, part) followed by 256 codes; `research.ranking`
+reads it. Passages are quarantined when indexing them broke the connection.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,31 +20,31 @@ KEY_BYTES = 20
 RECORD_BYTES = KEY_BYTES + DIMENSIONS
 #: Embeddings in one message: about two megabytes.
 PAGE_ROWS = 8_192
-#: Up to so many passages that fit a search are fetched and ranked by themselves.
+#: Up to this many passages that match a search's filters are fetched and ranked separately.
 FEW = 2_000
 
 
 class Key(NamedTuple):
-    """The key of a passage, in the order of the database."""
+    """Key of a passage, in the sort order of the database."""
 
     subject_id: str
     part: int
 
 
-#: Before every key.
+#: Sorts before every key.
 FIRST = Key(str(UUID(int=0)), 0)
 
 
 class Snapshot(NamedTuple):
-    """The moment a process looked at the database."""
+    """State of the database at the time of a read."""
 
-    #: The oldest transaction that was still running: what it wrote was not seen yet.
+    #: Oldest transaction that was still running, whose writes were not visible yet.
     running: int
-    #: The database's own id: another one of the same name has another.
+    #: OID of the database, to detect another database of the same name.
     database: int
-    #: Seconds since the epoch, by the database's clock.
+    #: Seconds since the epoch, by the database clock.
     at: float
-    #: Erasures of the org so far: what one removed left no trace among the deletions.
+    #: Number of erasures of the org so far: an erasure leaves no rows in the table of deletions.
     erasures: int = 0
 
 
@@ -55,7 +53,7 @@ class Changes(NamedTuple):
 
     added: bytes
     deleted: bytes
-    #: Whether these are all; if not, everything has to be read again.
+    #: Whether these are all changes; if not, everything has to be read again.
     complete: bool
     snapshot: Snapshot
 
@@ -65,29 +63,29 @@ class Changes(NamedTuple):
 
 
 def insert_statement(rows: Iterable[tuple[str, int, Vector]], *, model: str) -> Statement:
-    """Store the embeddings of passages."""
+    """Insert the embeddings of passages."""
     written = [(subject, part, model, quantize(vector)) for subject, part, vector in rows]
     return SQL["insert_embeddings"](rows=Rows(written))
 
 
 def page_statement(model: str, after: Key) -> Statement:
-    """Read the next embeddings after a key."""
+    """Select the next embeddings after a key."""
     return SQL["page"](model=model, **after._asdict(), most=PAGE_ROWS)
 
 
 def read_page(rows: Sequence[Sequence[Any]]) -> tuple[bytes, Snapshot]:
-    """Return the packed embeddings of a page, and when they were read."""
+    """Return the packed embeddings of a page, and the snapshot they were read at."""
     ((packed, *snapshot),) = rows
     return packed or b"", Snapshot(*snapshot)
 
 
 def fitting_page_statement(model: str, after: Key, **filters: Value) -> Statement:
-    """Read the next embeddings after a key of what a search was narrowed to."""
+    """Select the next embeddings after a key that match a search's filters."""
     return SQL["fitting_page"](model=model, **after._asdict(), most=PAGE_ROWS, **filters)
 
 
 def changes_statement(model: str, since: int) -> Statement:
-    """Read what was written since the oldest transaction of an earlier snapshot."""
+    """Select the changes since the oldest transaction of an earlier snapshot."""
     return SQL["changes"](model=model, since=since, most=PAGE_ROWS + 1)
 
 
@@ -98,18 +96,18 @@ def read_changes(rows: Sequence[Sequence[Any]]) -> Changes:
 
 
 def few_fitting_statement(model: str, **filters: Value) -> Statement:
-    """Read the embeddings of what a search was narrowed to, if these are few."""
+    """Select the embeddings that match a search's filters, if there are few."""
     return SQL["few_fitting"](model=model, few=FEW, **filters)
 
 
 def read_few_fitting(rows: Sequence[Sequence[Any]]) -> bytes | None:
-    """Return the packed embeddings; None if there are too many passages."""
+    """Return the packed embeddings, or None if there are too many passages."""
     ((count, packed),) = rows
     return None if count > FEW else packed or b""
 
 
 def among_statement(model: str, plan_id: str, newest: int, **filters: Value) -> Statement:
-    """Read the embeddings of a plan and of its sources."""
+    """Select the embeddings of a plan and of its sources."""
     return SQL["among"](model=model, plan_id=plan_id, newest=newest, **filters)
 
 
@@ -120,7 +118,7 @@ def read_packed(rows: Sequence[Sequence[Any]]) -> bytes:
 
 
 def which_fit_statement(found: Sequence[RankedPassage], **filters: Value) -> Statement:
-    """Ask which of these passages a search was narrowed to."""
+    """Select which of these passages match a search's filters."""
     parts = f"{{{','.join(str(one.part) for one in found)}}}"
     return SQL["which_fit"](subjects=Ids(one.subject_id for one in found), parts=parts, **filters)
 
@@ -128,12 +126,12 @@ def which_fit_statement(found: Sequence[RankedPassage], **filters: Value) -> Sta
 def read_which_fit(
     rows: Iterable[Sequence[Any]], found: Sequence[RankedPassage]
 ) -> list[RankedPassage]:
-    """Return those that fit, in the order they were given."""
+    """Return the matching passages in their original order."""
     return [found[place - 1] for place in sorted(row[0] for row in rows)]
 
 
 def last_key(packed: bytes) -> Key:
-    """Return the key of the last of some packed embeddings."""
+    """Return the key of the last packed embedding."""
     record = packed[-RECORD_BYTES:]
     return Key(str(UUID(bytes=record[:16])), int.from_bytes(record[16:KEY_BYTES]))
 
@@ -141,17 +139,17 @@ def last_key(packed: bytes) -> Key:
 def without_embeddings_statement(
     model: str, backend: str, since: datetime | None, most: int
 ) -> Statement:
-    """List passages, all or those since then, that have no embedding of this model yet."""
+    """Select passages, all or since a time, that have no embedding of this model."""
     return SQL["without_embeddings"](model=model, backend=backend, since=since, most=most)
 
 
 def quarantine_statement(keys: Sequence[tuple[str, int]], *, model: str, backend: str) -> Statement:
-    """Set these passages aside for a day."""
+    """Quarantine these passages for a day."""
     parts = f"{{{','.join(str(part) for _, part in keys)}}}"
     subjects = Ids(subject for subject, _ in keys)
     return SQL["quarantine_passages"](subjects=subjects, parts=parts, model=model, backend=backend)
 
 
 def count_statement() -> Statement:
-    """Count the passages that are set aside."""
+    """Count the quarantined passages."""
     return SQL["quarantined_passages"]()

@@ -1,12 +1,11 @@
-"""Searching what agents stored: by words and by meaning, both in one message.
+"""Full-text and semantic search over stored research, in one message.
 
-By words: passages that have words of the question, ranked by how much of it they cover. By
-meaning: passages whose vectors are nearest, ranked by pgvector where that is used, else in the
-process by `usecases.portable_search`. Each comes back as a ranked list; `research.fusion` makes
-one of them.
+Full-text search ranks passages by how much of the query their words cover. Semantic search ranks
+them by vector similarity, with pgvector if it is used, else in the process by
+`app.request.portable_search`. `research.fusion` merges the two ranked lists.
 
-Which way is best depends on the values, on how many passages an org has and which filters are
-set; so the server is told to plan each time, as it does not for anything else here.
+The best query plan depends on the values, the org's number of passages and the filters, so these
+queries are planned each time; no others are.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,42 +23,42 @@ from waybook.store.research.artifacts import SEPARATOR, Backend
 
 SQL = load("research/search")
 
-#: How long each ranked list may be.
+#: Maximum length of each ranked list.
 MAX_RANKED = 50
-#: How many passages with some of the words are looked at more closely.
+#: Maximum number of passages with some of the words that are ranked.
 CANDIDATES = 2_000
-#: How many passages are looked at where no index can be asked: the newest of the org or the plan.
+#: Number of passages scanned where the index cannot be used: the newest of the org or the plan.
 MAX_UNINDEXED_SCAN = 5_000
-#: The share of a question that words must cover. Next to meaning, little is worth nothing: a
-#: passage that shares one common word would push down one that says the same in other words.
+#: Share of the query that a passage's words must cover. It is higher next to semantic search: a
+#: passage that shares one common word would displace one that says the same in other words.
 MIN_TERM_WEIGHT_WITH_VECTORS = 0.4
 MIN_TERM_WEIGHT = 0.2
 
-#: In one transaction, before anything is searched.
+#: Set in a transaction before a search.
 SETTINGS = (
     "set local plan_cache_mode = force_custom_plan",
-    # Else the index of words is crossed with that of the org, which tells nothing new.
+    # Otherwise the full-text index is combined with the index on the org, for no benefit.
     "set local random_page_cost = 1.1",
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchCapabilities:
-    """What the server can do for search; it stays so while the program runs."""
+    """Search features of the server, constant while the program runs."""
 
-    #: None if search goes by full text alone.
+    #: None for full-text search only.
     backend: Backend | None
-    #: Whether the index of words can be used, or the newest passages are looked at one by one.
+    #: Whether the full-text index can be used; otherwise the newest passages are scanned.
     indexed: bool
 
     @property
     def vectors(self) -> bool:
-        """Whether search goes by meaning too."""
+        """Return whether semantic search is available."""
         return self.backend is not None
 
     @property
     def describe(self) -> str:
-        """In words, for whoever asks how search works here."""
+        """Return a description of the search features for users."""
         way = "full text and vectors" if self.vectors else "full text alone"
         reach = "" if self.indexed else f", words among the newest {MAX_UNINDEXED_SCAN:,} passages"
         return way + reach
@@ -67,18 +66,18 @@ class SearchCapabilities:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """Where to look: everywhere in the org, or less."""
+    """Filters of a search; without any, it covers the whole org."""
 
     plan_id: str | None = None
     kinds: tuple[str, ...] = ()
     since: datetime | None = None
-    #: All of these an artifact must have; a source has none.
+    #: Tags that an artifact must all have; sources have no tags.
     tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryVector:
-    """What a question means, as a vector of some model, and in which org it is asked."""
+    """Embedding of a query, its model, and the org of the search."""
 
     vector: Vector
     model: str
@@ -86,12 +85,12 @@ class QueryVector:
 
 
 def capabilities_statement() -> Statement:
-    """Ask what the server can do for search."""
+    """Select the search features of the server."""
     return SQL["search_capabilities"]()
 
 
 def read_capabilities(rows: Sequence[Sequence[Any]], wanted: str = "auto") -> SearchCapabilities:
-    """Return what the server can do, with the backend that is wanted: auto, or one by name."""
+    """Return the search features, with the requested backend: auto, or one by name."""
     ((has_pgvector, indexed),) = rows
     best = Backend.PGVECTOR if has_pgvector else Backend.PORTABLE
     backend = best if wanted == "auto" else Backend(wanted)
@@ -101,9 +100,9 @@ def read_capabilities(rows: Sequence[Sequence[Any]], wanted: str = "auto") -> Se
 def search_statements(
     question: SearchQuery, meant: QueryVector | None, scope: Scope, abilities: SearchCapabilities
 ) -> list[Statement | str]:
-    """Rank passages by words, then by meaning with pgvector: one message, for `read_ranked`.
+    """Return full-text and, with pgvector, semantic queries for one message; see `read_ranked`.
 
-    Send them in a transaction of their own: they leave settings behind until its end.
+    Send them in a transaction of their own: they change settings until its end.
     """
     beside = abilities.vectors and meant is not None
     by_words = _by_words(question, scope, abilities, beside=beside)
@@ -114,7 +113,7 @@ def search_statements(
 
 
 def read_ranked(results: Sequence[Sequence[Sequence[Any]]]) -> dict[str, list[RankedPassage]]:
-    """The ranked lists, by what ranked them; that by meaning only if pgvector made one."""
+    """Return the ranked lists by method; the semantic one only if pgvector made it."""
     place = len(SETTINGS)
     ranked = {"words": [_found(row) for row in results[place]]}
     if len(results) > place + 1:
@@ -127,17 +126,17 @@ def _found(row: Sequence[Any], *, at_home: float = 0) -> RankedPassage:
 
 
 def hits_statement(found: Iterable[tuple[str, int]]) -> Statement:
-    """What these subjects are, each with the passage that stands for it; at least one."""
+    """Select these subjects, at least one, each with the given passage."""
     return SQL["hits"](rows=Rows([*found]))
 
 
 def plan_exists_statement(plan_id: str | None) -> Statement:
-    """Whether there is such a plan; none is always there."""
+    """Select whether this plan exists; true for None."""
     return SQL["plan_exists"](plan_id=plan_id)
 
 
 def sources_statement(artifact_ids: Iterable[str]) -> Statement:
-    """Where these artifacts came from."""
+    """Select the sources of these artifacts."""
     return SQL["sources_of"](ids=Ids(artifact_ids))
 
 
@@ -173,7 +172,7 @@ def _by_meaning(meant: QueryVector, scope: Scope) -> Statement:
 
 
 def filters(scope: Scope) -> dict[str, Value]:
-    """Return the values of `passage_fits`, each None where the scope sets no limit."""
+    """Return the parameters of `passage_fits`, each None where the scope sets no limit."""
     return {
         "kinds": SEPARATOR.join(scope.kinds) or None,
         "since": scope.since,

@@ -1,7 +1,4 @@
-"""Reading jobs: the one that is named, the next that is free, those that failed.
-
-Reading documents: what there is of them, and their texts.
-"""
+"""Queries for jobs and documents of runs."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -20,15 +17,15 @@ from waybook.store.runs.load import in_utc
 
 SQL = load("runs/jobs")
 
-#: How many jobs are looked at to say what is not over.
+#: Maximum number of open jobs that are counted.
 MAX_OPEN_COUNTED = 1_000
-#: The columns of a job, as every query here brings them first.
+#: Number of leading columns that hold a job, in every query of jobs.
 COLUMNS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRequest:
-    """Which job somebody asks for, and how long a silent one is theirs."""
+    """Filters of a job claim, and the lease after which an inactive job can be claimed."""
 
     model: str | None
     job_type: str | None
@@ -38,22 +35,22 @@ class JobRequest:
 
 
 def run_of_job_statement(job_id: str) -> Statement:
-    """Find the run a job belongs to."""
+    """Select the run that a job belongs to."""
     return SQL["run_of_job"](job_id=job_id)
 
 
 def job_statement(job_id: str) -> Statement:
-    """One job."""
+    """Select one job."""
     return SQL["load_job"](job_id=job_id)
 
 
 def failures_statement(run_id: str, most: int) -> Statement:
-    """What failed for good in a run."""
+    """Select the permanently failed jobs of a run."""
     return SQL["failures"](run_id=run_id, most=most)
 
 
 def held_statement(run_id: str, asked: JobRequest) -> Statement:
-    """Find the job that the caller holds."""
+    """Select the job that the caller holds."""
     return SQL["held_job"](
         run_id=run_id, model=asked.model, job_type=asked.job_type, **_holder_values(asked)
     )
@@ -65,7 +62,7 @@ def _holder_values(asked: JobRequest) -> dict[str, str | None]:
 
 
 def claimable_statement(run_id: str, asked: JobRequest) -> Statement:
-    """The next job that is free."""
+    """Lock and select the next claimable job of a run."""
     job_type, lease = asked.job_type, asked.lease_seconds
     if asked.model is None:
         return SQL["claimable_job"](run_id=run_id, job_type=job_type, lease=lease)
@@ -75,7 +72,7 @@ def claimable_statement(run_id: str, asked: JobRequest) -> Statement:
 
 
 def run_with_claimable_job_statement(asked: JobRequest) -> Statement:
-    """A run that has something for whoever asks."""
+    """Select a run in which the caller holds or can claim a job."""
     return SQL["run_with_claimable_job"](
         model=asked.model,
         job_type=asked.job_type,
@@ -85,37 +82,37 @@ def run_with_claimable_job_statement(asked: JobRequest) -> Statement:
 
 
 def open_statement(run_id: str, most: int) -> Statement:
-    """What is not over, counted as far as the first so many jobs go."""
+    """Count the open jobs of a run by step, status and model, up to `MAX_OPEN_COUNTED` jobs."""
     return SQL["open_jobs"](run_id=run_id, first=MAX_OPEN_COUNTED, most=most)
 
 
 def workers_statement(run_id: str, most: int) -> Statement:
-    """Who works on what."""
+    """Select the holders of a run's jobs, with the jobs."""
     return SQL["workers"](run_id=run_id, most=most)
 
 
 def failed_statement(run_id: str, stage: str, step_key: str | None) -> Statement:
-    """The jobs of a stage, or of one of its steps, that were given up."""
+    """Select the failed jobs of a stage, or of one of its steps."""
     return SQL["failed_jobs"](run_id=run_id, stage=stage, step_key=step_key)
 
 
 def parts_statement(job_id: str) -> Statement:
-    """The texts a job goes on from, first to last."""
+    """Select the texts that a continuation continues, first to last."""
     return SQL["parts"](job_id=job_id)
 
 
 def to_render_statement(run_id: str, most: int) -> Statement:
-    """What is to be rendered for a run."""
+    """Select and lock the documents to render for a run."""
     return SQL["to_render"](run_id=run_id, most=most)
 
 
 def runs_to_render_statement(most: int) -> Statement:
-    """The runs with something to render."""
+    """Select the runs that have documents to render."""
     return SQL["runs_to_render"](most=most)
 
 
 def read_job(row: Sequence[Any]) -> Job:
-    """A job as every query here brings it."""
+    """Return a job from the first columns of a row."""
     (
         job_id,
         stage,
@@ -163,7 +160,7 @@ def read_job(row: Sequence[Any]) -> Job:
 
 
 def first_job(rows: Sequence[Sequence[Any]]) -> Job | None:
-    """The first of the jobs that were found."""
+    """Return the first selected job, if any."""
     return read_job(rows[0]) if rows else None
 
 
@@ -180,7 +177,7 @@ def _unit(step_key: str, model: str, told: dict[str, Any]) -> Unit:
 
 
 def read_open(rows: Sequence[Sequence[Any]]) -> tuple[OpenJobs, ...]:
-    """What is not over, counted."""
+    """Return the counts of open jobs."""
     return tuple(
         OpenJobs(
             stage=stage,
@@ -195,7 +192,7 @@ def read_open(rows: Sequence[Sequence[Any]]) -> tuple[OpenJobs, ...]:
 
 
 class DocumentInfo(NamedTuple):
-    """A document without its text: how long that is, who handed it in, and when."""
+    """Document without its text: length of the text, author and time."""
 
     document: Document
     length: int
@@ -204,47 +201,47 @@ class DocumentInfo(NamedTuple):
 
 
 def documents_statement(run_id: str, keys: Iterable[str]) -> Statement:
-    """The latest versions of the documents with these keys."""
+    """Select the latest versions of the documents with these keys."""
     return SQL["documents_of"](run_id=run_id, keys=AsJson([*keys]))
 
 
 def contents_statement(ids: Iterable[str], most: int) -> Statement:
-    """The beginnings of these documents' texts."""
+    """Select the start of these documents' texts."""
     return SQL["contents"](ids=Ids(ids), most=most)
 
 
 def content_statement(run_id: str, document_id: str, start: int, most: int) -> Statement:
-    """A piece of one document's text."""
+    """Select a slice of one document's text."""
     return SQL["content"](run_id=run_id, document_id=document_id, start=start, most=most)
 
 
 def document_job_statement(run_id: str, document_id: str) -> Statement:
-    """Which job made the latest version of a document."""
+    """Select the job that made the latest version of a document."""
     return SQL["document_job"](run_id=run_id, document_id=document_id)
 
 
 def run_of_document_statement(document_id: str) -> Statement:
-    """Find the run a document belongs to."""
+    """Select the run that a document belongs to."""
     return SQL["run_of_document"](document_id=document_id)
 
 
 def available_statement(run_id: str) -> Statement:
-    """What people can read of a run."""
+    """Select the available documents of a run."""
     return SQL["available"](run_id=run_id)
 
 
 def readable_statement(run_id: str) -> Statement:
-    """What people can read of a run, and all there is to know of it but its text."""
+    """Select the available documents of a run with all columns except the text."""
     return SQL["readable"](run_id=run_id)
 
 
 def rendered_statement(resource_id: str) -> Statement:
-    """One rendered document."""
+    """Select one rendered document."""
     return SQL["rendered"](resource_id=resource_id)
 
 
 def read_documents(rows: Iterable[Sequence[Any]]) -> dict[str, DocumentInfo]:
-    """The documents by their ids."""
+    """Return the documents by id."""
     return {
         row[0]: DocumentInfo(
             Document(

@@ -1,6 +1,6 @@
-"""Reading runs: under the lock for a decision, or as a snapshot for a look.
+"""Queries that load runs, locked for a decision or as a snapshot, and versions of DAG definitions.
 
-Reading definitions of DAGs: versions are kept for ever, a run goes by one of them.
+Versions of a definition are kept forever; each run uses one of them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,28 +20,28 @@ SQL = load("runs/load")
 LOAD_RUN = SQL["load_run"]
 LOCK_RUN = LOAD_RUN.for_update("r")
 
-#: How many statements load a run.
+#: Number of statements that load a run.
 LOAD_STATEMENT_COUNT = 3
 
-#: Behind every id there is.
+#: Sorts after every id.
 LAST_ID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFilter:
-    """Which runs a list shows."""
+    """Filters of a list of runs."""
 
-    #: Where they stand: one of the states, or `open`.
+    #: One of the run statuses, or `open`.
     state: str | None = None
     dag: str | None = None
     text: str = ""
-    #: Only those started before this one.
+    #: Only runs started before this one.
     before: str = LAST_ID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedRun:
-    """A run, the definition it goes by, the database's time, and the end of its audit chain."""
+    """A run, its definition, the database time, and the head of its audit chain."""
 
     run: Run
     dag_slug: str
@@ -56,7 +56,7 @@ def lock_statements(run_id: str) -> tuple[Statement, ...]:
 
 
 def snapshot_statements(run_id: str) -> tuple[Statement, ...]:
-    """Load the run as it is, without a lock."""
+    """Load the run without a lock."""
     return (LOAD_RUN(run_id=run_id), *_rest(run_id))
 
 
@@ -65,39 +65,39 @@ def _rest(run_id: str) -> tuple[Statement, Statement]:
 
 
 def brief_statement(run_id: str) -> Statement:
-    """What stays the same through a run's life."""
+    """Select the immutable columns of a run."""
     return SQL["run_brief"](run_id=run_id)
 
 
 def find_statement(most: int, *, open_only: bool, text: str = "") -> Statement:
-    """The runs of the org, newest activity first."""
+    """Select the runs of the org, newest activity first."""
     return SQL["find_runs"](most=most, open_only=open_only, text=text)
 
 
 def awaiting_statement(most: int) -> Statement:
-    """The runs that wait for a person."""
+    """Select the runs that wait for a person."""
     return SQL["awaiting_runs"](most=most)
 
 
 def page_statement(asked: RunFilter, most: int) -> Statement:
-    """A page of runs, those started last first."""
+    """Select a page of runs, the last started first."""
     return SQL["runs_page"](
         before=asked.before, state=asked.state, dag=asked.dag, text=asked.text, most=most
     )
 
 
 def recent_events_statement(run_id: str, most: int) -> Statement:
-    """The last things that happened to a run."""
+    """Select the latest audit entries of a run."""
     return SQL["run_recent_events"](run_id=run_id, most=most)
 
 
 def rows_statement(run_id: str) -> Statement:
-    """All rows of a run, as its audit should tell them."""
+    """Select all rows of a run, to compare with a replay of its audit."""
     return SQL["run_rows"](run_id=run_id)
 
 
 def read_run(found: Results) -> LoadedRun | None:
-    """The run that the three statements found, if any."""
+    """Return the loaded run, or None if it does not exist."""
     runs, stages, steps = found[:LOAD_STATEMENT_COUNT]
     if not runs:
         return None
@@ -157,7 +157,7 @@ def _step(row: Sequence[Any]) -> StepRun:
 
 
 def in_utc(at: datetime | None) -> datetime | None:
-    """A time in the zone in which we tell all times."""
+    """Return a time in UTC."""
     return at.astimezone(UTC) if at else None
 
 
@@ -176,7 +176,7 @@ TIMES = frozenset(
 
 
 def read_rows(found: Iterable[Sequence[Any]]) -> RunRows:
-    """The rows of a run in the form that replay makes, times as the audit writes them."""
+    """Return the selected rows in the form that a replay produces, with times as in the audit."""
     rows: RunRows = {}
     for entity, row_id, values in found:
         rows.setdefault(entity, {})[row_id] = {
@@ -191,26 +191,26 @@ def _retold(value: str) -> str:
 
 
 def definition_statement(slug: str, version: int | None = None) -> Statement:
-    """A version of a definition, or its latest."""
+    """Select a version of a definition, or its latest."""
     return SQL["definition"](slug=slug, version=version)
 
 
 def lock_statement(slug: str) -> Statement:
-    """Take turns with whoever else adds a version of this definition."""
+    """Lock a definition against concurrent additions of a version."""
     return SQL["lock_definition"](slug=slug)
 
 
 def definitions_statement() -> Statement:
-    """The latest version of every definition."""
+    """Select the latest version of every definition."""
     return SQL["definitions"]()
 
 
 def named_statement(named: Iterable[tuple[str, int]]) -> Statement:
-    """Several versions of definitions at once."""
+    """Select several versions of definitions."""
     asked = [{"slug": slug, "version": version} for slug, version in named]
     return SQL["definitions_named"](named=AsJson(asked))
 
 
 def versions_statement(slug: str, most: int) -> Statement:
-    """The versions of a definition, latest first."""
+    """Select the versions of a definition, latest first."""
     return SQL["versions"](slug=slug, most=most)

@@ -1,4 +1,4 @@
-"""The writer of runs: what a decision asks for becomes rows and audit, together."""
+"""Writer of runs: turns a decision into statements for its rows and audit."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -12,7 +12,7 @@ from waybook.store.driver.queries import AsJson, Rows, Statement, Value, load
 
 SQL = load("runs/writer")
 
-#: More rows than this go in several statements.
+#: Maximum number of rows in one statement.
 MAX_ROWS = 1_000
 
 
@@ -22,9 +22,9 @@ def statements(
     decision: RunDecision[object],
     write_context: WriteContext,
 ) -> list[Statement]:
-    """Everything this decision asks to be written, in an order foreign keys allow.
+    """Return the statements that write this decision, in an order that foreign keys allow.
 
-    `loaded` are the jobs as they were: the write is refused if they are not so any more.
+    `loaded` are the jobs as they were read: the write fails if they have changed.
     """
     if not decision.entries:
         return [touch(job_id, write_context.now) for job_id in decision.touched]
@@ -44,14 +44,14 @@ def statements(
 
 
 def touch(job_id: str, now: datetime) -> Statement:
-    """Take a call as a sign of life of a job."""
+    """Record a call as a heartbeat of a job."""
     return SQL["touch_job"](id=job_id, now=now)
 
 
 def add_definition(
     *, slug: str, version: int, name: str, body: Json, body_hash: bytes, now: datetime, by: str
 ) -> Statement:
-    """Keep a version of a definition."""
+    """Insert a version of a definition."""
     return SQL["insert_definition"](
         slug=slug,
         version=version,
