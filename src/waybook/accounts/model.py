@@ -80,7 +80,7 @@ def validate_slug(slug: str) -> str:
 
 
 def validate_user_name(name: str) -> str:
-    """Return the name if it is valid; a reserved one would make a user's actions look like Waybook's.
+    """Return the name if it is valid; a reserved one would disguise a user's actions as Waybook's.
 
     >>> validate_user_name(" Ann ")
     'Ann'

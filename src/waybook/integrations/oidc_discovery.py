@@ -249,7 +249,7 @@ class IssuerCheck:
 
 
 async def check_issuer(issuer: str) -> IssuerCheck:
-    """Query the issuer as a server does, within the same limits; a failure is part of the result."""
+    """Query the issuer as a server does, within the same limits; failures are returned."""
     try:
         async with asyncio.timeout(SECONDS):
             doors = await discover_endpoints(issuer)
