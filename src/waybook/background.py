@@ -175,7 +175,7 @@ async def index_all_orgs(services: Services) -> int:
 
 
 async def retention_loop(services: Services, owner_dsn: str, settings: Settings) -> None:
-    """Delete expired records and prepare storage for new ones periodically, until canceled."""
+    """Delete expired records and create upcoming partitions periodically, until canceled."""
 
     async def turn() -> None:
         await retain(owner_dsn, settings)

@@ -58,7 +58,7 @@ class WaybookError(Exception):
     """Something stood in the way."""
 
     code: ClassVar[str] = "UNAVAILABLE"
-    #: After how many seconds it is worth to try the same again, where that helps.
+    #: Seconds after which a retry makes sense, if it helps at all.
     retry_after: ClassVar[int | None] = None
 
     def __init__(

@@ -24,8 +24,8 @@ permissions of any directory. If it cannot (for example below /root), `server/` 
 A socket's path is limited to 107 bytes, and drivers split it at commas; if it would be longer or
 contain one, the socket is in /tmp/waybook-<uid>-<hash>, private like the rest.
 
-The server is durable, modest in resources, and reachable by its socket only. Its log is one file and
-its predecessor, neither larger than a few megabytes.
+The server is durable, modest in resources, and reachable by its socket only. Its log is one file
+and its predecessor, neither larger than a few megabytes.
 """
 
 import hashlib

@@ -42,7 +42,7 @@ class DeliveryOutcome(NamedTuple):
 
 
 class WebhookSender(Protocol):
-    """A channel that delivers webhook messages."""
+    """Interface for the delivery of webhook messages."""
 
     async def deliver(self, letter: WebhookMessage) -> DeliveryOutcome:
         """Attempt one delivery; every failure is returned as an outcome."""

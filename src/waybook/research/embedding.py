@@ -25,7 +25,7 @@ from waybook.research.vocabulary import (
     split_words,
 )
 
-#: Of unit length, so that the nearest vectors have the greatest dot product.
+#: Vector of unit length, so that the nearest vectors have the greatest dot product.
 Vector: TypeAlias = tuple[float, ...]
 
 DIMENSIONS = 256
