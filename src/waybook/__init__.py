@@ -1,7 +1,7 @@
-"""Waybook: the plan book that AI agents and people share.
+"""Waybook: plans shared by AI agents and people.
 
-For programs: the pure rules of a plan, and an async client. A name is imported when it is first
-used, so that the command line and the server start with what they need and no more.
+The public names are the pure rules of a plan and an async client. Each is imported on first use, so
+that the command line and the server load only what they need.
 """
 
 from importlib import import_module
@@ -24,7 +24,7 @@ __all__ = sorted(_HOMES)  # noqa: PLE0605 - the stub beside this file writes the
 
 
 def __getattr__(name: str) -> object:
-    """Import what is asked for."""
+    """Import a public name on first use."""
     if name not in _HOMES:
         raise AttributeError(f"module 'waybook' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

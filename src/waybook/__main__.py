@@ -1,4 +1,4 @@
-"""`python -m waybook` is the command line."""
+"""Entry point of `python -m waybook`: the command line."""
 
 from waybook.cli.app import main
 

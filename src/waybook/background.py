@@ -1,6 +1,6 @@
-"""What goes on without being asked: stalls, rendering, the index of research, news between us.
+"""Background loops: stall sweep, rendering, indexing, retention, webhooks, and change events.
 
-Any number of processes may run it.
+Any number of processes may run them.
 """
 
 import asyncio
@@ -26,15 +26,15 @@ from waybook.store.driver import pg_notify
 
 log = logging.getLogger(__name__)
 
-#: Whoever starts has more urgent things to do than to get ready for the first search.
+#: Delay before search is warmed up, so that startup itself is not slowed down.
 WARMUP_DELAY_SECONDS = 2.0
-#: How long news may wait for company on their way to other processes, in seconds.
+#: Time during which change events are collected into one batch for other processes, in seconds.
 EVENT_BATCH_DELAY_SECONDS = 0.05
-#: How long the use of a token may wait for company before it is noted, in seconds.
+#: Time during which token uses are collected before they are recorded, in seconds.
 TOKEN_USE_FLUSH_SECONDS = 1.0
-#: How often to look for what was kept long enough.
+#: Interval between retention passes.
 RETENTION_INTERVAL_SECONDS = 3_600.0
-#: Wait after the first failure in a row; it doubles with each further one, up to the maximum.
+#: Delay after the first failure in a row; it doubles with each further one, up to the maximum.
 MIN_BACKOFF_SECONDS = 0.5
 MAX_BACKOFF_SECONDS = 60.0
 
@@ -45,10 +45,10 @@ async def repeat(
     turn: Callable[[], Awaitable[bool | None]],
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
-    """Run `turn` again and again, until it returns True or the task is cancelled.
+    """Run `turn` repeatedly, until it returns True or the task is canceled.
 
-    No error ends the loop, of any kind: a failure is logged, the first one in a row with its
-    traceback unless it is ours, and the next turn waits longer after each further failure.
+    No exception ends the loop: a failure is logged, the first one in a row with its traceback
+    unless it is a `WaybookError`, and the delay grows with each further failure.
     """
     while True:
         begun = asyncio.get_running_loop().time()
@@ -68,7 +68,7 @@ async def repeat(
 
 
 def backoff_seconds(failures: int) -> float:
-    """Return how long to wait after so many failures in a row, with jitter.
+    """Return the delay after so many failures in a row, with jitter.
 
     >>> all(MAX_BACKOFF_SECONDS / 2 <= backoff_seconds(9_999) <= MAX_BACKOFF_SECONDS for _ in "abc")
     True
@@ -80,12 +80,12 @@ def backoff_seconds(failures: int) -> float:
 
 
 async def log_calls_for_ever(services: Services, calls: CallLog) -> None:
-    """Write the log of calls, until cancelled."""
+    """Write the call log, until canceled."""
     await repeat(services, "the log of calls", calls.write_next)
 
 
 async def stall_sweep_loop(services: Services, every_seconds: float) -> None:
-    """Look for stalls again and again, until cancelled."""
+    """Sweep for stalls periodically, until canceled."""
 
     async def turn() -> None:
         await asyncio.sleep(every_seconds)
@@ -95,7 +95,7 @@ async def stall_sweep_loop(services: Services, every_seconds: float) -> None:
 
 
 async def sweep_all_orgs(services: Services) -> int:
-    """Look for stalls in every org, one after the other; returns how many plans stalled."""
+    """Sweep every org for stalls, one after the other; return how many plans stalled."""
     return await _in_every_org(services, sweep_stalls)
 
 
@@ -105,7 +105,7 @@ async def _in_every_org(
     """Return the sum of some work over all orgs; an org that fails does not stop the others.
 
     Raises:
-        Exception: the first failure, once every org had its turn.
+        Exception: the first failure, after all orgs were processed.
     """
     done, failure = 0, None
     for org_id in await services.database.list_org_ids():
@@ -119,7 +119,7 @@ async def _in_every_org(
 
 
 async def token_use_flush_loop(services: Services) -> None:
-    """Note which tokens were used, a while behind the calls, until cancelled."""
+    """Record in batches which tokens were used, until canceled."""
 
     async def turn() -> None:
         await services.last_used.wait_pending()
@@ -130,7 +130,7 @@ async def token_use_flush_loop(services: Services) -> None:
 
 
 async def render_loop(services: Services, every_seconds: float) -> None:
-    """Render whatever there is, when told of it and every now and then, until cancelled."""
+    """Render pending documents, when requested and periodically, until canceled."""
 
     async def turn() -> None:
         await _told(services.render_requested, every_seconds)
@@ -141,19 +141,19 @@ async def render_loop(services: Services, every_seconds: float) -> None:
 
 
 async def _told(event: asyncio.Event, at_most_seconds: float) -> None:
-    """Wait until somebody says there is something to do, or long enough to look anyhow."""
+    """Wait for the event, at most for so long, and clear it."""
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(event.wait(), at_most_seconds)
     event.clear()
 
 
 async def render_all_orgs(services: Services) -> int:
-    """Render what waits in every org; returns how many documents that were."""
+    """Render pending documents in every org; return how many were rendered."""
     return await _in_every_org(services, render_documents)
 
 
 async def index_loop(services: Services, every_seconds: float) -> None:
-    """Get ready for searches, then index whatever is not, again and again, until cancelled."""
+    """Warm up search, then index pending research periodically, until canceled."""
 
     async def warm() -> bool:
         await asyncio.sleep(WARMUP_DELAY_SECONDS)
@@ -170,12 +170,12 @@ async def index_loop(services: Services, every_seconds: float) -> None:
 
 
 async def index_all_orgs(services: Services) -> int:
-    """Index some of what waits in every org; returns how much was done."""
+    """Index a batch of pending research in every org; return how much was indexed."""
     return await _in_every_org(services, index_research)
 
 
 async def retention_loop(services: Services, owner_dsn: str, settings: Settings) -> None:
-    """Let go what was kept long enough, and make room for what comes, until cancelled."""
+    """Delete expired records and create upcoming partitions periodically, until canceled."""
 
     async def turn() -> None:
         await retain(owner_dsn, settings)
@@ -186,7 +186,7 @@ async def retention_loop(services: Services, owner_dsn: str, settings: Settings)
 
 
 async def delivery_loop(services: Services, every_seconds: float) -> None:
-    """Deliver whatever there is to tell, when told of it and every now and then."""
+    """Deliver pending notifications, when requested and periodically, until canceled."""
 
     async def turn() -> None:
         await _told(services.delivery_requested, every_seconds)
@@ -197,12 +197,12 @@ async def delivery_loop(services: Services, every_seconds: float) -> None:
 
 
 async def deliver_all_orgs(services: Services) -> int:
-    """Deliver some of what is due in every org; returns how much was tried."""
+    """Deliver a batch of due notifications in every org; return how many were attempted."""
     return await _in_every_org(services, deliver_notifications)
 
 
 async def event_publish_loop(services: Services) -> None:
-    """Tell other processes what changed here, many changes at a time, until cancelled."""
+    """Send local change events to other processes in batches, until canceled."""
 
     async def turn() -> None:
         await services.bus.has_outgoing.wait()
@@ -213,9 +213,9 @@ async def event_publish_loop(services: Services) -> None:
 
 
 async def event_listen_loop(services: Services) -> None:
-    """Listen to other processes, from the first subscriber on, until cancelled.
+    """Listen for change events of other processes, from the first subscriber on, until canceled.
 
-    Behind a pooler nothing can be heard, and `change_poll_loop` has to do.
+    Behind a connection pooler no notifications arrive, and `change_poll_loop` is the fallback.
     """
 
     async def turn() -> bool:
@@ -227,7 +227,7 @@ async def event_listen_loop(services: Services) -> None:
 
 
 async def change_poll_loop(services: Services, every_seconds: float) -> None:
-    """Look for changes nobody told of, when somebody new wants to know and every now and then."""
+    """Poll for changes that were not announced, for new subscribers and periodically."""
     bus, lookout = services.bus, pg_notify.ChangePoller()
 
     async def turn() -> None:

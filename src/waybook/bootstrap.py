@@ -1,4 +1,4 @@
-"""The composition root: settings in, a running system out."""
+"""Composition root: builds the running application from settings."""
 
 import asyncio
 import contextlib
@@ -57,39 +57,39 @@ from waybook.store.maintenance.owner_role import examine_owner
 
 log = logging.getLogger(__name__)
 
-#: How often to look for changes that nobody told of, while somebody wants to know.
+#: Interval of polling for changes that were not announced, while there are subscribers.
 CHANGE_POLL_SECONDS = 3.0
-#: How long the last writes of telemetry may take at shutdown.
+#: Time limit for the last writes of telemetry at shutdown.
 FLUSH_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Application:
-    """A running system: its doorway, and who acts in local mode."""
+    """A running application: its dispatcher, and the caller in local mode."""
 
     doorway: Dispatcher
     settings: Settings
     owner_dsn: str = ""
-    #: Whose token it was started with, if it was.
+    #: Owner of the token that the application was started with, if any.
     bearer: Caller | None = None
 
     def caller(self, channel: Channel) -> Caller:
-        """The bearer of our token, or the one user of local mode, coming through this door."""
+        """Return the owner of the configured token, or the local user, with this channel."""
         if self.bearer is not None:
             return replace(self.bearer, channel=channel)
         return Caller(
             org_id=LOCAL_ORG,
             user=self.settings.user,
             channel=channel,
-            # Where nobody signs in, a page is the one place where a person can be supposed.
+            # Without sign-in, only the dashboard can be assumed to be used by a person.
             scopes=ALL_SCOPES if channel is Channel.DASHBOARD else ALL_SCOPES - {Scope.REVIEW},
         )
 
     async def caller_resolver(self, channel: Channel) -> Caller:
-        """The same, for somebody who stays: a token is looked up anew.
+        """Return the same caller for a long-lived connection: the token is looked up again.
 
         Raises:
-            Unidentified: it counts no more.
+            Unauthenticated: the token has expired or was revoked.
         """
         token = self.settings.token
         if token is None:
@@ -97,11 +97,11 @@ class Application:
         return await authenticate_token(self.doorway.house, token, channel)
 
     async def create_org(self, slug: str) -> UUID:
-        """Make an org, as the owner of the database.
+        """Create an org, as the owner of the database.
 
         Raises:
-            InvalidInput: there is one of this slug, or none can be called so.
-            Forbidden: a token lets nobody do that.
+            InvalidInput: the slug is in use, or not valid.
+            Forbidden: the application was started with a token.
         """
         if self.bearer is not None:
             raise Forbidden("orgs are made by whoever runs the server, without a token")
@@ -112,12 +112,12 @@ class Application:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseServer:
-    """The PostgreSQL to use: as whom to serve, as whom to migrate, and which role to take."""
+    """The PostgreSQL to use: connection strings for serving and migrating, and the serving role."""
 
     app_dsn: str
     owner_dsn: str
     role: str | None
-    #: What to do about the table of pgvector's vectors when migrating.
+    #: Treatment of the pgvector table when migrating.
     vectors: VectorTable = VectorTable.MAKE
 
 
@@ -127,7 +127,7 @@ async def start_application(
 ) -> AsyncIterator[Application]:
     """Start everything, and stop it in the opposite order.
 
-    With `waiting`, a database that is still starting is waited for, and progress goes there.
+    With `waiting`, a database that is still starting is waited for, and progress is reported there.
     """
     async with database_server(settings) as postgres:
         if waiting is not None:
@@ -190,13 +190,13 @@ def _rate_limit(settings: Settings) -> TokenBuckets | None:
 
 
 async def run_migrations(settings: Settings) -> list[str]:
-    """Bring the database up to date, and no more; returns the names of what ran."""
+    """Only migrate the database; return the names of the migrations that ran."""
     async with database_server(settings) as postgres:
         return await asyncio.to_thread(migrate, postgres.owner_dsn, postgres.vectors)
 
 
 async def examined_owner(postgres: DatabaseServer) -> CheckResult:
-    """Return the finding about the role of the owner's URL."""
+    """Return the check result for the role of the owner's URL."""
     return about_owner(await asyncio.to_thread(examine_owner, postgres.owner_dsn))
 
 
@@ -207,13 +207,13 @@ async def _warn_of_owner(postgres: DatabaseServer) -> None:
 
 
 async def pending_migrations(postgres: DatabaseServer) -> list[str]:
-    """The names of the migrations the database has not seen yet."""
+    """Return the names of the migrations that are not applied yet."""
     return await asyncio.to_thread(list_pending, postgres.owner_dsn)
 
 
 @asynccontextmanager
 async def database_server(settings: Settings) -> AsyncIterator[DatabaseServer]:
-    """The configured PostgreSQL, or the embedded one for as long as we need it."""
+    """Yield the configured PostgreSQL, or the embedded one, which is released afterward."""
     check_search(settings)
     if settings.database_url:
         owner = settings.owner_url or settings.database_url
@@ -238,11 +238,11 @@ async def database_server(settings: Settings) -> AsyncIterator[DatabaseServer]:
 async def open_database(
     postgres: DatabaseServer, settings: Settings, *, serving: bool = False
 ) -> AsyncIterator[Database]:
-    """A pool of connections as the serving role; with short deadlines where others wait.
+    """Yield a connection pool with the serving role; with short deadlines if `serving`.
 
     Raises:
-        Misconfigured: the user of the database URL cannot take that role on.
-        Unavailable: they cannot connect.
+        Misconfigured: the user of the database URL cannot assume that role.
+        Unavailable: the database is unreachable.
     """
     if postgres.role is not None:
         await asyncio.to_thread(check_serving_role, postgres.app_dsn, postgres.role)
@@ -282,18 +282,19 @@ async def _working(
                 await task
         with contextlib.suppress(
             TimeoutError
-        ):  # telemetry; a database that is away is not waited for
+        ):  # only telemetry: do not wait for an unreachable database
             async with asyncio.timeout(FLUSH_SECONDS):
                 await calls.flush()
                 await services.last_used.flush(services.database)
-                with contextlib.suppress(WaybookError):  # others find it by looking
+                with contextlib.suppress(WaybookError):  # other processes poll anyway
                     await pg_notify.send_pending(services.database, services.bus)
 
 
 def freeze_gc() -> None:
-    """Once all is up: what was made at the start stays, so do not look at it again and again.
+    """Exclude the objects made at startup from garbage collection; call it when all is running.
 
-    A call makes a few thousand objects that die by themselves; the collector may wait for more.
+    A call makes a few thousand objects that are freed by reference counting, so the collection
+    thresholds are raised.
     """
     gc.collect()
     gc.freeze()

@@ -1,9 +1,9 @@
-"""A small client for programs: the tools of a running `waybook serve`, as calls.
+"""Async client that calls the tools of a running `waybook serve`.
 
     async with Client("http://127.0.0.1:8750") as wb:
         step = await wb.call("get_next_step", planId=plan_id)
 
-What a tool refuses is raised as the error it is: `NotFound`, `StaleAttempt`, and so on.
+An error reply is raised as the matching exception: `NotFound`, `StaleAttempt`, and so on.
 """
 
 import json
@@ -47,7 +47,7 @@ KINDS: Mapping[str, type[WaybookError]] = {
 
 class Client:
     def __init__(self, url: str, token: str | None = None, *, timeout: float = 30.0) -> None:
-        """Talk to the server at this address; `timeout` is in seconds."""
+        """Connect to the server at this URL; `timeout` is in seconds."""
         self.url = url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}/mcp"
         headers = {
             "accept": "application/json, text/event-stream",
@@ -82,7 +82,7 @@ class Client:
         return reply
 
     async def tools(self) -> list[dict[str, Any]]:
-        """The tools the server offers, as the protocol describes them."""
+        """Return the tools the server offers, as the protocol describes them."""
         listed: list[dict[str, Any]] = (await self._ask("tools/list", {}))["tools"]
         return listed
 
@@ -103,7 +103,7 @@ class Client:
 
 
 def _refused(error: dict[str, Any]) -> WaybookError:
-    """An error of the server's door, or of the protocol."""
+    """Return an error of the HTTP layer, or of the protocol, as an exception."""
     if isinstance(error.get("code"), str):
         return error_from(error)
     kind = errors.InvalidInput if error.get("code") == BAD_PARAMS else errors.Unavailable
@@ -115,7 +115,7 @@ def _error_in(result: dict[str, Any]) -> WaybookError:
 
 
 def error_from(told: Mapping[str, Any]) -> WaybookError:
-    """The error a reply tells of, as it was raised on the other side.
+    """Return the error in a reply as the exception raised by the server.
 
     >>> error_from({"code": "STALE_ATTEMPT", "message": "attempt 2 runs", "details": {"now": 2}})
     StaleAttempt('attempt 2 runs')

@@ -1,29 +1,31 @@
-"""Every error we raise, as one tree, each with its code on the wire.
+"""Hierarchy of all errors raised by Waybook, each with its code on the wire.
+
+A class docstring is also the default message of its error, so callers read it.
 
 ::
 
     WaybookError
-    ├── NotFound                 the thing is not there, or not yours
-    ├── Refused                  a rule says no; nothing was written
-    │   ├── InvalidInput         the arguments are not of the tool's form
-    │   │   ├── TooLarge         … or go beyond a limit
+    ├── NotFound                 the object does not exist, or belongs to another org
+    ├── Refused                  rejected by a rule; nothing was written
+    │   ├── InvalidInput         the arguments do not match the tool's schema
+    │   │   ├── TooLarge         … or exceed a limit
     │   │   ├── InvalidStepReference   … or name a step that does not exist
-    │   │   └── BadExpression    … or hold a condition that does not compile
-    │   ├── IllegalMove          a state machine has no such edge
-    │   ├── PlanTerminal         the plan is over and takes no more changes
+    │   │   └── BadExpression    … or contain a condition that does not compile
+    │   ├── InvalidTransition    the state machine has no such transition
+    │   ├── PlanTerminal         the plan is closed and accepts no more changes
     │   ├── NotModifiable        the plan cannot be modified in its present status
     │   ├── NotAwaitingReview    there is no open review to decide
     │   ├── StaleAttempt         the step has moved on to another attempt
-    │   ├── StalePlan            the plan has changed since the caller looked
+    │   ├── StalePlan            the plan has changed since the caller read it
     │   ├── IdempotencyConflict  the key was used with other arguments
     │   ├── Forbidden            the caller may not do this
-    │   │   └── Unidentified     … for nobody knows who it is
+    │   │   └── Unauthenticated  … because its identity is unknown
     │   └── RateLimited          too many calls
-    ├── BadRecipe                the graph is not a graph we can walk
-    ├── Busy                     somebody else holds the lock; try again
-    ├── Unavailable              the database is out of reach; try again
-    │   └── EndpointFailed       a model's endpoint gave no answer that can be used
-    └── Misconfigured            settings that cannot work, found at start-up
+    ├── BadRecipe                the recipe is not a valid graph
+    ├── Busy                     another caller holds the lock; try again
+    ├── Unavailable              the database is unreachable; try again
+    │   └── EndpointFailed       a model's endpoint gave no usable answer
+    └── Misconfigured            invalid settings, found at startup
 """
 
 from collections.abc import Mapping
@@ -32,15 +34,15 @@ from typing import ClassVar, Final
 
 from waybook.redaction import redact, redact_json
 
-#: What is longer is no message: somebody's text got into it.
+#: Longer messages are truncated: they contain text from elsewhere.
 MAX_MESSAGE_LENGTH: Final = 4_000
-#: How it begins, why a call makes sense that was made already.
+#: Prefix of `why` if the suggested call is the one just made.
 SAME_CALL: Final = "the same again"
 
 
 @dataclass(frozen=True, slots=True)
 class NextCall:
-    """The call that makes sense now: never a destructive one, unless it is the one just made."""
+    """The suggested next call: never a destructive one, unless it is the one just made."""
 
     tool: str
     args: Mapping[str, object]
@@ -48,7 +50,7 @@ class NextCall:
 
     @property
     def is_retry(self) -> bool:
-        """Whether it is the call just made, once more; `args` then are those that are new."""
+        """True if it is the call just made; `args` then contains only the changed ones."""
         return self.why.startswith(SAME_CALL)
 
 
@@ -56,15 +58,15 @@ class WaybookError(Exception):
     """Something stood in the way."""
 
     code: ClassVar[str] = "UNAVAILABLE"
-    #: After how many seconds it is worth to try the same again, where that helps.
+    #: Seconds after which a retry makes sense, if it helps at all.
     retry_after: ClassVar[int | None] = None
 
     def __init__(
         self, message: str = "", *, next_call: NextCall | None = None, **details: object
     ) -> None:
-        """Say what was asked and what stands in the way; an empty message says the docstring.
+        """Use the message, or the class docstring if it is empty.
 
-        Whoever sends a secret to the wrong place does not get it back, and no log does.
+        Secrets in the message are redacted, so that neither the reply nor a log repeats them.
         """
         self.message = redact((message or type(self).__doc__ or "").strip()[:MAX_MESSAGE_LENGTH])
         if self.retry_after is not None:
@@ -74,7 +76,7 @@ class WaybookError(Exception):
         super().__init__(self.message)
 
     def as_json(self) -> dict[str, object]:
-        """The error as every door answers it."""
+        """Return the error as every channel sends it."""
         call = self.next_call
         following = call and {"tool": call.tool, "args": dict(call.args), "why": call.why}
         return {
@@ -137,7 +139,7 @@ class InvalidTransition(Refused):
         next_call: NextCall | None = None,
         **details: object,
     ) -> None:
-        """Carry the move that was asked for, as `from` and `to`."""
+        """Record the rejected transition, as `from` and `to`."""
         super().__init__(message, next_call=next_call, **details)
         self.details.update({"from": str(old), "to": str(new)})
 
@@ -221,7 +223,7 @@ class EndpointFailed(Unavailable):
     """A model's endpoint gave no answer that can be used."""
 
     code = "UNAVAILABLE"
-    retry_after: ClassVar[int | None] = None  # nobody knows; what helps is to do without it
+    retry_after: ClassVar[int | None] = None  # unknown; the remedy is to do without the endpoint
 
 
 class Misconfigured(WaybookError):

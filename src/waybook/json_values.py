@@ -1,4 +1,4 @@
-"""JSON values and timestamps as they travel."""
+"""JSON values and timestamps of the wire format."""
 
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -11,5 +11,5 @@ Body = dict[str, Json]
 
 @lru_cache(maxsize=4096)
 def rfc3339(at: datetime) -> str:
-    """A time in RFC 3339, in UTC. Kept: a call writes the same moment many times over."""
+    """Return a time in RFC 3339, in UTC; cached: a call formats the same time repeatedly."""
     return at.astimezone(UTC).isoformat()

@@ -1,9 +1,9 @@
-"""What looks like a secret, covered: in logs, in errors, in the log of calls.
+"""Redaction of secrets in logs, errors, and the call log.
 
-By its shape, since whoever sends a token to the wrong place does not say that it is one; and by
-its value, where we know it. What agents store is theirs, and is never touched.
+Secrets are recognized by their form, because a token sent to the wrong place is not marked as one,
+and by their value if it is known. Content stored by agents is never changed.
 
-Every pattern is bounded, so that a text costs what it is long.
+Every pattern is bounded, so that the cost is linear in the length of the text.
 """
 
 import re
@@ -12,21 +12,21 @@ from typing import Final
 
 MASK: Final = "…"
 
-#: A value known to be secret is looked for from this length on; shorter ones are words.
+#: Minimum length of a known secret that is searched for; shorter ones are ordinary words.
 MIN_KNOWN_SECRET_LENGTH: Final = 6
 
-#: The word itself is how we tell people what to write there.
+#: The literal word `password` is kept: messages use it as a placeholder.
 _IN_URL = re.compile(r"(://[^:/@\s]{0,256}:)(?!password@)[^@\s]{0,256}+@")
 _IN_WORDS = re.compile(r"(password\s{0,8}=\s{0,8})('[^']{0,1024}'|[^\s&]{1,1024})", re.IGNORECASE)
 
-#: Each with what is left of it.
+#: Patterns with their replacements.
 _SHAPES: Final = (
-    # A token of ours, of a model's endpoint, of a webhook's receiver.
+    # API tokens of Waybook, keys of model endpoints, and webhook secrets.
     (re.compile(r"(\bwb_)[A-Za-z0-9]{20,}"), r"\1…"),
     (re.compile(r"(\bsk-)[A-Za-z0-9_-]{16,}"), r"\1…"),
     (re.compile(r"(\bwhsec_)[A-Za-z0-9+/=_-]{8,}"), r"\1…"),
-    # A JWT: three parts, of which the first two are JSON. A row of letters is gone through once,
-    # from its beginning, and nothing of it is given back: many beginnings in one row cost no more.
+    # A JWT: three parts, of which the first two are JSON. A run of letters is scanned once from its
+    # beginning without backtracking, so many possible starts in one run cost no more.
     (
         re.compile(
             r"(?<![A-Za-z0-9_-])((?>[A-Za-z0-9_-]*?\beyJ))[A-Za-z0-9_-]{8,}+"
@@ -34,7 +34,7 @@ _SHAPES: Final = (
         ),
         r"\1…",
     ),
-    # What an Authorization header carries, with the header's name or without.
+    # Credentials of an Authorization header, with the header's name or without.
     (
         re.compile(
             r"(\bauthorization\b['\"]?\s{0,8}[:=,]\s{0,8}b?['\"]?(?:\w{1,20}\s{1,8})?)[^\s'\",)]+",
@@ -47,7 +47,7 @@ _SHAPES: Final = (
         r"\1…",
     ),
     (re.compile(r"(\bcookie\b['\"]?\s{0,8}[:,]\s{0,8}b?['\"]?)[^\r\n'\"]+", re.IGNORECASE), r"\1…"),
-    # What a query string names by its name.
+    # Parameters of a query string with a telling name.
     (
         re.compile(
             r"([?&;](?:\w{0,20}[_-])?(?:token|key|secret|password|code)=)[^&\s'\"#]+", re.IGNORECASE
@@ -58,7 +58,7 @@ _SHAPES: Final = (
     (_IN_WORDS, r"\1…"),
 )
 
-#: A text without any of these has no shape of a secret, and most texts have none.
+#: A text without any of these matches no pattern, and most texts contain none.
 _HINT = re.compile(
     r"wb_|sk-|whsec_|eyJ|authorization|bearer|basic|cookie|token|key=|secret|password|code=|://",
     re.IGNORECASE,
@@ -66,7 +66,7 @@ _HINT = re.compile(
 
 
 def redact(text: str) -> str:
-    """The text, with everything covered that looks like a secret.
+    """Return the text with everything masked that looks like a secret.
 
     >>> redact("no plan wb_" + "k3" * 20)
     'no plan wb_…'
@@ -83,7 +83,7 @@ def redact(text: str) -> str:
 
 
 def redact_json(value: object) -> object:
-    """The same for every text in a JSON value, names included."""
+    """Return a JSON value with every text in it redacted, keys included."""
     match value:
         case str():
             return redact(value)
@@ -96,7 +96,7 @@ def redact_json(value: object) -> object:
 
 
 def redactor(known: Iterable[str]) -> Callable[[str], str]:
-    """Cover what looks like a secret, and these values whatever they look like.
+    """Return a function that redacts these values and everything that looks like a secret.
 
     >>> redactor(["correct horse"])("it is: correct horse")
     'it is: …'
@@ -111,7 +111,7 @@ def redactor(known: Iterable[str]) -> Callable[[str], str]:
 
 
 def mask_password(text: str) -> str:
-    """An address of a database, its password covered.
+    """Return a database URL or conninfo with its password masked.
 
     >>> mask_password("postgresql://ann:s3cret@db/plans")
     'postgresql://ann:…@db/plans'

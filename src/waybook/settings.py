@@ -1,13 +1,13 @@
-"""Settings: their names, types and defaults, and what follows from them."""
+"""Settings: names, types, defaults, and derived values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-#: Addresses to listen on that are nobody's name.
+#: Listen addresses that are not host names.
 WILDCARD_HOSTS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - told apart, not listened on
-#: How many calls a second an org may make in server mode, unless it is said.
+#: Default rate limit in server mode, in calls per second and org.
 CALLS_PER_SECOND = 60
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
@@ -19,103 +19,104 @@ class Settings:
     #: The owner's URL for migrations, if serving and migrating are done by different users.
     owner_url: str | None = None
     data_dir: Path = Path()
-    #: Who may come in: none asks nobody, and serves this machine only; required asks everybody.
+    #: Authentication: `none` requires no credentials and serves this machine only; `required`
+    #: requires them of every caller.
     auth: str = "none"
-    #: The token a command acts with, in place of the one user of local mode.
+    #: The token a command uses, in place of the local user.
     token: str | None = field(default=None, repr=False)
     host: str = "127.0.0.1"
     port: int = 8750
     stall_seconds: int = 1800
-    #: How long a claimed job is its holder's without a sign of life.
+    #: Lease of a claimed job without a heartbeat.
     lease_seconds: int = 900
-    #: How many days calls are logged for, answers can be repeated for, browsers are known that have
-    #: signed out, and plans and runs that are over are kept; 0 is for ever.
+    #: Retention in days of the call log, of answers to repeated calls, of signed-out browser
+    #: sessions, and of closed plans and runs; 0 keeps them for ever.
     keep_calls_days: int = 30
     keep_answers_days: int = 30
     keep_sessions_days: int = 30
     keep_archived_days: int = 0
-    #: How often the stall sweep looks, in seconds; 0 switches it off.
+    #: Interval of the stall sweep, in seconds; 0 disables it.
     sweep_seconds: int = 30
     #: The tool profile: plan, research, runs or all.
     tools: str = "plan"
-    #: Who acts in local mode.
+    #: User name in local mode.
     user: str = "local"
-    #: Folders of skills, separated like a PATH.
+    #: Skill folders, separated as in PATH.
     skills_dirs: str = ""
     pool_size: int = 10
-    #: How long `serve` and `mcp` wait at start-up for a database that is still starting.
+    #: Time that `serve` and `mcp` wait at startup for a database that is still starting.
     database_wait_seconds: int = 60
     log_level: str = "WARNING"
-    #: Who makes vectors for search: the table that comes with us, or an endpoint.
+    #: Source of embeddings for search: the shipped table, or an endpoint.
     embedder: str = "shipped"
-    #: An endpoint that speaks the wire format of OpenAI's embeddings, its model, and its key.
+    #: Endpoint with the wire format of OpenAI's embeddings, its model, and its key.
     embeddings_url: str | None = None
     embeddings_model: str | None = None
     embeddings_key: str | None = field(default=None, repr=False)
-    #: Where vectors are ranked: auto, portable or pgvector; and the memory they may take here.
+    #: Ranking of vectors: auto, portable or pgvector; and its memory limit in this process.
     search_vectors: str = "auto"
     search_memory_mb: int = 256
     #: The endpoint of a model for `extract_data`; without one, agents extract by themselves.
     model_url: str | None = None
-    #: What is spoken there (openai or anthropic), the model to ask for, and the key to it.
+    #: Its wire format (openai or anthropic), the model to use, and the key.
     model_api: str = "openai"
     model: str | None = None
     model_key: str | None = field(default=None, repr=False)
-    #: How long one extraction may take altogether.
+    #: Total time limit of one extraction.
     model_seconds: int = 55
-    #: Where people reach this server, if not at its own address; links begin with it.
+    #: Public URL of this server, if it differs from its listen address; links begin with it.
     public_url: str | None = None
-    #: More names this server answers to, as clients write them, separated by commas.
+    #: Additional Host header values that are accepted, separated by commas.
     allowed_hosts: str = ""
-    #: Proxies that are believed to say for whom they ask: addresses or networks, by commas.
+    #: Proxies trusted to report the client's address: addresses or networks, separated by commas.
     trusted_proxies: str = ""
-    #: What opens /metrics where everybody is asked who they are; without it, it is shut.
+    #: Token for /metrics in server mode; without it, /metrics is disabled.
     metrics_token: str | None = field(default=None, repr=False)
-    #: Whom to tell when a person is needed: an address, and by what it knows us.
+    #: Webhook for notifications that need a person: its URL, and the secret that signs them.
     webhook_url: str | None = field(default=None, repr=False)
     webhook_secret: str | None = field(default=None, repr=False)
-    #: The events to tell of, separated by commas; all of them, if none is named.
+    #: Events to send, separated by commas; all of them, if none is named.
     webhook_events: str = ""
-    #: What the receiver reads: standard, slack or text.
+    #: Body format: standard, slack or text.
     webhook_format: str = "standard"
-    #: A folder of texts in place of ours.
+    #: Folder of templates that override the built-in ones.
     webhook_templates_dir: str | None = None
-    #: How many calls a second an org may make, 0 for as many as it likes; and how many at once.
+    #: Rate limit per org in calls per second, 0 for no limit; and the burst size.
     calls_per_second: int | None = None
     burst: int = 120
-    #: Whose sign-in counts here: an issuer of OpenID Connect, exactly as it calls itself.
+    #: OpenID Connect issuer whose tokens are accepted, exactly as in its `iss` claim.
     oidc_issuer: str | None = None
-    #: Whom its access tokens must be for; if not said, the address agents connect to.
+    #: Required audience of its access tokens; by default the URL agents connect to.
     oidc_audience: str | None = None
-    #: As what the pages are known to the issuer, so that people can sign in there.
+    #: Client id of the dashboard at the issuer, for browser sign-in.
     oidc_client_id: str | None = None
     oidc_client_secret: str | None = field(default=None, repr=False)
-    #: The org of everybody who comes from there, or the claim that names it.
+    #: Org of all users of this issuer, or the claim that names it.
     oidc_org: str | None = None
     oidc_org_claim: str | None = None
-    #: The claim by which the audit calls people; an email counts only if it is verified.
+    #: Claim used as the user's name in the audit; an email is used only if it is verified.
     oidc_user_claim: str = "email"
-    #: The claim that says what an access token lets one do.
+    #: Claim with the scopes of an access token.
     oidc_scopes_claim: str = "scope"
-    #: Whether somebody who was never seen here becomes a user: allow or deny.
+    #: Creation of a user at first sign-in: allow or deny.
     oidc_new_users: str = "allow"
-    #: What such a user may do at most.
+    #: Maximum scopes of such a user.
     oidc_new_user_scopes: str = "plan:read plan:write run:write review"
 
     @property
     def base_url(self) -> str:
-        """Where people look."""
+        """Base URL of links."""
         return self.public_url.rstrip("/") if self.public_url else self.listen_url
 
     @property
     def listen_url(self) -> str:
-        """Where we listen."""
+        """URL of the listen address."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{host}:{self.port}"
 
     @property
     def host_names(self) -> frozenset[str]:
-        """The names we answer to beside those of this machine, as clients write them."""
+        """Accepted Host header values besides those of this machine."""
         named = {name.strip() for name in self.allowed_hosts.split(",")}
         if self.public_url or self.host not in WILDCARD_HOSTS:
             named.add(host_header(self.base_url))
@@ -123,19 +124,19 @@ class Settings:
 
     @property
     def effective_calls_per_second(self) -> int:
-        """How many calls a second an org may make; in local mode nobody is there to be spared."""
+        """Rate limit per org in calls per second; by default unlimited in local mode."""
         if self.calls_per_second is not None:
             return self.calls_per_second
         return CALLS_PER_SECOND if self.requires_auth else 0
 
     @property
     def requires_auth(self) -> bool:
-        """Whether nobody comes in without a credential: server mode."""
+        """True in server mode: every caller needs a credential."""
         return self.auth == "required"
 
 
 def host_header(url: str) -> str:
-    """What a client that goes there writes into `Host`.
+    """Return the Host header of a client that uses this URL.
 
     >>> host_header("https://plans.example:443/x"), host_header("http://[::1]:8750")
     ('plans.example', '[::1]:8750')
@@ -149,7 +150,7 @@ def host_header(url: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LoadedSettings:
-    """The settings in force, and for each where it came from."""
+    """The effective settings, and the source of each."""
 
     settings: Settings
     sources: Mapping[str, str]

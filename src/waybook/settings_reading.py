@@ -1,6 +1,6 @@
-"""Reading settings: flags, then environment, then a file, then defaults; once, at the start.
+"""Loading of settings: flags, then environment, then a file, then defaults; once, at startup.
 
-Each value remembers where it came from, so that `waybook doctor` can show it.
+The source of each value is recorded, so that `waybook doctor` can show it.
 """
 
 import os
@@ -15,26 +15,26 @@ from waybook.errors import Misconfigured
 from waybook.settings import LOOPBACK, LoadedSettings, Settings
 
 ENVIRONMENT = "WAYBOOK_"
-#: A secret that is shorter can be guessed.
+#: Shorter secrets can be guessed.
 MIN_SECRET_LENGTH = 16
-#: How long each is kept.
+#: Settings of retention periods.
 RETENTION_SETTINGS = (
     "keep_calls_days",
     "keep_answers_days",
     "keep_sessions_days",
     "keep_archived_days",
 )
-#: How many bytes the configuration file may have.
+#: Maximum size of the configuration file.
 MAX_FILE_BYTES = 1024 * 1024
 
 
 def read_settings(
     flags: Mapping[str, object], environment: Mapping[str, str], file: Path | None = None
 ) -> LoadedSettings:
-    """Put the settings together.
+    """Load and validate the settings.
 
     Raises:
-        Misconfigured: a value is not of its kind, or names nothing known.
+        Misconfigured: a value has the wrong type, or is not a known one.
     """
     path = file or _config_file(environment)
     kept = _read_file(path)
@@ -201,7 +201,7 @@ def _check_webhook(settings: Settings) -> None:
 
 
 def _check_url(name: str, url: str | None) -> None:
-    """Refuse what is no address of HTTP; the address itself may be a secret, and is not told."""
+    """Raise if this is not an HTTP URL; the URL may be a secret, so the message omits it."""
     if url is None:
         return
     try:

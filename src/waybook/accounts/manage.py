@@ -1,7 +1,7 @@
-"""What may be done to an org, its users and its tokens: each rule makes one audit entry.
+"""Rules that change an org, its users and its tokens; each returns one audit entry.
 
-There are eight kinds of events; these are the org's own, so they are `plan_modified` with an
-action that says which.
+There are eight kinds of audit events. These entries belong to the org itself, so they are
+`plan_modified` with an action that names the change.
 """
 
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ KINDS = {Org: Entity.ORG, User: Entity.USER, Token: Entity.TOKEN}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewUser:
-    """Somebody who is to be let in."""
+    """A user to be added."""
 
     name: str
     scopes: tuple[Scope, ...]
@@ -30,7 +30,7 @@ class NewUser:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewToken:
-    """A token that is to be made; `hash` is by what its secret is known."""
+    """A token to be created; `hash` is the hash of its secret."""
 
     label: str
     hash: str
@@ -39,7 +39,7 @@ class NewToken:
 
 
 def record_org(org: Org, context: DecisionContext) -> Entry:
-    """The first entry of an org's chain: how it stood when the chain began."""
+    """Return the first entry of an org's chain: its state when the chain began."""
     return _entry("org_recorded", context, _made(org), slug=org.slug)
 
 
@@ -50,10 +50,10 @@ def change_org(
     name: str | None = None,
     policy: ReviewPolicy | None = None,
 ) -> tuple[Org, Entry | None]:
-    """Call it otherwise, or have its reviews decided otherwise; nothing to change is no entry.
+    """Change the name or review policy of an org; without a change there is no entry.
 
     Raises:
-        InvalidInput: it cannot be called so.
+        InvalidInput: the name is not valid.
     """
     changed = replace(
         org,
@@ -66,10 +66,10 @@ def change_org(
 
 
 def add_user(new: NewUser, context: DecisionContext) -> tuple[User, Entry]:
-    """Let somebody in.
+    """Add a user.
 
     Raises:
-        InvalidInput: they cannot be called so, or could do nothing.
+        InvalidInput: the name or email is not valid, or there are no scopes.
     """
     user = User(
         id=context.new_id(),
@@ -85,10 +85,10 @@ def add_user(new: NewUser, context: DecisionContext) -> tuple[User, Entry]:
 
 
 def disable_user(user: User, context: DecisionContext) -> tuple[User, Entry]:
-    """Let somebody in no more: none of their credentials counts from now on.
+    """Disable a user: all their credentials are rejected from now on.
 
     Raises:
-        IllegalMove: so it is already.
+        InvalidTransition: the user is disabled already.
     """
     if user.disabled_at is not None:
         raise InvalidTransition(f"{user.name} is disabled already", old="disabled", new="disabled")
@@ -97,10 +97,10 @@ def disable_user(user: User, context: DecisionContext) -> tuple[User, Entry]:
 
 
 def enable_user(user: User, context: DecisionContext) -> tuple[User, Entry]:
-    """Let somebody in again, with the credentials they had.
+    """Enable a user again, with their previous credentials.
 
     Raises:
-        IllegalMove: nobody disabled them.
+        InvalidTransition: the user is not disabled.
     """
     if user.disabled_at is None:
         raise InvalidTransition(f"{user.name} is not disabled", old="enabled", new="enabled")
@@ -111,10 +111,10 @@ def enable_user(user: User, context: DecisionContext) -> tuple[User, Entry]:
 def change_scopes(
     user: User, scopes: tuple[Scope, ...], context: DecisionContext
 ) -> tuple[User, Entry | None]:
-    """Let somebody do this at most from now on; if so it is already, there is no entry.
+    """Set the scopes of a user; without a change there is no entry.
 
     Raises:
-        InvalidInput: they could do nothing; whoever is to be kept out is disabled.
+        InvalidInput: there are no scopes; to deny all access, disable the user.
     """
     changed = replace(user, scopes=_sound_scopes(scopes))
     if changed == user:
@@ -124,12 +124,12 @@ def change_scopes(
 
 
 def add_token(user: User, new: NewToken, context: DecisionContext) -> tuple[Token, Entry]:
-    """Give a user a token.
+    """Create a token for a user.
 
     Raises:
-        InvalidInput: it would do nothing, never count, or has no name.
-        Forbidden: it could do more than its user.
-        IllegalMove: the user is disabled.
+        InvalidInput: it has no scopes, has expired already, or its label is not valid.
+        Forbidden: it has scopes that its user does not have.
+        InvalidTransition: the user is disabled.
     """
     if user.disabled_at is not None:
         raise InvalidTransition(
@@ -157,10 +157,10 @@ def add_token(user: User, new: NewToken, context: DecisionContext) -> tuple[Toke
 
 
 def revoke_token(token: Token, context: DecisionContext) -> tuple[Token, Entry]:
-    """Let a token count no more, for good.
+    """Revoke a token permanently.
 
     Raises:
-        IllegalMove: so it is already.
+        InvalidTransition: the token is revoked already.
     """
     if token.revoked_at is not None:
         raise InvalidTransition("this token is revoked already", old="revoked", new="revoked")
@@ -169,7 +169,7 @@ def revoke_token(token: Token, context: DecisionContext) -> tuple[Token, Entry]:
 
 
 def _sound_scopes(scopes: Iterable[Scope]) -> tuple[Scope, ...]:
-    """Each once, in one order."""
+    """Return each scope once, in canonical order."""
     chosen = set(scopes)
     if not chosen:
         raise InvalidInput("at least one scope is needed", argument="scopes")

@@ -1,7 +1,4 @@
-"""Orgs, their users, and the tokens these were given.
-
-What orgs, users and tokens may be called.
-"""
+"""Orgs, users and API tokens, and validation of their names."""
 
 import re
 from dataclasses import dataclass
@@ -25,14 +22,14 @@ class Org:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class User:
     id: str
-    #: What the audit calls them.
+    #: Name used in the audit.
     name: str
-    #: The most any credential of theirs can do.
+    #: Maximum scopes of any credential of this user.
     scopes: tuple[Scope, ...]
     created_at: datetime
     created_by: str
     email: str | None = None
-    #: What their sign-in calls them, if they have one.
+    #: Identity at the OpenID Connect issuer, if the user has one.
     issuer: str | None = None
     subject: str | None = None
     disabled_at: datetime | None = None
@@ -43,7 +40,7 @@ class Token:
     id: str
     user_id: str
     label: str
-    #: The SHA-256 of the secret, in hexadecimal; the secret itself is kept nowhere.
+    #: SHA-256 of the secret, in hexadecimal; the secret itself is not stored.
     hash: str
     scopes: tuple[Scope, ...]
     created_at: datetime
@@ -54,24 +51,25 @@ class Token:
 
 
 def row_of(one: Org | User | Token) -> dict[str, Json]:
-    """Every field of it but its id, as the audit tells it."""
+    """Return every field except the id, as recorded in the audit."""
     return {name: as_json(getattr(one, name)) for name in type(one).__slots__ if name != "id"}
 
 
 MAX_NAME_LENGTH: Final = 200
-#: What the audit and the pages call ourselves: the background, our definitions, the door.
+#: Names the audit and the pages use for Waybook itself: background work, built-in definitions,
+#: sign-in.
 RESERVED_NAMES: Final = frozenset({"waybook", "waybook (built in)", "sign-in"})
 _SLUG: Final = re.compile("[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 
 
 def validate_slug(slug: str) -> str:
-    """The slug, if it can be one.
+    """Return the slug if it is valid.
 
     >>> validate_slug("acme-2")
     'acme-2'
 
     Raises:
-        InvalidInput: it cannot.
+        InvalidInput: the slug is not valid.
     """
     if _SLUG.fullmatch(slug) is None:
         raise InvalidInput(
@@ -82,13 +80,13 @@ def validate_slug(slug: str) -> str:
 
 
 def validate_user_name(name: str) -> str:
-    """The name, if somebody can be called so: not as we are, for what they do would look like ours.
+    """Return the name if it is valid; a reserved one would disguise a user's actions as Waybook's.
 
     >>> validate_user_name(" Ann ")
     'Ann'
 
     Raises:
-        InvalidInput: nobody can.
+        InvalidInput: the name is not valid, or reserved.
     """
     told = validate_name(name, argument="name")
     if " ".join(told.casefold().split()) in RESERVED_NAMES:
@@ -99,13 +97,13 @@ def validate_user_name(name: str) -> str:
 
 
 def validate_name(name: str, *, argument: str) -> str:
-    """The name without blanks around it, if it can be one: a line that people can read.
+    """Return the name without surrounding whitespace, if it is one printable line.
 
     >>> validate_name(" Ann ", argument="name")
     'Ann'
 
     Raises:
-        InvalidInput: it cannot.
+        InvalidInput: the name is not valid.
     """
     told = name.strip()
     if not told or len(told) > MAX_NAME_LENGTH or not told.isprintable():

@@ -1,4 +1,4 @@
-"""API tokens as texts: how one is spelled, what can be one at all, and by what it is known."""
+"""API tokens: format, generation, and hashing."""
 
 import re
 from collections.abc import Callable
@@ -8,14 +8,14 @@ from typing import Final
 
 PREFIX: Final = "wb_"
 ALPHABET: Final = ascii_letters + digits
-#: 62 letters, 40 times: 238 bits, which nobody guesses.
+#: 40 characters of 62: 238 bits, which cannot be guessed.
 LENGTH: Final = 40
 
 _TOKEN: Final = re.compile(f"{PREFIX}[A-Za-z0-9]{{{LENGTH}}}", re.ASCII)
 
 
 def generate_token(choose: Callable[[str], str]) -> str:
-    """A new token; `choose` picks a letter by chance.
+    """Generate a token; `choose` picks a random character.
 
     >>> generate_token(lambda letters: letters[0]) == "wb_" + 40 * "a"
     True
@@ -24,7 +24,7 @@ def generate_token(choose: Callable[[str], str]) -> str:
 
 
 def looks_like_token(text: str) -> bool:
-    """Whether this could be a token of ours at all; what cannot be is not looked up.
+    """Return whether this could be an API token; other texts are not looked up.
 
     >>> (
     ...     looks_like_token("wb_" + 40 * "a"),
@@ -37,8 +37,8 @@ def looks_like_token(text: str) -> bool:
 
 
 def hash_token(secret: str) -> bytes:
-    """By what a secret is known here.
+    """Return the hash under which a secret is stored.
 
-    It is compared by looking it up, so how long that takes tells nothing about the secret.
+    It is compared by a database lookup, so the duration reveals nothing about the secret.
     """
     return sha256(secret.encode()).digest()

@@ -1,10 +1,9 @@
-"""Makes the cluster, and brings it to where Waybook can use it; safe to be killed anywhere.
+"""Creation and bootstrap of the PostgreSQL cluster, from the binaries shipped with the package.
 
-The cluster is made under another name and renamed when it is whole.
-What it must hold (roles, database, extension) is then said in single-user mode, before the
-server ever listens, with statements that can be repeated; a note of what was said comes last.
-
-Finds the PostgreSQL that came with the package, and copies it where the server can read it.
+Every step can be interrupted. The cluster is created under another name and renamed when it is
+complete. Its roles, database and extension are then created in single-user mode, before the server
+ever listens, with repeatable statements; a digest of these is recorded last. Binaries that the
+server's account cannot read are copied to a place where it can.
 """
 
 import hashlib
@@ -52,10 +51,10 @@ class Binaries:
 
 
 def find_binaries(account: Account) -> Binaries:
-    """The programs, in a place where the account can run them.
+    """Return the binaries, in a place where the account can run them.
 
     Raises:
-        Misconfigured: there are none for this system, or they do not run.
+        Misconfigured: this system has no binaries, or they do not run.
     """
     carried = _carried()
     done = can_run(account, carried / "bin" / "postgres", "--version")
@@ -88,7 +87,7 @@ def _copy(carried: Path, base: Path) -> Path:
     site = carried.parent.parent
     if not place.is_dir():
         draft = base / f"{place.name}.{os.getpid()}"
-        # The programs look for their libraries at the same distance as in the package.
+        # The programs find their libraries by the same relative path as in the package.
         for part in (carried, site / f"{PROVIDER_PACKAGE}.libs", carried.parent / ".dylibs"):
             if part.is_dir():
                 target = draft / part.relative_to(site)
@@ -97,7 +96,7 @@ def _copy(carried: Path, base: Path) -> Path:
         try:
             draft.rename(place)
         except OSError:
-            shutil.rmtree(draft)  # another keeper was faster
+            shutil.rmtree(draft)  # another supervisor process was faster
     return place / carried.relative_to(site)
 
 
@@ -115,7 +114,7 @@ def _needless(directory: str, names: list[str]) -> set[str]:
     return set(EXCLUDED_FILES(directory, names))
 
 
-# Read now: as root we lose sight of our own files when we become the server's user.
+# Read at import: as root, our own files become unreadable once we drop to the server's user.
 ROLES = Path(__file__).with_name("roles.sql").read_text()
 BOOTSTRAP = Path(__file__).with_name("bootstrap.sql").read_text()
 
@@ -126,7 +125,7 @@ LOCALE = ("--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--built
 def create_cluster(
     home: ServerDirectory, binaries: Binaries, passwords: Passwords, *, durable: bool
 ) -> None:
-    """Make the cluster if there is none, and bootstrap it; no server may be running in it.
+    """Create the cluster if it does not exist, and bootstrap it; no server may be running in it.
 
     Raises:
         Misconfigured: the cluster is of another major version.
@@ -140,7 +139,7 @@ def create_cluster(
 
 
 def is_ready(home: ServerDirectory, passwords: Passwords) -> bool:
-    """Whether the cluster is there and has seen this bootstrap, with these passwords.
+    """Return whether the cluster exists and was bootstrapped with these statements and passwords.
 
     Raises:
         Misconfigured: the cluster is of another major version.
@@ -152,10 +151,10 @@ def is_ready(home: ServerDirectory, passwords: Passwords) -> bool:
 
 
 def check_version(home: ServerDirectory) -> None:
-    """Refuse a cluster that these programs cannot read.
+    """Raise if the bundled binaries cannot read the cluster.
 
     Raises:
-        Misconfigured: it was made by another major version.
+        Misconfigured: it was created by another major version.
     """
     found = (home.cluster / "PG_VERSION").read_text().strip()
     if found == MAJOR:
@@ -172,7 +171,7 @@ def _create(home: ServerDirectory, binaries: Binaries, *, durable: bool) -> None
     for remains in home.directory.glob("cluster.unfinished-*"):
         shutil.rmtree(remains, ignore_errors=True)
     unfinished = home.directory / f"cluster.unfinished-{os.urandom(4).hex()}"
-    # `reject` until the line below: nobody has a password yet.
+    # `reject` until the line below: no passwords are set yet.
     closed = (f"--username={ADMIN}", "--auth-local=reject", "--auth-host=reject")
     sync = () if durable else ("--no-sync",)
     command = (binaries.initdb, "--pgdata", unfinished, *closed, *LOCALE, *sync)
@@ -187,7 +186,7 @@ def _bootstrap(
     home: ServerDirectory, binaries: Binaries, passwords: Passwords, *, durable: bool
 ) -> None:
     single = (binaries.postgres, "--single", "-j", "-D", home.cluster)
-    # Without the statement: an error message must not carry a password.
+    # Without the statement: an error message must not contain a password.
     careful = ("-c", "exit_on_error=on", "-c", "log_min_error_statement=panic")
     strict = (*careful, *layout.server_arguments(durable=durable))
     _run((*single, *strict, "postgres"), home, _role_statements(passwords))
@@ -197,8 +196,8 @@ def _bootstrap(
 def _role_statements(passwords: Passwords) -> str:
     named = {ADMIN: passwords.admin, OWNER: passwords.owner, APP: passwords.app}
     logins = [f"alter role {role} password '{secret}';" for role, secret in named.items()]
-    # The last statement cannot be made conditional; that it worked shows when the next session
-    # enters the database.
+    # The last statement cannot be made conditional; the next session proves that it worked by
+    # connecting to the database.
     last = ["set exit_on_error = off;", f"create database {DATABASE} owner {OWNER};"]
     return "\n\n".join([ROLES, *logins, *last]) + "\n\n"
 

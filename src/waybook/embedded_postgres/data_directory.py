@@ -1,6 +1,7 @@
-"""Makes the directories, and opens none that was there before.
+"""Creation of the data directories, and the account that PostgreSQL runs as.
 
-Who PostgreSQL runs as: never root, and never somebody we had to create.
+The permissions of existing directories are never changed. PostgreSQL never runs as root, and no
+account is created for it.
 """
 
 import os
@@ -23,7 +24,7 @@ CANDIDATES = ("postgres", "nobody")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """The user of the operating system that owns the cluster and runs the server."""
+    """The operating system user that owns the cluster and runs the server."""
 
     name: str
     uid: int
@@ -33,12 +34,13 @@ class Account:
 
 
 def server_account(owner: int | None = None) -> Account:
-    """Ourselves; as root `postgres` where it exists, else `nobody`.
+    """Return the current user; as root `postgres` if it exists, else `nobody`.
 
-    With `owner`, only that one of the two will do: a cluster stays with the user who made it.
+    With `owner`, only the account with that user id is accepted: a cluster stays with the user who
+    created it.
 
     Raises:
-        Misconfigured: we are root and there is neither.
+        Misconfigured: the process is root and neither account exists.
     """
     if os.geteuid() != 0:
         return Account(name="", uid=os.geteuid(), gid=os.getegid(), is_other_user=False)
@@ -57,7 +59,7 @@ def server_account(owner: int | None = None) -> Account:
 
 
 def drop_privileges(account: Account) -> None:
-    """Become the account, for good."""
+    """Switch to the account permanently."""
     if not account.is_other_user:
         return
     os.setgroups([])
@@ -66,7 +68,7 @@ def drop_privileges(account: Account) -> None:
 
 
 def can_run(account: Account, *command: str | Path) -> subprocess.CompletedProcess[str] | None:
-    """What the command says when the account runs it, or nothing if it may not."""
+    """Return the result of the command run by the account, or None if it is not permitted."""
     try:
         if account.is_other_user:
             return subprocess.run(  # noqa: S603 - our own command line
@@ -87,7 +89,7 @@ def can_run(account: Account, *command: str | Path) -> subprocess.CompletedProce
 
 
 def can_access(account: Account, directory: Path) -> bool:
-    """Whether the account gets into the directory as the permissions are."""
+    """Return whether the account can enter the directory with its present permissions."""
     done = can_run(account, "/bin/sh", "-c", 'cd "$1"', "sh", directory)
     return done is not None and done.returncode == 0
 
@@ -100,10 +102,10 @@ BASES = tuple(Path(base) for base in ("/var/lib", "/srv", "/opt", "/var/tmp"))  
 
 
 def create_control_directory(data_dir: Path) -> ControlDirectory:
-    """The data directory with the keeper's corner in it.
+    """Create the data directory with the supervisor's control directory in it.
 
     Raises:
-        Misconfigured: it cannot be made, or it is somebody else's.
+        Misconfigured: it cannot be created, or belongs to another user.
     """
     desk = ControlDirectory(data_dir)
     try:
@@ -121,17 +123,17 @@ def create_control_directory(data_dir: Path) -> ControlDirectory:
 
 
 def create_server_directory(desk: ControlDirectory) -> tuple[ServerDirectory, Account]:
-    """The server's directory, and the account that owns it.
+    """Create the server's directory; return it and the account that owns it.
 
     Raises:
-        Misconfigured: no place can be had without opening somebody's directory.
+        Misconfigured: there is no usable place without changing permissions of other directories.
     """
     account = server_account()
     home = _home(desk, account)
     _make(home.directory, PRIVATE)
     owner = home.directory.lstat().st_uid
     if account.is_other_user and owner == os.geteuid():
-        check_private(home.directory, owner)  # made by us just now, or before we were killed
+        check_private(home.directory, owner)  # created just now, or before a kill
         os.chown(home.directory, account.uid, account.gid, follow_symlinks=False)
     elif account.is_other_user:
         account = server_account(owner)
@@ -142,7 +144,7 @@ def create_server_directory(desk: ControlDirectory) -> tuple[ServerDirectory, Ac
 
 
 def clean_places() -> None:
-    """Remove clusters of data directories that were deleted, as root."""
+    """Remove clusters of deleted data directories, as root."""
     remove_orphans(place for place in _places() if place.exists() and _is_ours(place))
 
 
@@ -151,20 +153,20 @@ def _places() -> tuple[Path, ...]:
 
 
 def create_socket_directory(directory: Path) -> None:
-    """Where the socket is put, by the server's user.
+    """Create the socket directory, as the server's user.
 
     Raises:
-        Misconfigured: there is such a directory, and it is not ours alone.
+        Misconfigured: the directory exists, and is not private to this user.
     """
     _make(directory, PRIVATE)
     check_private(directory, os.geteuid())
 
 
 def shared_base(account: Account) -> Path:
-    """Where root keeps what the account must reach and the data directory cannot hold.
+    """Return root's directory for files that the account needs outside of the data directory.
 
     Raises:
-        Misconfigured: there is no such place.
+        Misconfigured: there is no such directory.
     """
     for place in _places():
         try:
@@ -181,7 +183,7 @@ def shared_base(account: Account) -> Path:
 
 
 def check_private(directory: Path, uid: int) -> None:
-    """Refuse a directory that somebody else made, or can look into.
+    """Raise if a directory belongs to another user, or is accessible to others.
 
     Raises:
         Misconfigured: it is not a directory, not this user's, or not private.
@@ -217,12 +219,12 @@ def _recorded(desk: ControlDirectory) -> ServerDirectory:
 
 
 def _make(directory: Path, mode: int) -> bool:
-    """Whether it had to be made."""
+    """Create the directory if missing; return whether it was created."""
     try:
         directory.mkdir(mode)
     except FileExistsError:
         return False
-    directory.chmod(mode)  # whatever the umask took away, from a directory made just now
+    directory.chmod(mode)  # restores what the umask removed, on a directory created just now
     return True
 
 

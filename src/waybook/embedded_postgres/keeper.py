@@ -1,9 +1,12 @@
-"""The keeper: the server's parent, which starts it, revives it, and stops it after the last client.
+"""Supervisor process of the embedded server: starts it, restarts it, and stops it when unused.
 
-`python -m waybook.postgres.keeper DATA_DIR durable|fleeting GRACE_SECONDS REPORT_TO` runs it,
-detached from terminal and starter; it reports once, to that descriptor.
-It holds `keeper.lock` for as long as it lives, so everybody can see whether there is one.
-As root it makes the directories, then becomes the server's user for good.
+::
+
+    python -m waybook.embedded_postgres.keeper DATA_DIR durable|fleeting GRACE_SECONDS REPORT_TO
+
+It runs detached from its terminal and starter, and reports once, to the descriptor REPORT_TO.
+It holds `keeper.lock` while it lives, so that every client can see whether it is running.
+As root it creates the directories, then switches to the server's user permanently.
 """
 
 import contextlib
@@ -51,7 +54,7 @@ TRANSIENT_ERRORS = ("pre-existing shared memory block", "lock file")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerContext:
-    """All that is needed to run the server, with no right left that it does not need."""
+    """Everything needed to run the server, with no more privileges than it needs."""
 
     home: ServerDirectory
     binaries: Binaries
@@ -69,7 +72,7 @@ class ServerContext:
 
 
 def main(data_dir: str, durability: str, grace_seconds: str, report: str) -> None:
-    """Become a process of our own, and keep the server."""
+    """Detach into a separate process, and supervise the server."""
     if os.fork():
         os._exit(0)
     os.umask(0o077)
@@ -92,7 +95,7 @@ def main(data_dir: str, durability: str, grace_seconds: str, report: str) -> Non
 
 
 def adopt_or_start(services: ServerContext) -> Postmaster:
-    """Take over the server that runs already, or start it.
+    """Adopt a server that is already running, or start one.
 
     Raises:
         Unavailable: it does not start, with the last lines of its log.
@@ -119,9 +122,9 @@ def adopt_or_start(services: ServerContext) -> Postmaster:
 
 
 def supervise(services: ServerContext, server: Postmaster, told: list[int]) -> None:
-    """Revive the server when it dies, and stop it when nobody has needed it for a while."""
+    """Restart the server when it dies; stop it once it had no clients for the grace period."""
     idle_since: float | None = None
-    # Some file systems show no links even of directories that are there.
+    # Some file systems report no links even for existing directories.
     shows_links = not is_deleted(services.data_dir)
     while not told:
         time.sleep(HEARTBEAT_SECONDS)
@@ -130,7 +133,7 @@ def supervise(services: ServerContext, server: Postmaster, told: list[int]) -> N
             _clean_up(services)
             return
         if server.is_gone() or not (services.socket_dir / SOCKET_NAME).exists():
-            stop(server)  # alive, it would be of no use without its socket
+            stop(server)  # without its socket it is useless even if it is alive
             server = adopt_or_start(services)
         rotate(services.home.log)
         if not locks.try_exclusive(services.clients):
@@ -138,13 +141,13 @@ def supervise(services: ServerContext, server: Postmaster, told: list[int]) -> N
             continue
         idle_since = idle_since or time.monotonic()
         if time.monotonic() - idle_since >= services.grace_seconds:
-            break  # with the lock in hand: a new client waits until the server is down
+            break  # with the lock held: a new client waits until the server is down
         locks.release(services.clients)
     stop(server)
 
 
 def _clean_up(services: ServerContext) -> None:
-    """Remove the sockets of a deleted data directory; its cluster may be another copy's by now."""
+    """Remove the sockets of a deleted data directory; its cluster may belong to a copy by now."""
     if not services.socket_dir.is_relative_to(services.home.directory):
         shutil.rmtree(services.socket_dir, ignore_errors=True)
 
@@ -157,7 +160,7 @@ def _move_in(desk: ControlDirectory, *, durable: bool, grace_seconds: float) -> 
     if is_apart and account.is_other_user:
         claim(home, desk)
     if account.is_other_user:
-        clean_places()  # after the claim: what is claimed is no leftover
+        clean_places()  # after the claim: a claimed cluster is not removed
     binaries = find_binaries(account)
     known = read_connection_info(desk.connection)
     connection = ConnectionInfo(
@@ -187,7 +190,7 @@ def _move_in(desk: ControlDirectory, *, durable: bool, grace_seconds: float) -> 
 def _prepare(
     home: ServerDirectory, binaries: Binaries, connection: ConnectionInfo, *, same: bool
 ) -> None:
-    """Bring the cluster up to date; an orphan stays only if it runs with the `same` settings."""
+    """Bootstrap the cluster if needed; an orphaned server stays only with the `same` settings."""
     prepared = is_ready(home, connection.passwords)
     if prepared and same:
         return
@@ -199,7 +202,7 @@ def _prepare(
 
 
 def _listen_for_the_end() -> list[int]:
-    """A list that holds a signal once we were told to end; a closed terminal does not count."""
+    """Return a list that receives SIGTERM; SIGINT and a closed terminal are ignored."""
     told: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _frame: told.append(number))
     for number in (signal.SIGINT, signal.SIGHUP):
@@ -208,7 +211,7 @@ def _listen_for_the_end() -> list[int]:
 
 
 def _report(descriptor: int, message: dict[str, object]) -> None:
-    """Tell the client that started us, if it still listens."""
+    """Report to the client that started this process, if it still listens."""
     with contextlib.suppress(OSError):
         os.write(descriptor, json.dumps(message).encode() + b"\n")
         os.close(descriptor)

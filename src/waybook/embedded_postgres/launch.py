@@ -1,8 +1,7 @@
-"""The client's half of starting: find the running server, or start a keeper and hear its word.
+"""Client side of the embedded server: start its supervisor process, and monitor it.
 
-A client's eye on the keeper: if it is killed, the next one is started without being asked.
-
-Whoever leaves looks once more: a server without a keeper would never be stopped.
+If the supervisor process is killed, the monitor starts the next one. It checks once more when it is
+closed: a server without a supervisor process would never be stopped.
 """
 
 import json
@@ -29,14 +28,14 @@ SUPERVISOR_MODULE = "waybook.embedded_postgres.keeper"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What the keeper is told when it is started; it does not change its mind while it runs."""
+    """Options of the supervisor process; fixed when it is started."""
 
     durable: bool
     grace_seconds: float
 
 
 def ensure_running(desk: ControlDirectory, options: Options) -> ConnectionInfo:
-    """The way to the server, once it has a keeper and takes connections.
+    """Return the connection, once the server has a supervisor process and accepts connections.
 
     Raises:
         Misconfigured: it cannot run here.
@@ -51,7 +50,7 @@ def ensure_running(desk: ControlDirectory, options: Options) -> ConnectionInfo:
         while (running := _running(desk)) is None:
             _check(desk, deadline)
             if locks.is_held(desk.supervisor_lock):
-                time.sleep(POLL_SECONDS)  # it is starting or reviving the server
+                time.sleep(POLL_SECONDS)  # it is starting or restarting the server
             else:
                 _start_keeper(desk, options, deadline)
         return running
@@ -125,7 +124,7 @@ logger = logging.getLogger(__name__)
 
 
 class SupervisorMonitor:
-    """Looks for the keeper once a second, in a thread, until it is closed."""
+    """Thread that checks for the supervisor process once a second until it is closed."""
 
     def __init__(self, desk: ControlDirectory, options: Options) -> None:
         self._desk = desk
@@ -137,7 +136,7 @@ class SupervisorMonitor:
         self._thread.start()
 
     def close(self) -> None:
-        """Look a last time, and no more."""
+        """Check a last time, then stop."""
         self._closed.set()
         self._thread.join(MONITOR_SECONDS)
         self._found()
@@ -148,7 +147,7 @@ class SupervisorMonitor:
             pause = MONITOR_SECONDS if self._found() else min(pause * 2, MAX_PAUSE_SECONDS)
 
     def _found(self) -> bool:
-        """Whether there is a keeper, if need be a new one."""
+        """Return whether a supervisor process is running; start one if necessary."""
         try:
             if not locks.is_held(self._desk.supervisor_lock):
                 ensure_running(self._desk, self._options)

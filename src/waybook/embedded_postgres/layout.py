@@ -1,32 +1,31 @@
-"""Where everything lies.
+"""Files, settings and logs of the embedded server.
 
 ::
 
     DATA_DIR/
-    ├── keeper/            ours, 0700
-    │   ├── clients.lock   held together by every client, for as long as it lives
-    │   ├── start.lock     held alone while somebody starts the server
-    │   ├── keeper.lock    held alone by the keeper, for as long as it lives
-    │   ├── keeper.log     what the keeper has to say
-    │   ├── home           where the server's directory is, if it is not here
-    │   ├── origin         a link to the record beside that directory, see `leftovers`
+    ├── keeper/            shared by clients and supervisor process, 0700
+    │   ├── clients.lock   held shared by every client while it lives
+    │   ├── start.lock     held exclusively while a client starts the server
+    │   ├── keeper.lock    held exclusively by the supervisor process while it lives
+    │   ├── keeper.log     log of the supervisor process
+    │   ├── home           path of the server's directory, if it is elsewhere
+    │   ├── origin         hard link to the record next to that directory, see `leftovers`
     │   └── connection.json   passwords and socket, 0600
     └── server/            the server's, 0700
         ├── cluster/       PostgreSQL's data directory
-        ├── bootstrapped   which bootstrap the cluster has seen
+        ├── bootstrapped   digest of the bootstrap statements that were applied
         ├── server.log     at most two files of bounded size
         └── socket/
 
-As root the server runs as another user, who must reach `server/` without any directory being
-opened for it. Where it cannot (a data directory below /root, say), `server/` lies in
-/var/lib/waybook/<hash of the data directory> instead, and `keeper/home` says so; see `leftovers`
-for what becomes of it when the data directory is deleted.
-A socket's path is limited to 107 bytes, and drivers split it at commas; where it would be longer
-or hold one, the socket lies in /tmp/waybook-<uid>-<hash>, private like the rest.
+As root the server runs as another user, who must reach `server/` without a change to the
+permissions of any directory. If it cannot (for example below /root), `server/` is
+/var/lib/waybook/<hash of the data directory> instead, and `keeper/home` contains that path; see
+`leftovers` for its removal after the data directory is deleted.
+A socket's path is limited to 107 bytes, and drivers split it at commas; if it would be longer or
+contain one, the socket is in /tmp/waybook-<uid>-<hash>, private like the rest.
 
-How the embedded server is set: durable, modest, reachable by its socket only.
-
-The server's log: one file and its predecessor, neither larger than a few megabytes.
+The server is durable, modest in resources, and reachable by its socket only. Its log is one file
+and its predecessor, neither larger than a few megabytes.
 """
 
 import hashlib
@@ -41,7 +40,7 @@ SHORT_SOCKET_BASE = Path("/tmp")  # noqa: S108 - the directory below it is check
 
 @dataclass(frozen=True, slots=True)
 class ControlDirectory:
-    """The keeper's side of a data directory: what clients and keeper share."""
+    """The part of a data directory shared by clients and the supervisor process."""
 
     data_dir: Path
 
@@ -80,7 +79,7 @@ class ControlDirectory:
 
 @dataclass(frozen=True, slots=True)
 class ServerDirectory:
-    """The server's side: everything PostgreSQL itself reads and writes."""
+    """The server's part: everything PostgreSQL itself reads and writes."""
 
     directory: Path
 
@@ -98,12 +97,12 @@ class ServerDirectory:
 
 
 def fingerprint(path: Path) -> str:
-    """A short name for a long path, the same every time."""
+    """Return a short, stable name for a long path."""
     return hashlib.sha256(os.fsencode(path)).hexdigest()[:16]
 
 
 def socket_directory(home: ServerDirectory) -> Path:
-    """Where the socket lies: beside the cluster, or where its path is short and plain."""
+    """Return the socket's directory: next to the cluster, or one with a short and plain path."""
     beside = home.directory / "socket"
     path = os.fsencode(beside / SOCKET_NAME)
     if len(path) <= MAX_SOCKET_PATH_LENGTH and b"," not in path:
@@ -122,10 +121,10 @@ BASE = {
     "timezone": "UTC",
     "log_timezone": "UTC",
     "password_encryption": "scram-sha-256",
-    "scram_iterations": "1024",  # the passwords are random: there is nothing to slow down
-    "logging_collector": "off",  # the keeper bounds the log
+    "scram_iterations": "1024",  # the passwords are random: slow hashing protects nothing
+    "logging_collector": "off",  # the supervisor process bounds the log
     "log_checkpoints": "off",
-    "autovacuum_naptime": "5s",  # a young table gets its statistics soon, and its plans with them
+    "autovacuum_naptime": "5s",  # a new table soon gets statistics, and so good query plans
     "log_line_prefix": "%m [%p] %q%u@%d ",
 }
 
@@ -137,13 +136,13 @@ ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
 
 
 def server_arguments(*, durable: bool) -> list[str]:
-    """The settings as arguments of `postgres`."""
+    """Return the settings as arguments of `postgres`."""
     chosen = BASE | (DURABLE if durable else EPHEMERAL)
     return [part for name, value in chosen.items() for part in ("-c", f"{name}={value}")]
 
 
 def socket_argument(directory: Path) -> list[str]:
-    """The socket's directory as arguments of `postgres`, which would split it at a comma."""
+    """Return the socket's directory as arguments of `postgres`, quoted to keep commas."""
     quoted = os.fspath(directory).replace('"', '""')
     return ["-c", f'unix_socket_directories="{quoted}"']
 
@@ -162,9 +161,9 @@ def open_log(path: Path) -> int:
 
 
 def rotate(path: Path, largest: int = MAX_BYTES) -> None:
-    """Move the content of a log that has grown too large aside.
+    """Move the content of a log that has grown too large to its predecessor file.
 
-    The writer keeps its descriptor and goes on at the beginning, because it appends.
+    The writer keeps its descriptor and continues at the beginning, because it appends.
     """
     try:
         if path.stat().st_size <= largest:
@@ -180,7 +179,7 @@ def rotate(path: Path, largest: int = MAX_BYTES) -> None:
 
 
 def tail(path: Path, start: int = 0) -> str:
-    """The last lines written since `start`, for an error message."""
+    """Return the last lines written since `start`, for an error message."""
     try:
         with path.open("rb") as log:
             size = log.seek(0, os.SEEK_END)

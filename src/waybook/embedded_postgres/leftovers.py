@@ -1,12 +1,12 @@
-"""Clusters outside of their data directory: recorded when made, removed a month after that is gone.
+"""Removal of clusters outside of their data directory, a month after that was deleted.
 
 Next to such a cluster is `<its name>.origin`, in a directory that only root can write to. The file
-is linked into the data directory too, so its number of links shows whether that was deleted. It
-cannot tell a deleted data directory from one that was copied elsewhere, say to another file system:
-so a cluster without its data directory is only marked, and removed when it was still without one
-a month later. A keeper that starts for the copy claims the cluster and takes the mark away.
+is hard-linked into the data directory too, so its link count shows whether that was deleted. It
+cannot tell a deleted data directory from one that was copied elsewhere, for example to another file
+system: so a cluster without its data directory is only marked, and removed if it still has none a
+month later. A supervisor process that starts for the copy claims the cluster and removes the mark.
 
-The keeper locks the file for as long as it lives. A cluster is removed only if its record was
+The supervisor process locks the file while it lives. A cluster is removed only if its record was
 linked and no longer is, and no process works in it. Across file systems there is no such link, and
 the cluster stays.
 """
@@ -23,7 +23,7 @@ from waybook.embedded_postgres import locks
 from waybook.embedded_postgres.layout import ControlDirectory, ServerDirectory
 
 CLAIM_SECONDS = 30.0
-#: How long a cluster stays after its data directory is gone.
+#: Retention of a cluster after its data directory was deleted.
 ORPHAN_SECONDS = 30 * 86_400.0
 MAX_RECORD_BYTES = 65_536
 PROC = Path("/proc")
@@ -34,7 +34,7 @@ def claim(home: ServerDirectory, desk: ControlDirectory) -> int:
     """Record the data directory of this cluster, and lock the record until this process ends.
 
     Raises:
-        Unavailable: another keeper did not give it up in time.
+        Unavailable: another supervisor process did not release it in time.
     """
     path = home.directory.with_name(home.directory.name + SUFFIX)
     record = _locked(path, time.monotonic() + CLAIM_SECONDS)
@@ -53,7 +53,7 @@ def _locked(path: Path, deadline: float) -> int:
 
 
 def _link(path: Path, into: Path) -> bool:
-    """Link the record into the data directory; returns whether that is possible."""
+    """Link the record into the data directory; return whether that is possible."""
     try:
         if into.exists() and into.samefile(path):
             return True
@@ -65,15 +65,15 @@ def _link(path: Path, into: Path) -> bool:
 
 
 def is_deleted(descriptor: int) -> bool:
-    """Return whether the open directory was removed; one that was only moved was not."""
+    """Return whether the open directory was deleted; a moved one was not."""
     return os.fstat(descriptor).st_nlink == 0
 
 
 def remove_orphans(bases: Iterable[Path], now: float | None = None) -> list[Path]:
-    """Mark the clusters whose data directory is gone; remove those marked a month ago.
+    """Mark the clusters with a deleted data directory; remove those marked a month ago.
 
-    Run as root, in directories that only root can write to. Returns what was removed; `now` is in
-    seconds since the epoch.
+    Run as root, in directories that only root can write to. Returns the removed clusters; `now` is
+    in seconds since the epoch.
     """
     at = time.time() if now is None else now
     records = [record for base in bases for record in sorted(base.glob(f"*{SUFFIX}"))]
@@ -136,9 +136,9 @@ def _write(record: int, origin: dict[str, object]) -> None:
 
 
 def _is_used(home: Path) -> bool:
-    """Return whether a process works in the cluster, as every process of PostgreSQL does.
+    """Return whether a process works in the cluster, as every PostgreSQL process does.
 
-    A process of its user that may not be looked at counts as one that does.
+    A process of the cluster's user that cannot be inspected is assumed to.
     """
     real, user = home.resolve(), home.lstat().st_uid
     for process in PROC.glob("[0-9]*"):

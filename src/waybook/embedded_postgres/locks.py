@@ -1,4 +1,4 @@
-"""Advisory file locks, which the kernel frees when their holder dies, however it dies."""
+"""Advisory file locks, which the kernel releases when their holder dies for any reason."""
 
 import errno
 import os
@@ -15,28 +15,28 @@ POLL_SECONDS = 0.002
 
 
 def open_lock(path: Path) -> int:
-    """Open the lock file, made private if it is new, and return its descriptor."""
+    """Open the lock file, created private if it is new, and return its descriptor."""
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     return os.open(path, flags, 0o600)
 
 
 def try_exclusive(descriptor: int) -> bool:
-    """Take the lock alone, if nobody has it."""
+    """Take the lock exclusively if it is free; return whether it was taken."""
     return _try(descriptor, fcntl.LOCK_EX)
 
 
 def try_shared(descriptor: int) -> bool:
-    """Take the lock together with others, if nobody has it alone."""
+    """Take the lock shared unless it is held exclusively; return whether it was taken."""
     return _try(descriptor, fcntl.LOCK_SH)
 
 
 def release(descriptor: int) -> None:
-    """Give the lock back and keep the file open."""
+    """Release the lock and keep the file open."""
     fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
 def is_held(path: Path) -> bool:
-    """Whether somebody holds this lock alone."""
+    """Return whether the lock is held exclusively."""
     descriptor = open_lock(path)
     try:
         return not try_shared(descriptor)
@@ -45,20 +45,20 @@ def is_held(path: Path) -> bool:
 
 
 def wait_exclusive(descriptor: int, deadline: float, purpose: str) -> None:
-    """Take the lock alone before the deadline of the monotonic clock.
+    """Take the lock exclusively before the deadline of the monotonic clock.
 
     Raises:
-        Unavailable: somebody held it all the while.
+        Unavailable: another process held it the whole time.
     """
     while not try_exclusive(descriptor):
         _pause(deadline, purpose)
 
 
 def wait_shared(descriptor: int, deadline: float, purpose: str) -> None:
-    """Take the lock together with others before the deadline of the monotonic clock.
+    """Take the lock shared before the deadline of the monotonic clock.
 
     Raises:
-        Unavailable: somebody held it alone all the while.
+        Unavailable: another process held it exclusively the whole time.
     """
     while not try_shared(descriptor):
         _pause(deadline, purpose)

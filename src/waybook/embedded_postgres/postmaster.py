@@ -1,9 +1,10 @@
-"""One running PostgreSQL: our child, or one that outlived its keeper and was taken over.
+"""A running PostgreSQL server: our child process, or one adopted after its supervisor died.
 
-Deals with what a killed keeper left behind: a running server, or a stale pid file.
+A killed supervisor process leaves a running server or a stale pid file behind.
 
-A number in a pid file proves nothing. A process is ours if the kernel says that it listens on
-the socket in our private directory, or that it works in our cluster; no other is ever signalled.
+A number in a pid file proves nothing. A process is ours if the kernel reports that it listens on
+the socket in our private directory, or that it works in our cluster; no other process is ever
+signaled.
 """
 
 import os
@@ -29,39 +30,39 @@ FAST_STOP = ((signal.SIGINT, 30.0), (signal.SIGQUIT, 10.0))
 
 @dataclass(frozen=True, slots=True)
 class ChildServer:
-    """A server we started."""
+    """A server started by this process."""
 
     process: subprocess.Popen[bytes]
 
     def is_gone(self) -> bool:
-        """Whether it has ended."""
+        """Return whether it has ended."""
         return self.process.poll() is not None
 
     def was_killed(self) -> bool:
-        """Whether a signal ended it, and not its own doing."""
+        """Return whether it was ended by a signal."""
         return (self.process.poll() or 0) < 0
 
     def send(self, number: signal.Signals) -> None:
-        """Signal it; its number cannot have passed to another before we reaped it."""
+        """Signal it; its pid cannot be reused before this process reaps it."""
         self.process.send_signal(number)
 
 
 @dataclass(frozen=True, slots=True)
 class AdoptedServer:
-    """A server that another keeper started."""
+    """A server that another supervisor process started."""
 
     pid: int
     handle: int | None
     """Of the process itself, where the system has such a thing: it cannot pass to another."""
 
     def is_gone(self) -> bool:
-        """Whether it has ended."""
+        """Return whether it has ended."""
         if self.handle is not None:
             return bool(select.select([self.handle], [], [], 0)[0])
         return not is_alive(self.pid)
 
     def send(self, number: signal.Signals) -> None:
-        """Signal it, if it is still there."""
+        """Signal it, if it is still running."""
         try:
             if sys.platform == "linux" and self.handle is not None:
                 signal.pidfd_send_signal(self.handle, number)
@@ -75,7 +76,7 @@ Postmaster = ChildServer | AdoptedServer
 
 
 def open_process(pid: int) -> AdoptedServer | None:
-    """A handle on this process, whatever it is, if it lives."""
+    """Return a handle on any process, or None if it is not alive."""
     try:
         handle = os.pidfd_open(pid) if sys.platform == "linux" else None
     except ProcessLookupError:
@@ -84,7 +85,7 @@ def open_process(pid: int) -> AdoptedServer | None:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether there is such a process."""
+    """Return whether there is such a process."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -97,7 +98,7 @@ def is_alive(pid: int) -> bool:
 def spawn(
     home: ServerDirectory, binaries: Binaries, socket_dir: Path, *, durable: bool
 ) -> ChildServer:
-    """Start the server, and wait for nothing."""
+    """Start the server without waiting for it."""
     options = [*layout.server_arguments(durable=durable), *layout.socket_argument(socket_dir)]
     log = open_log(home.log)
     try:
@@ -115,13 +116,13 @@ def spawn(
 
 
 def wait_ready(child: ChildServer, socket_dir: Path, deadline: float) -> bool:
-    """Wait until the server takes connections, ends, or the deadline has passed."""
+    """Wait until the server accepts connections; return False if it ends or the deadline passes."""
     pause = POLL_SECONDS
     while not child.is_gone() and time.monotonic() < deadline:
         condition = probe(socket_dir).condition
         if condition is ProbeStatus.READY:
             return True
-        if condition is ProbeStatus.BUSY:  # it notes every question in its log: ask less and less
+        if condition is ProbeStatus.BUSY:  # it logs every probe: back off
             pause = min(pause * 1.5, MAX_POLL_SECONDS)
         time.sleep(pause)
     return False
@@ -144,10 +145,10 @@ SINGLE_USER_STOP = ((signal.SIGTERM, 10.0), (signal.SIGQUIT, 10.0))
 
 
 def adopt_server(home: ServerDirectory, socket_dir: Path, deadline: float) -> AdoptedServer | None:
-    """The server that is running already, once it takes connections; nothing if there is none.
+    """Return the running server once it accepts connections, or None if no server is running.
 
     Raises:
-        Unavailable: there is one, but it cannot be told which process it is.
+        Unavailable: there is one, but its process cannot be determined.
     """
     while (answer := probe(socket_dir)).condition is not ProbeStatus.SILENT:
         if answer.condition is ProbeStatus.READY:
@@ -161,9 +162,10 @@ def adopt_server(home: ServerDirectory, socket_dir: Path, deadline: float) -> Ad
 
 
 def _clear(record: Path, cluster: Path) -> None:
-    """Nobody listens: end a server of ours that lost its socket, or drop a stale record of one.
+    """Stop our server if it lost its socket, or delete its stale pid file; nothing listens here.
 
-    PostgreSQL would take whatever process the record names for a server, dead and unreaped too.
+    PostgreSQL would take any process that the file names for a server, even a dead and unreaped
+    one.
     """
     number = _number(record)
     process = open_process(abs(number)) if number else None
@@ -184,7 +186,7 @@ def _listener(pid: int | None, socket_dir: Path) -> AdoptedServer:
 
 
 def _number(pid_file: Path) -> int:
-    """The number in the file's first line, negative for a single-user session; 0 for none."""
+    """Return the pid in the first line, negative for a single-user session; 0 if it is missing."""
     try:
         return int(pid_file.read_text().split("\n", 1)[0])
     except (FileNotFoundError, ValueError):
@@ -196,7 +198,7 @@ def _works_in(pid: int, cluster: Path) -> bool:
         try:
             return (PROC / str(pid) / "cwd").readlink() == cluster.resolve()
         except OSError:
-            return False  # gone, or another user's, and ours runs as we do
+            return False  # gone, or another user's, while our server runs as this user
     command = ("/bin/ps", "-o", "command=", "-p", str(pid))
     shown = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own command line
     return f"-D {cluster}" in shown.stdout

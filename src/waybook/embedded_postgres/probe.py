@@ -1,7 +1,7 @@
-"""Whether a PostgreSQL answers on a socket: the first message of the protocol, and no more.
+"""Readiness probe of a PostgreSQL socket: the first message of the protocol, and no more.
 
-A password is not needed to learn this, and neither is a driver:
-a server that takes connections asks who we are, one that is starting says so.
+This needs neither a password nor a driver: a server that accepts connections requests
+authentication, one that is starting reports so.
 """
 
 import socket
@@ -36,7 +36,7 @@ class ProbeResult:
 
 
 def probe(socket_dir: Path) -> ProbeResult:
-    """Knock at the socket in this directory and say what answers."""
+    """Connect to the socket in this directory and return the status of the server."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(ANSWER_SECONDS)
         try:

@@ -1,9 +1,9 @@
-"""The embedded PostgreSQL: `attach` to it, and it is there for as long as anybody is attached.
+"""The embedded PostgreSQL server, available while at least one client is attached.
 
-Truth is "a connection succeeds", never a pid file.
-Every client holds a shared lock, which the kernel frees when the client dies, however it dies.
-A small keeper process is the server's parent, revives it when it is killed, and stops it a
-little after the last client is gone. See `layout` for where everything lies.
+A server is available if a connection succeeds; pid files are never trusted. Every client holds a
+shared lock, which the kernel releases when the client dies for any reason. A small supervisor
+process is the server's parent, restarts it when it is killed, and stops it a little after the last
+client is gone. See `layout` for all files.
 """
 
 import os
@@ -28,7 +28,7 @@ GRACE_SECONDS = 2.0
 
 
 class Attachment:
-    """A claim on the running server; the server stays until the last claim is closed."""
+    """A claim on the running server, which stays until the last claim is closed."""
 
     def __init__(
         self, data_dir: Path, connection: ConnectionInfo, claim: int, watch: SupervisorMonitor
@@ -42,7 +42,7 @@ class Attachment:
         self._watch = watch
 
     def close(self) -> None:
-        """Give up the claim; closing twice is closing once."""
+        """Release the claim; closing twice has no effect."""
         if self._claim is not None:
             self._watch.close()
             os.close(self._claim)
@@ -63,14 +63,14 @@ class Attachment:
 def attach(
     data_dir: Path, *, durable: bool = True, grace_seconds: float = GRACE_SECONDS
 ) -> Attachment:
-    """Start the server of this data directory, or join those who use it already.
+    """Start the server of this data directory, or attach to the running one.
 
-    Blocks until a connection succeeds. `durable=False` trades the safety of the data for speed,
-    for tests. Both options count only for the one who starts the server.
+    Blocks until a connection succeeds. `durable=False` trades the safety of the data for speed, for
+    tests. Both options only apply if this call starts the server.
 
     Raises:
-        Misconfigured: it cannot run here, or runs without the durability that was asked for.
-        Unavailable: it did not start; the message holds the end of its log.
+        Misconfigured: it cannot run here, or runs without the requested durability.
+        Unavailable: it did not start; the message contains the end of its log.
     """
     if sys.platform == "win32":
         raise Misconfigured(

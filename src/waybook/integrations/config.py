@@ -1,6 +1,6 @@
-"""Whom to tell of what, and how: the operator's settings, and never anything that is stored.
+"""Validated settings of the webhook and of the OpenID Connect issuer.
 
-Whose sign-in counts here, and what is made of it: the operator's settings, checked.
+They come from the operator's configuration and are never stored.
 """
 
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from waybook.errors import Misconfigured
 from waybook.notifications.message import parse_secrets
 from waybook.settings import LOOPBACK, Settings
 
-#: The templates of an operator, at most: larger files are none.
+#: Maximum size of an operator's template file.
 MAX_TEMPLATE_BYTES = 65_536
 
 
@@ -28,15 +28,15 @@ class WebhookSettings:
 
     @property
     def is_unencrypted(self) -> bool:
-        """Whether what is sent can be read on the way."""
+        """True if the content can be read in transit."""
         where = urlsplit(self.url)
         return where.scheme == "http" and where.hostname not in LOOPBACK
 
     def custom_templates(self) -> dict[str, str]:
-        """The texts in the operator's folder, by the names of their files.
+        """Return the texts in the operator's template folder, keyed by file name.
 
         Raises:
-            Misconfigured: they cannot be read.
+            Misconfigured: the files cannot be read.
         """
         if self.templates_dir is None:
             return {}
@@ -49,7 +49,7 @@ class WebhookSettings:
 
 
 def webhook_from_settings(settings: Settings) -> WebhookSettings | None:
-    """The webhook that is configured; none if there is none.
+    """Return the configured webhook, or None.
 
     Raises:
         Misconfigured: the settings do not fit together.
@@ -73,7 +73,7 @@ def webhook_from_settings(settings: Settings) -> WebhookSettings | None:
 
 
 def _events(text: str) -> frozenset[str]:
-    """The events that are named; all if none is."""
+    """Return the named events; all events if none is named."""
     there = {
         str(occasion) for occasion in NotificationKind if occasion is not NotificationKind.TEST
     }
@@ -97,24 +97,24 @@ def _text(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IssuerSettings:
-    #: Exactly as the issuer calls itself: its tokens are compared with this.
+    #: Exactly as in the issuer's tokens, which are compared with this.
     issuer: str
-    #: Where agents connect; what the metadata of RFC 9728 call the resource.
+    #: URL that agents connect to; the resource of the RFC 9728 metadata.
     resource: str
     audience: str
     client_id: str | None
     client_secret: str | None = field(repr=False)
-    #: One org for all, or else the claim that names it.
+    #: One org for all users, or else the claim that names it.
     org: str | None
     org_claim: str
     user_claim: str
     scopes_claim: str
-    #: What somebody may do who was never seen here; none if they may not come in.
+    #: Scopes of a user at first sign-in; None if unknown users are rejected.
     new_user_scopes: frozenset[Scope] | None
 
 
 def issuer_from_settings(settings: Settings) -> IssuerSettings | None:
-    """The issuer that is configured; none if there is none.
+    """Return the configured issuer, or None.
 
     Raises:
         Misconfigured: the settings do not fit together.
@@ -139,7 +139,7 @@ def issuer_from_settings(settings: Settings) -> IssuerSettings | None:
 
 
 def is_secure_url(address: str) -> bool:
-    """Whether nobody on the way can change what is said at an address.
+    """Return whether traffic to an address is safe from tampering in transit.
 
     >>> is_secure_url("https://id.example.org/x"), is_secure_url("http://127.0.0.1:9000")
     (True, True)
@@ -178,7 +178,7 @@ def _check(settings: Settings, issuer: str) -> None:
 
 
 def _scopes(text: str) -> frozenset[Scope]:
-    """The scopes that are named.
+    """Return the named scopes.
 
     Raises:
         Misconfigured: there is no such scope, or none is named.

@@ -1,4 +1,4 @@
-"""Vectors from an endpoint that speaks the wire format of OpenAI's embeddings."""
+"""Embedding client for endpoints with the wire format of OpenAI's embeddings."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -9,18 +9,18 @@ from waybook.integrations.http_client import BoundedHttpClient
 from waybook.json_values import Json
 from waybook.research.embedding import DIMENSIONS, Vector, resize_vector
 
-#: Texts in one request, what they may have together, and what the answer may take.
+#: Texts in one request, their total characters, and the size of the answer.
 MAX_TEXTS: Final = 32
 MAX_CHARACTERS: Final = 60_000
 MAX_BYTES: Final = 16 * 1024 * 1024
 SECONDS: Final = 10.0
 ATTEMPTS: Final = 3
-#: Before the second attempt; twice as long before the third.
+#: Delay before the second attempt; twice as long before the third.
 RETRY_DELAY_SECONDS: Final = 0.3
-#: After it failed it is left alone for so long: nobody need wait for it again and again.
+#: Pause after a failure, so that callers do not wait for a failing endpoint again and again.
 COOLDOWN_SECONDS: Final = 20.0
 
-#: It cannot give the width we ask for; then it gives what it has.
+#: Status codes of endpoints that do not support `dimensions`; they return their own width.
 UNSUPPORTED_STATUS: Final = frozenset({400, 404, 422})
 TOO_MANY_REQUESTS: Final = 429
 SERVER_ERRORS: Final = 500
@@ -37,8 +37,8 @@ class EmbeddingsClient:
         pause: float = RETRY_DELAY_SECONDS,
         rest: float = COOLDOWN_SECONDS,
     ) -> None:
-        """Ask this model at this address, which is that of the API or of its embeddings."""
-        #: The name its vectors are kept under.
+        """Use this model at this URL, which is that of the API or of its embeddings."""
+        #: Model name under which its vectors are stored.
         self.name = f"endpoint {model}"
         bare = url.rstrip("/")
         self._exchange = BoundedHttpClient(
@@ -50,14 +50,14 @@ class EmbeddingsClient:
         self._model = model
         self._seconds, self._pause, self._rest = seconds, pause, rest
         self._resting_until = 0.0
-        #: Whether it can be told which width we keep.
+        #: The endpoint accepts the `dimensions` parameter.
         self._narrow = True
 
     async def vectors(self, texts: Sequence[str]) -> list[Vector]:
-        """A vector for each text, batch by batch.
+        """Return a vector for each text, batch by batch.
 
         Raises:
-            EndpointFailed: the endpoint does not answer, or not what it should.
+            EndpointFailed: the endpoint does not answer, or not as expected.
         """
         now = asyncio.get_running_loop().time
         if now() < self._resting_until:
@@ -69,10 +69,10 @@ class EmbeddingsClient:
             raise
 
     async def warm(self) -> None:
-        """There is nothing to load."""
+        """Do nothing: there is nothing to load."""
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         await self._exchange.close()
 
     async def _batch(self, texts: list[str]) -> list[Vector]:
@@ -89,7 +89,7 @@ class EmbeddingsClient:
         return found
 
     async def _asked(self, texts: list[str]) -> Json:
-        """The answer; where asking again may help, asked again."""
+        """Return the answer, retrying on rate limits and server errors."""
         body: dict[str, Json] = {"model": self._model, "input": cast("Json", texts)}
         body["encoding_format"] = "float"
         if self._narrow:
@@ -108,10 +108,10 @@ class EmbeddingsClient:
 
 
 def _read(answer: Json) -> list[Vector]:
-    """The vectors in an answer, in the order of the texts, at the width we keep.
+    """Return the vectors in an answer, in the order of the texts, at the stored width.
 
     Raises:
-        EndpointFailed: it is not of the form.
+        EndpointFailed: the answer is malformed.
     """
     try:
         data = sorted(answer["data"], key=lambda one: one["index"])  # type: ignore[index,call-overload,arg-type]  # or not, see below
@@ -121,7 +121,7 @@ def _read(answer: Json) -> list[Vector]:
 
 
 def batch_texts(texts: Sequence[str]) -> Iterator[list[str]]:
-    """The texts in their order, so many at a time as one request takes.
+    """Yield the texts in order, in batches that fit one request.
 
     >>> [len(batch) for batch in batch_texts(["x"] * 70)]
     [32, 32, 6]

@@ -1,4 +1,4 @@
-"""Endpoints, opened where they are configured: what speaks HTTP is imported only then."""
+"""Factories for the configured endpoints; HTTP client modules are imported only on demand."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ from waybook.settings import Settings
 
 @asynccontextmanager
 async def open_embedder(settings: Settings) -> AsyncIterator[EmbeddingModel | None]:
-    """Who makes vectors elsewhere, if somebody does."""
+    """Yield the embedding endpoint, or None if none is configured."""
     if settings.embedder != "endpoint":
         yield None
         return
@@ -32,7 +32,7 @@ async def open_embedder(settings: Settings) -> AsyncIterator[EmbeddingModel | No
 
 @asynccontextmanager
 async def open_model(settings: Settings) -> AsyncIterator[Model | None]:
-    """The model that may be asked from here, if there is one."""
+    """Yield the server-side model, or None if none is configured."""
     if settings.model_url is None:
         yield None
         return
@@ -51,7 +51,7 @@ async def open_model(settings: Settings) -> AsyncIterator[Model | None]:
 
 @asynccontextmanager
 async def open_issuer(settings: Settings) -> AsyncIterator[IssuerClient | None]:
-    """Whose sign-in counts here, if somebody's does."""
+    """Yield the OpenID Connect issuer, or None if none is configured or auth is off."""
     configured = issuer_from_settings(settings)
     if configured is None or not settings.requires_auth:
         yield None
@@ -65,24 +65,24 @@ async def open_issuer(settings: Settings) -> AsyncIterator[IssuerClient | None]:
 
 
 class ClosableSender(WebhookSender, Protocol):
-    """A postman who has connections to let go of."""
+    """A webhook sender with connections to close."""
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
 
 
 class LazyWebhookSender:
-    """A webhook that is loaded when it is needed."""
+    """A webhook sender that is loaded on first use."""
 
     def __init__(self, configured: WebhookSettings) -> None:
         self._configured = configured
         self._loaded: ClosableSender | None = None
 
     async def warm(self) -> ClosableSender:
-        """Load it now.
+        """Load the sender now.
 
         Raises:
-            Misconfigured: its templates are not good ones.
+            Misconfigured: its templates are not valid.
         """
         if self._loaded is None:
             module = await asyncio.to_thread(import_module, "waybook.integrations.webhooks")
@@ -91,11 +91,11 @@ class LazyWebhookSender:
         return self._loaded
 
     async def deliver(self, letter: WebhookMessage) -> DeliveryOutcome:
-        """Try once."""
+        """Attempt one delivery."""
         return await (await self.warm()).deliver(letter)
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         if self._loaded is not None:
             await self._loaded.close()
 
@@ -104,7 +104,7 @@ class LazyWebhookSender:
 async def open_webhook_sender(
     configured: WebhookSettings | None,
 ) -> AsyncIterator[LazyWebhookSender | None]:
-    """Who delivers notices, if somebody is to be told."""
+    """Yield the webhook sender, or None if no webhook is configured."""
     if configured is None:
         yield None
         return

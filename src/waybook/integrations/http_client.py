@@ -1,9 +1,8 @@
-"""One address somewhere else, asked with JSON or a form and answering with JSON, within bounds.
+"""HTTP client for one URL, with JSON or form requests and JSON answers, bounded in time and size.
 
-However the other side behaves, an exchange ends: with what it answered, or with one kind of
-error. It has so many seconds, waits included; an answer has so many bytes; redirections are not
-followed, since the key is for this address alone. What the other side says of an error is told
-without the key.
+Every exchange ends with an answer or with one kind of error, however the server behaves. Its time
+limit includes waits and retries; the answer is limited in size; redirects are not followed, because
+the key is for this URL alone. Error texts from the server are reported without the key.
 """
 
 import asyncio
@@ -23,14 +22,14 @@ from waybook.json_values import Json
 
 log = logging.getLogger(__name__)
 
-#: What an answer may take, in bytes.
+#: Maximum size of an answer, in bytes.
 MAX_BYTES = 2 * 1024 * 1024
-#: How many connections may be open at once; whoever comes then waits within its seconds.
+#: Maximum open connections; further requests wait within their time limit.
 MAX_CONNECTIONS = 10
-#: Answers that may say when to come again, and how often we do.
+#: Status codes that may carry Retry-After, and the number of retries.
 RETRYABLE_STATUS = frozenset({429, 503, 529})
 MAX_RETRIES = 2
-#: Answers to a wrong key, which like to repeat a part of it.
+#: Status codes of a wrong key; their error texts often repeat a part of it.
 AUTH_STATUS = frozenset({401, 403})
 MAX_ERROR_LENGTH = 300
 
@@ -50,7 +49,7 @@ class _Answer:
 
 
 class BoundedHttpClient:
-    """Make one for each address, and close it at the end; the connections are kept until then."""
+    """Client of one URL; connections are kept open until it is closed."""
 
     def __init__(
         self,
@@ -60,35 +59,35 @@ class BoundedHttpClient:
         secret: str | None = None,
         most_bytes: int = MAX_BYTES,
     ) -> None:
-        """Where to ask, and with which headers; the `secret` in them is told to nobody else.
+        """Create a client with these headers; the `secret` in them is removed from error texts.
 
         Raises:
-            Misconfigured: a header cannot carry what it should.
+            Misconfigured: a header value is not printable ASCII.
         """
         for name, value in headers.items():
             if not (value.isascii() and value.isprintable()):
                 raise Misconfigured(f"the header {name} takes printable ASCII alone")
         self.url = url
         self.most_bytes = most_bytes
-        # Packed, an answer of bearable size may be one of any size.
+        # Uncompressed only: a small compressed answer can expand to any size.
         self._headers = {"content-type": "application/json", **headers}
         self._headers |= {"accept": "application/json", "accept-encoding": "identity"}
         self._secret = secret
         self._making: asyncio.Task[httpx2.AsyncClient] | None = None
 
     async def post(self, body: Json, *, seconds: float) -> Json:
-        """What the other side answers.
+        """Post JSON and return the answer.
 
         Raises:
-            EndpointFailed: it did not, or not with a success, or not with JSON; `status` is that
-                of its answer, if there was one.
+            EndpointFailed: there was no answer, no success status, or no JSON; `status` is that of
+                the answer, if there was one.
         """
         return await self._answered("POST", orjson.dumps(body), {}, seconds)
 
     async def post_form(
         self, fields: Mapping[str, str], headers: Mapping[str, str], *, seconds: float
     ) -> Json:
-        """What the other side answers to a form.
+        """Post a form and return the answer.
 
         Raises:
             EndpointFailed: as with `post`.
@@ -98,7 +97,7 @@ class BoundedHttpClient:
         return await self._answered("POST", content, {**kind, **headers}, seconds)
 
     async def get(self, *, seconds: float) -> Json:
-        """What there is to read.
+        """Get the URL and return the answer.
 
         Raises:
             EndpointFailed: as with `post`.
@@ -121,10 +120,10 @@ class BoundedHttpClient:
         raise failed
 
     async def deliver(self, content: bytes, headers: Mapping[str, str], *, seconds: float) -> int:
-        """Hand over what is no question; returns the status, whatever else the other side says.
+        """Post content and return the status code; the body of the answer is ignored.
 
         Raises:
-            EndpointFailed: it did not answer.
+            EndpointFailed: there was no answer.
         """
         try:
             async with (
@@ -137,7 +136,7 @@ class BoundedHttpClient:
             raise EndpointFailed(said) from None
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         if self._making is not None:
             await (await self._making).aclose()
 
@@ -166,7 +165,7 @@ class BoundedHttpClient:
         except (httpx2.ConnectError, httpx2.ProxyError):
             raise EndpointFailed("it cannot be reached") from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            # Not in its own words: they may hold a header.
+            # Not the original message: it may contain a header.
             raise EndpointFailed(f"the exchange broke off ({type(error).__name__})") from None
 
     async def _body(self, response: httpx2.Response) -> bytes:
@@ -180,7 +179,7 @@ class BoundedHttpClient:
         return bytes(body)
 
     async def _client(self) -> httpx2.AsyncClient:
-        # Reading the certificates of a machine takes a while, so it is done once and beside.
+        # Loading the system's certificates takes a while, so it is done once and in a thread.
         if self._making is None:
             self._making = asyncio.create_task(asyncio.to_thread(_make_client))
         return await asyncio.shield(self._making)
@@ -197,7 +196,7 @@ class BoundedHttpClient:
         return found
 
     def _told(self, body: bytes) -> str:
-        """What an error says of itself, in the forms there are, or nothing."""
+        """Return the message in an error body of a known form, or an empty text."""
         try:
             found = orjson.loads(body)
         except ValueError:
@@ -210,17 +209,17 @@ class BoundedHttpClient:
 
 
 def _make_client() -> httpx2.AsyncClient:
-    # It logs every address, and an address may be a secret.
+    # httpx2 logs every URL, and a URL may be a secret.
     logging.getLogger("httpx2").setLevel(logging.WARNING)
     return httpx2.AsyncClient(
-        timeout=None,  # every exchange has its seconds
+        timeout=None,  # every exchange has its own time limit
         limits=httpx2.Limits(max_connections=MAX_CONNECTIONS),
         follow_redirects=False,
     )
 
 
 def _seconds(come_again: str | None) -> float | None:
-    """How long to wait, by the header: seconds or a date; none if it says neither.
+    """Return the delay in a Retry-After header (seconds or a date), or None if it is not valid.
 
     >>> _seconds("2"), _seconds("Thu, 01 Jan 1970 00:00:00 GMT"), _seconds("soon"), _seconds("-1")
     (2.0, 0.0, None, None)

@@ -1,7 +1,7 @@
-"""Messages, as Anthropic speaks them.
+"""Anthropic messages wire format.
 
-The model is held to the schema by a tool it must use. Some models take no such order; then they
-answer in words, with JSON in them.
+The schema is enforced by a tool that the model must use. Some models do not support a forced tool;
+they answer in text that contains JSON.
 """
 
 import json
@@ -18,13 +18,13 @@ from waybook.integrations.llm_messages import (
 from waybook.json_values import Json
 
 VERSION = "2023-06-01"
-#: What must be said here, and may not be more than the model's own limit.
+#: Required by this API, and limited to the model's own maximum.
 MAX_TOKENS = 8_192
 TOOL = "hand_in"
 
 
 def endpoint_url(url: str) -> str:
-    """The address of messages.
+    """Return the URL of messages.
 
     >>> endpoint_url("https://api.anthropic.com"), endpoint_url("http://127.0.0.1/v1")
     ('https://api.anthropic.com/v1/messages', 'http://127.0.0.1/v1/messages')
@@ -40,7 +40,7 @@ def headers(key: str | None) -> dict[str, str]:
 
 
 def build_request(question: ModelRequest, model: str) -> dict[str, Json]:
-    """The body of a request."""
+    """Return the body of a request."""
     body: dict[str, Json] = {
         "model": model,
         "max_tokens": MAX_TOKENS,
@@ -54,7 +54,7 @@ def build_request(question: ModelRequest, model: str) -> dict[str, Json]:
 
 
 def _tool(schema: dict[str, Json]) -> dict[str, Json]:
-    """A tool takes an object, a schema may ask for anything: so the data are one argument."""
+    """Return a tool with the data as one argument: a tool takes an object, a schema any type."""
     shape: Json = {name: value for name, value in schema.items() if name != "$schema"}
     taken: Json = {"type": "object", "properties": {"data": shape}, "required": ["data"]}
     told = "Hand in the data that were extracted."
@@ -62,10 +62,10 @@ def _tool(schema: dict[str, Json]) -> dict[str, Json]:
 
 
 def parse_reply(answer: Json, model: str) -> ModelReply:
-    """What the model said, or handed in.
+    """Parse the model's reply: its tool input, or its text.
 
     Raises:
-        EndpointFailed: this is no message, or the model would not.
+        EndpointFailed: this is not a message, or the model refused.
     """
     blocks = get_path(answer, "content")
     if not isinstance(blocks, list):
@@ -87,7 +87,7 @@ def parse_reply(answer: Json, model: str) -> ModelReply:
     )
 
 
-#: What came in is told in parts, by whether it was remembered from before.
+#: Input tokens are reported in parts: uncached, written to the cache, and read from it.
 INPUT_TOKEN_FIELDS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 

@@ -1,4 +1,4 @@
-"""A model at an endpoint, asked over HTTP in one of the formats."""
+"""HTTP client of a model endpoint, in one of the supported wire formats."""
 
 import asyncio
 import logging
@@ -14,18 +14,18 @@ from waybook.json_values import Json
 log = logging.getLogger(__name__)
 
 FORMATS = {"openai": OPENAI, "anthropic": ANTHROPIC}
-#: Answers to a request that asks for something the endpoint does not know.
+#: Status codes of endpoints that do not support a request parameter.
 UNSUPPORTED_STATUS = frozenset({400, 404, 415, 422, 501})
 
 
 class ModelClient:
-    """Somebody's endpoint of a model."""
+    """Client of one model endpoint."""
 
     def __init__(self, *, url: str, api: str, model: str, key: str | None) -> None:
-        """Nothing is sent until somebody asks.
+        """Create the client; nothing is sent yet.
 
         Raises:
-            Misconfigured: no header can carry this key.
+            Misconfigured: the key cannot be sent in a header.
         """
         self._format: WireFormat = FORMATS[api]
         self._model = model
@@ -33,10 +33,10 @@ class ModelClient:
         self._exchange = BoundedHttpClient(self._format.address(url), headers=headers, secret=key)
 
     async def complete(self, question: ModelRequest, *, seconds: float) -> ModelReply:
-        """What the model says.
+        """Return the model's reply.
 
         Raises:
-            EndpointFailed: there was no answer that can be used.
+            EndpointFailed: there was no usable answer.
         """
         try:
             return self._format.read(await self._ask(question, seconds), self._model)
@@ -45,7 +45,7 @@ class ModelClient:
             raise
 
     async def _ask(self, question: ModelRequest, seconds: float) -> Json:
-        """Ask for the shape, and where that is not known, plainly."""
+        """Request structured output, or plain text if the endpoint does not support that."""
         clock = asyncio.get_running_loop().time
         deadline = clock() + seconds
         try:

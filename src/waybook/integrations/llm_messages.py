@@ -1,6 +1,6 @@
-"""What a model is asked, and what it says, whichever way it is spoken to.
+"""Model requests and replies independent of the wire format, and extraction of JSON from text.
 
-The JSON in what a model says: alone, in a code fence, after some thinking, or among words.
+The JSON may be the whole reply, in a code fence, after a thinking block, or surrounded by prose.
 """
 
 import json
@@ -11,60 +11,60 @@ from typing import Protocol
 from waybook.core.usage import Usage
 from waybook.json_values import Json
 
-#: More tokens than this nobody used.
+#: Upper bound of a plausible token count.
 MAX_TOKENS = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
-    #: What the model is told by us.
+    #: Instructions from the server.
     instructions: str
-    #: What it is to look at, which may be anybody's.
+    #: Text to process; untrusted.
     text: str
-    #: The shape its answer is to have.
+    #: JSON Schema of the answer.
     schema: dict[str, Json]
-    #: Whether the endpoint is to hold the model to that shape, which not every one can.
+    #: The endpoint is asked to enforce the schema, which not every endpoint supports.
     structured: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelReply:
-    """What a model said, and what that took."""
+    """Reply of a model, with its usage."""
 
     text: str
-    #: As the endpoint says.
+    #: As reported by the endpoint.
     usage: Usage
-    #: Whether it was stopped before its end.
+    #: The reply was stopped before its end.
     truncated: bool = False
 
 
 class Model(Protocol):
-    """A model that somebody serves."""
+    """A model served at an endpoint."""
 
     async def complete(self, question: ModelRequest, *, seconds: float) -> ModelReply:
-        """What the model says, within so many seconds.
+        """Return the model's reply within `seconds`.
 
         Raises:
-            EndpointFailed: there was no answer that can be used.
+            EndpointFailed: there was no usable answer.
         """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireFormat:
-    """One way to speak to models over HTTP: pure, the exchange itself is somebody else's."""
+    """Wire format of a model API as pure functions, without any input or output."""
 
-    #: The address to post to, by the one that was configured.
+    #: URL to post to, from the configured one.
     address: Callable[[str], str]
-    #: The headers, by the key if there is one.
+    #: Headers, from the key if there is one.
     headers: Callable[[str | None], dict[str, str]]
-    #: The body, by the question and the model's name.
+    #: Request body, from the request and the model's name.
     request: Callable[[ModelRequest, str], dict[str, Json]]
-    #: What the answer says, for a model of that name.
+    #: Parsed reply, for a model of that name.
     read: Callable[[Json, str], ModelReply]
 
 
 def parse_token_count(told: Json) -> int:
-    """A number of tokens as an endpoint told it; nothing that is none.
+    """Return a token count reported by an endpoint; 0 if it is not valid.
 
     >>> (
     ...     parse_token_count(12),
@@ -80,7 +80,7 @@ def parse_token_count(told: Json) -> int:
 
 
 def get_path(value: Json, *path: str | int) -> Json:
-    """What stands at this place, or null if there is no such place.
+    """Return the value at this path, or None if there is no such path.
 
     >>> get_path({"a": [{"b": 1}]}, "a", 0, "b"), get_path({"a": []}, "a", 0, "b")
     (1, None)
@@ -97,15 +97,15 @@ def get_path(value: Json, *path: str | int) -> Json:
 
 THINKING_BLOCK = "</think>"
 CODE_FENCE = "```"
-#: How many fences are looked into.
+#: Number of code fences that are searched.
 MAX_FENCES = 8
 
 
 def extract_json(text: str) -> Json:
-    r"""The first JSON there is.
+    r"""Return the first JSON value in a text.
 
     Raises:
-        ValueError: there is none.
+        ValueError: there is no JSON.
 
     >>> (
     ...     extract_json('Here it is:\n```json\n{"a": 1}\n```'),
@@ -134,7 +134,7 @@ def _pieces(said: str) -> Iterator[str]:
 
 
 def _decoded(piece: str) -> Json:
-    """The JSON at the beginning; only an array or an object may have words behind it."""
+    """Decode the JSON at the beginning; only an array or object may be followed by other text."""
     piece = piece.strip()
     value: Json
     value, end = _DECODER.raw_decode(piece)

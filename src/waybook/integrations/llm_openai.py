@@ -1,4 +1,4 @@
-"""Chat completions, as OpenAI speaks them and many others do."""
+"""OpenAI chat completions wire format, which many other servers implement too."""
 
 from waybook.core.usage import Usage
 from waybook.errors import EndpointFailed
@@ -15,7 +15,7 @@ PATH = "/chat/completions"
 
 
 def endpoint_url(url: str) -> str:
-    """The address of chat completions.
+    """Return the URL of chat completions.
 
     >>> endpoint_url("http://127.0.0.1:8000/v1/")
     'http://127.0.0.1:8000/v1/chat/completions'
@@ -29,10 +29,10 @@ def headers(key: str | None) -> dict[str, str]:
 
 
 def build_request(question: ModelRequest, model: str) -> dict[str, Json]:
-    """The body of a request.
+    """Return the body of a request.
 
-    Not strict: that takes only a part of JSON Schema, and we look at the answer ourselves.
-    Nothing is said of its length, which is named differently here and there.
+    Strict mode is off: it accepts only a part of JSON Schema, and the answer is validated here
+    anyway. No length limit is sent, because servers disagree on the name of that field.
     """
     body: dict[str, Json] = {
         "model": model,
@@ -48,10 +48,10 @@ def build_request(question: ModelRequest, model: str) -> dict[str, Json]:
 
 
 def parse_reply(answer: Json, model: str) -> ModelReply:
-    """What the model said.
+    """Parse the model's reply.
 
     Raises:
-        EndpointFailed: this is no chat completion, or the model would not.
+        EndpointFailed: this is not a chat completion, or the model refused.
     """
     message = get_path(answer, "choices", 0, "message")
     if not isinstance(message, dict):
@@ -71,7 +71,7 @@ def parse_reply(answer: Json, model: str) -> ModelReply:
 
 
 def _text(content: Json) -> str:
-    """A text, or the texts of its parts."""
+    """Return a text, or the joined texts of its parts."""
     if isinstance(content, list):
         return "".join(_text(get_path(one, "text")) for one in content)
     return content if isinstance(content, str) else ""

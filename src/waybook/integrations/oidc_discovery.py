@@ -1,12 +1,8 @@
-"""What an issuer says of itself: where its doors are, and which keys it signs with.
+"""OpenID Connect discovery, signing keys, JWT verification, and the issuer check for operators.
 
-What a JWT must be before anything in it is believed, and what it must say then.
-
-Only signatures that need no shared secret count: with those, whoever can check a token could make
-one. The header of a token is written by whoever sends it, so it chooses among what we allow, and
-nothing else: neither the key nor the way to use it.
-
-An issuer asked once, to tell whoever runs the server what it finds.
+Only asymmetric signatures are accepted: with a shared secret, every party that can verify a token
+could also make one. The header of a token is untrusted, so it only selects among the allowed
+algorithms and keys, and determines nothing else.
 """
 
 import asyncio
@@ -31,10 +27,10 @@ from waybook.integrations.config import is_secure_url
 from waybook.integrations.http_client import BoundedHttpClient
 from waybook.integrations.oidc_login import Claims, check_times
 
-#: Larger ones are nobody's.
+#: Larger tokens are rejected.
 MAX_TOKEN_BYTES: Final = 8_192
 MAX_SUBJECT_LENGTH: Final = 255
-#: Every algorithm we take, and the keys it goes with: their type, and their curve if they have one.
+#: Accepted algorithms, and their keys: the key type, and the curve if there is one.
 KEYS: Final[Mapping[str, tuple[str, str | None]]] = {
     **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), ("RSA", None)),
     "ES256": ("EC", "P-256"),
@@ -61,10 +57,10 @@ class Key:
 
 
 def parse_header(text: str) -> Claims:
-    """The header of a token that we would look at at all; nothing of it is believed.
+    """Return the header of a well-formed token; its content is still untrusted.
 
     Raises:
-        Unidentified: it is none.
+        Unauthenticated: the token is not acceptable.
     """
     matched = _TOKEN.fullmatch(text) if len(text) <= MAX_TOKEN_BYTES else None
     if matched is None:
@@ -81,7 +77,7 @@ def parse_header(text: str) -> Claims:
 
 
 def parse_key(found: object) -> Key | None:
-    """A key as an issuer publishes it, if it can check signatures of ours."""
+    """Return a published key, or None if it cannot verify signatures of accepted algorithms."""
     if not isinstance(found, dict) or found.get("use", "sig") != "sig" or "d" in found:
         return None
     used = frozenset(name for name in KEYS if _goes_with(found, name))
@@ -98,10 +94,10 @@ def parse_key(found: object) -> Key | None:
 
 
 def verify_signature(text: str, key: Key, header: Claims) -> Claims:
-    """What a token says, its signature being good; `header` is what `parse_header` found.
+    """Verify a token's signature and return its claims; `header` is the result of `parse_header`.
 
     Raises:
-        Unidentified: it is not, or it says nothing.
+        Unauthenticated: the signature is not valid, or there are no claims.
     """
     signed, _, signature = text.rpartition(".")
     algorithm = ALGORITHMS[str(header["alg"])]
@@ -115,10 +111,10 @@ def verify_signature(text: str, key: Key, header: Claims) -> Claims:
 
 
 def validate_claims(claims: Claims, *, issuer: str, audience: str, now: datetime) -> None:
-    """Let through what this issuer says to this audience, at this time.
+    """Check that the claims are from this issuer, for this audience, and valid at this time.
 
     Raises:
-        Unidentified: it is somebody else's, or not for us, or not for now.
+        Unauthenticated: another issuer, another audience, no subject, or not valid now.
     """
     if claims.get("iss") != issuer:
         raise Unauthenticated("it is of another issuer")
@@ -165,20 +161,20 @@ MAX_NAME_LENGTH: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IssuerEndpoints:
-    """Where an issuer is asked for what."""
+    """URLs of an issuer's endpoints."""
 
     keys: str
     authorize: str
     token: str
-    #: Whether the client's secret goes into the form, and not into a header.
+    #: The client secret is sent in the form, and not in a header.
     secret_in_form: bool
 
 
 async def discover_endpoints(issuer: str) -> IssuerEndpoints:
-    """What the issuer says of itself, at the address of OpenID Connect or of RFC 8414.
+    """Return the endpoints the issuer publishes, by OpenID Connect discovery or RFC 8414.
 
     Raises:
-        EndpointFailed: nothing that can be used, or it is another issuer.
+        EndpointFailed: there is no usable answer, or it is from another issuer.
     """
     base = issuer.rstrip("/")
     try:
@@ -192,10 +188,10 @@ async def discover_endpoints(issuer: str) -> IssuerEndpoints:
 
 
 async def fetch_keys(doors: IssuerEndpoints) -> list[object]:
-    """The keys it publishes, whatever they are good for.
+    """Return all keys that the issuer publishes, usable or not.
 
     Raises:
-        EndpointFailed: nothing that can be used.
+        EndpointFailed: there is no usable answer.
     """
     told = await fetch_json(doors.keys)
     listed = told.get("keys") if isinstance(told, dict) else None
@@ -203,16 +199,16 @@ async def fetch_keys(doors: IssuerEndpoints) -> list[object]:
 
 
 def usable_keys(listed: Iterable[object]) -> tuple[Key, ...]:
-    """The keys that can be used, of those an issuer publishes."""
+    """Return the usable keys among those an issuer publishes."""
     found = (parse_key(one) for _, one in zip(range(MAX_KEYS), listed, strict=False))
     return tuple(key for key in found if key is not None)
 
 
 async def fetch_json(address: str) -> object:
-    """What is published at an address.
+    """Return the JSON at a URL.
 
     Raises:
-        EndpointFailed: nothing that can be used.
+        EndpointFailed: there is no usable answer.
     """
     exchange = BoundedHttpClient(address, headers={}, most_bytes=MAX_DISCOVERY_BYTES)
     try:
@@ -239,21 +235,21 @@ def _doors_in(told: object, issuer: str) -> IssuerEndpoints:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IssuerCheck:
-    """What was found, as far as it was."""
+    """Result of an issuer check, as far as it got."""
 
-    #: Why it does not answer as itself, or why its keys cannot be had.
+    #: Reason why discovery or the fetching of keys failed.
     error: str | None = None
     keys_fault: str | None = None
-    #: How many keys it publishes, and how many of these can be used with each algorithm.
+    #: Number of published keys, number of usable ones, and their algorithms.
     published: int = 0
     usable: int = 0
     algorithms: tuple[str, ...] = ()
-    #: Whether it says where people sign in.
+    #: The issuer publishes secure URLs for browser sign-in.
     has_pages: bool = False
 
 
 async def check_issuer(issuer: str) -> IssuerCheck:
-    """Ask it what a server asks, within the same bounds; what goes wrong is a finding."""
+    """Query the issuer as a server does, within the same limits; failures are returned."""
     try:
         async with asyncio.timeout(SECONDS):
             doors = await discover_endpoints(issuer)

@@ -1,9 +1,8 @@
-"""An issuer of sign-ins: where its doors are, which keys it signs with, and whether it said so.
+"""OpenID Connect issuer: endpoints, cached signing keys, and token verification.
 
-Its keys are fetched when they are first needed, and again when a token names a key that is not
-known: a new key works at once, and whoever makes up names of keys costs one question in half a
-minute. What is fetched takes the place of what was known, so a key that was withdrawn is gone.
-While the issuer is out of reach, the keys that are known go on.
+Keys are fetched on first use, and again when a token names an unknown key: a new key works at once,
+and made-up key names cost at most one request in half a minute. Fetched keys replace the cached
+ones, so a withdrawn key is rejected. While the issuer is unreachable, the cached keys stay in use.
 """
 
 import asyncio
@@ -34,19 +33,19 @@ from waybook.integrations.oidc_login import Claims
 
 log = logging.getLogger(__name__)
 
-#: The least time between two looks, whatever is asked of us meanwhile.
+#: Minimum time between two fetches, regardless of demand.
 MIN_REFRESH_SECONDS: Final = 30.0
-#: Keys older than this are looked for again, beside the calls, so that withdrawn ones end.
+#: Older keys are refreshed in the background, so that withdrawn ones are dropped.
 STALE_SECONDS: Final = 900.0
 
 
 class Issuer:
-    """The one issuer there is; close it at the end."""
+    """Client of the configured issuer; close it at the end."""
 
     def __init__(
         self, settings: IssuerSettings, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`clock` says how many seconds have passed."""
+        """`clock` returns elapsed seconds."""
         self.settings = settings
         self._clock = clock
         self._keys: tuple[Key, ...] = ()
@@ -56,11 +55,11 @@ class Issuer:
         self._looking: asyncio.Task[None] | None = None
 
     async def claims(self, text: str, *, audience: str, now: datetime) -> Claims:
-        """What a token says, if it is the issuer's, for this audience and for now.
+        """Return the claims of a token that the issuer signed for this audience and is valid now.
 
         Raises:
-            Unidentified: it is not.
-            Unavailable: its key is not known, and the issuer cannot be asked.
+            Unauthenticated: the token is not valid.
+            Unavailable: its key is not cached, and the issuer is unreachable.
         """
         header = parse_header(text)
         claims = verify_signature(text, await self._key(header), header)
@@ -68,10 +67,10 @@ class Issuer:
         return claims
 
     async def endpoints(self) -> IssuerEndpoints:
-        """Where people sign in.
+        """Return the endpoints for browser sign-in.
 
         Raises:
-            Unavailable: it is not known, and the issuer cannot be asked.
+            Unavailable: they are not known, and the issuer is unreachable.
         """
         if self._doors is None:
             await self._look()
@@ -82,11 +81,11 @@ class Issuer:
         return self._doors
 
     async def redeem(self, fields: Mapping[str, str]) -> Claims:
-        """What the issuer hands out for the code somebody came back with.
+        """Exchange an authorization code at the token endpoint and return its response.
 
         Raises:
-            Unidentified: nothing.
-            Unavailable: it cannot be asked.
+            Unauthenticated: the issuer rejected the code.
+            Unavailable: the issuer is unreachable.
         """
         doors = await self.endpoints()
         sent, headers = self._as_client(fields, in_form=doors.secret_in_form)
@@ -111,7 +110,7 @@ class Issuer:
     def _as_client(
         self, fields: Mapping[str, str], *, in_form: bool
     ) -> tuple[dict[str, str], dict[str, str]]:
-        """The fields and the headers by which the issuer knows who redeems a code."""
+        """Return the fields and headers that authenticate this client at the token endpoint."""
         client, secret = self.settings.client_id or "", self.settings.client_secret
         if secret is None or in_form:
             known = {"client_id": client, **({"client_secret": secret} if secret else {})}
@@ -120,7 +119,7 @@ class Issuer:
         return {**fields}, {"authorization": f"Basic {b64encode(pair.encode()).decode()}"}
 
     async def close(self) -> None:
-        """Stop looking."""
+        """Cancel a running fetch."""
         if self._looking is not None:
             self._looking.cancel()
             await asyncio.gather(self._looking, return_exceptions=True)
@@ -141,7 +140,7 @@ class Issuer:
         raise Unauthenticated("it is signed with a key that the issuer does not have")
 
     def _known(self, header: Claims) -> Key | None:
-        """The key a token names; the only fitting one, if it names none."""
+        """Return the key that a token names, or the only matching one if it names none."""
         fitting = [key for key in self._keys if header["alg"] in key.algorithms]
         if "kid" in header:
             fitting = [key for key in fitting if key.name == header["kid"]]
@@ -150,10 +149,10 @@ class Issuer:
     def _is_stale(self) -> bool:
         return self._fetched_at is None or self._clock() - self._fetched_at > STALE_SECONDS
 
-    # Looking
+    # Refresh
 
     async def _look(self) -> None:
-        """Ask the issuer anew, unless that was done a moment ago; everybody waits for one look."""
+        """Fetch from the issuer, unless done a moment ago; concurrent callers share one fetch."""
         looking = self._start()
         if looking is not None:
             await asyncio.shield(looking)

@@ -1,9 +1,7 @@
-"""Who somebody is by the word of an issuer, and what they may do.
+"""OpenID Connect sign-in: identities from claims, and the code flow with PKCE for browsers.
 
-Signing in at an issuer with a browser: the code flow of OpenID Connect with PKCE, without state.
-
-What a flow has to remember is kept by the browser itself, in a cookie of its own: whoever comes
-back with a code must be the one who was sent.
+The flow keeps no state on the server. The browser stores it in a cookie of its own, so only the
+browser that started a sign-in can complete it.
 """
 
 import secrets
@@ -24,57 +22,57 @@ from waybook.json_values import Json
 
 Claims: TypeAlias = Mapping[str, Json]
 
-#: How far the clocks of two machines may be apart, in seconds.
+#: Tolerated clock difference between two machines, in seconds.
 LEEWAY: Final = 60.0
-#: What is longer is no name of anybody.
+#: Longer claims are not accepted as names.
 MAX_NAME_LENGTH: Final = 200
 
 
 class AuthorizationEndpoint(Protocol):
-    """Where an issuer has people sign in."""
+    """Endpoint for browser sign-in at an issuer."""
 
     @property
     def authorize(self) -> str:
-        """Where a browser is sent."""
+        """URL that the browser is redirected to."""
 
 
 class IssuerClient(Protocol):
-    """What an issuer does for us."""
+    """Operations of an issuer that authentication needs."""
 
     @property
     def settings(self) -> IssuerSettings:
-        """Which issuer, and what is made of its words."""
+        """The issuer's settings, including the mapping of its claims."""
 
     async def claims(self, text: str, *, audience: str, now: datetime) -> Claims:
-        """What a token says, if it is the issuer's, for this audience and for now."""
+        """Return the claims of a token signed by the issuer for this audience and valid now."""
 
     async def endpoints(self) -> AuthorizationEndpoint:
-        """Where people sign in."""
+        """Return the endpoints for browser sign-in."""
 
     async def redeem(self, fields: Mapping[str, str], /) -> Claims:
-        """What the issuer hands out for the code somebody came back with."""
+        """Exchange an authorization code and return the token response."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IssuedIdentity:
-    """Somebody the issuer knows."""
+    """A user as identified by the issuer."""
 
     org: str
     subject: str
-    #: What people call them.
+    #: Display name.
     name: str
     email: str | None
-    #: The program that acts for them.
+    #: Client program that acts for the user.
     client: str
-    #: What the token lets it do; nothing else that it says counts.
+    #: Scopes granted by the token; other entries of the claim are ignored.
     scopes: frozenset[Scope]
 
 
 def identity_from_claims(claims: Claims, settings: IssuerSettings) -> IssuedIdentity:
-    """Whom the issuer speaks of.
+    """Return the identity in the claims.
 
     Raises:
-        Unidentified: it does not say of which org.
+        Unauthenticated: the claims name no org.
     """
     org = settings.org or _text(claims, settings.org_claim)
     if org is None:
@@ -93,7 +91,7 @@ def identity_from_claims(claims: Claims, settings: IssuerSettings) -> IssuedIden
 
 
 def parse_scopes(told: Json) -> frozenset[Scope]:
-    """The scopes of ours in a claim, which is a text or a list.
+    """Return the scopes known to Waybook in a claim, which is a text or a list.
 
     >>> sorted(parse_scopes("openid plan:read")), parse_scopes(["admin"]), parse_scopes(7)
     ([<Scope.PLAN_READ: 'plan:read'>], frozenset({<Scope.ADMIN: 'admin'>}), frozenset())
@@ -103,10 +101,10 @@ def parse_scopes(told: Json) -> frozenset[Scope]:
 
 
 def check_times(claims: Claims, now: datetime) -> None:
-    """Let through what is said for now.
+    """Check that the claims are valid at this time.
 
     Raises:
-        Unidentified: it is for later, or for the past, or does not say for how long.
+        Unauthenticated: they are not valid yet, have expired, or have no expiry.
     """
     at = now.timestamp()
     ends, begins, made = (_time(claims, name) for name in ("exp", "nbf", "iat"))
@@ -133,34 +131,34 @@ def _text(claims: Claims, name: str) -> str | None:
 
 
 STATE_LENGTH: Final = 32
-#: What we ask of the issuer: who somebody is.
+#: OpenID Connect scopes requested from the issuer: the user's identity.
 REQUESTED_SCOPES: Final = "openid profile email"
 MAX_CODE_LENGTH: Final = 4_096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignInAttempt:
-    """One attempt to sign in."""
+    """State of one sign-in attempt."""
 
     state: str
     nonce: str
     verifier: str
-    #: Where somebody wants to go then.
+    #: Path to redirect to after sign-in.
     return_to: str
 
     def to_cookie(self) -> str:
-        """What the browser keeps."""
+        """Return the attempt as a cookie value."""
         return urlsafe_b64encode(orjson.dumps(asdict(self))).decode()
 
 
 def new_attempt(then: str) -> SignInAttempt:
-    """An attempt that nobody can guess."""
+    """Create an attempt with random values that cannot be guessed."""
     state, nonce, verifier = (secrets.token_urlsafe(STATE_LENGTH) for _ in range(3))
     return SignInAttempt(state=state, nonce=nonce, verifier=verifier, return_to=then)
 
 
 def attempt_from_cookie(kept: str) -> SignInAttempt | None:
-    """The attempt a browser kept, or nothing.
+    """Return the attempt stored in a cookie, or None if the cookie is not valid.
 
     >>> flow = new_attempt("/inbox")
     >>> (
@@ -179,10 +177,10 @@ def attempt_from_cookie(kept: str) -> SignInAttempt | None:
 
 
 async def authorization_url(issuer: IssuerClient, flow: SignInAttempt, back: str) -> str:
-    """Where to send the browser; it comes back to the address `back`.
+    """Return the URL to redirect the browser to; the issuer redirects it back to `back`.
 
     Raises:
-        Unavailable: the issuer cannot be asked where that is.
+        Unavailable: the issuer's endpoints are not known, and it is unreachable.
     """
     authorize = (await issuer.endpoints()).authorize
     challenge = urlsafe_b64encode(sha256(flow.verifier.encode()).digest()).decode().rstrip("=")
@@ -202,11 +200,11 @@ async def authorization_url(issuer: IssuerClient, flow: SignInAttempt, back: str
 async def exchange_code(
     issuer: IssuerClient, flow: SignInAttempt, returned: dict[str, str], *, back: str, now: datetime
 ) -> Claims:
-    """Who came back, by what they brought with them.
+    """Exchange the returned code and return the claims of the user.
 
     Raises:
-        Unidentified: it is not good.
-        Unavailable: the issuer cannot be asked.
+        Unauthenticated: the returned parameters or the tokens are not valid.
+        Unavailable: the issuer is unreachable.
     """
     if not secrets.compare_digest(returned.get("state", "").encode(), flow.state.encode()):
         raise Unauthenticated("somebody else was sent to sign in")
@@ -229,7 +227,7 @@ async def exchange_code(
 async def _identity(
     issuer: IssuerClient, flow: SignInAttempt, handed: Claims, now: datetime
 ) -> Claims:
-    """What the ID token says, if it was made for us and for this attempt."""
+    """Return the claims of the ID token, if it was issued for this client and this attempt."""
     client, text = issuer.settings.client_id or "", handed.get("id_token")
     if not isinstance(text, str):
         raise Unauthenticated("the issuer does not say who it is")

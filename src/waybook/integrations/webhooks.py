@@ -1,4 +1,4 @@
-"""Whoever is to be told: letters written in their format, signed, and handed over."""
+"""Webhook delivery over HTTP: encoded in the receiver's format, signed, and sent."""
 
 from typing import Final
 
@@ -10,16 +10,16 @@ from waybook.notifications.content import WebhookFormat, encode_body, load_templ
 from waybook.notifications.message import DeliveryOutcome, WebhookMessage, signature_headers
 
 SECONDS: Final = 10.0
-#: The receiver wants no more of it.
+#: The receiver has unsubscribed for good.
 GONE: Final = 410
 
 
 class Webhook:
     def __init__(self, configured: WebhookSettings, *, seconds: float = SECONDS) -> None:
-        """Deliver as it is configured, within so many seconds each.
+        """Create a sender for this configuration; `seconds` limits each delivery.
 
         Raises:
-            Misconfigured: a template is not a good one.
+            Misconfigured: a template is not valid.
         """
         self._format = WebhookFormat(configured.format)
         self._secrets = configured.secrets
@@ -28,7 +28,7 @@ class Webhook:
         self._seconds = seconds
 
     async def deliver(self, letter: WebhookMessage) -> DeliveryOutcome:
-        """Try once; whatever happens is an outcome."""
+        """Attempt one delivery; every failure is returned as an outcome."""
         try:
             content_type, body = encode_body(letter, self._format, self._texts)
             headers = signature_headers(letter.id, int(letter.now.timestamp()), body, self._secrets)
@@ -43,5 +43,5 @@ class Webhook:
         return DeliveryOutcome(f"it answered {status}", status, final=status == GONE)
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         await self._exchange.close()

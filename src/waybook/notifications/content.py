@@ -1,11 +1,8 @@
-"""What a letter says to people: one template for each occasion, the subject in its first line.
+"""Bodies of webhook messages: templates, sample payloads, and receiver formats.
 
-The notation is that of prompts, cut down and within bounds as there. Whoever runs the server may
-have texts of their own in a folder, under the same names.
-
-A letter of each kind, as it could be: to try templates with, and for who wants to see one.
-
-The body of a letter, in the format its receiver reads.
+Each notification kind has one template, with the subject in its first line, in the same restricted
+and bounded template language as prompts. The operator may override templates with files of the same
+names in a folder. The sample payloads validate templates and serve as examples.
 """
 
 from collections.abc import Callable, Mapping
@@ -69,15 +66,15 @@ _WHO: dict[str, Json] = {"orgId": f"{_ID}0", "by": {"user": "ann", "channel": "m
 
 
 def sample_payload(occasion: NotificationKind) -> dict[str, Json]:
-    """A payload of this kind."""
+    """Return a sample payload of this kind."""
     data = {**_WHO, **DATA[occasion]}
     return {"type": str(occasion), "timestamp": "2030-01-01T12:00:00+00:00", "data": data}
 
 
 SUFFIX = ".txt"
-#: The names a template has.
+#: Variables available to a template.
 TEMPLATE_VARIABLES = frozenset({"type", "timestamp", "data"})
-#: What chats and mails take, in characters.
+#: Limits that chat and mail systems accept, in characters.
 MAX_SUBJECT_LENGTH = 300
 MAX_BODY_LENGTH = 3_000
 
@@ -90,15 +87,15 @@ class Message(NamedTuple):
 
 
 def template_file(occasion: NotificationKind) -> str:
-    """The name of the template's file."""
+    """Return the file name of the template."""
     return f"{occasion}{SUFFIX}"
 
 
 def load_templates(own: Mapping[str, str]) -> Templates:
-    """The templates, ours where there are none of their own; `own` are texts by name of file.
+    """Return all templates; `own` maps file names to overrides of the built-in ones.
 
     Raises:
-        Misconfigured: a file is for no occasion, or not a good template.
+        Misconfigured: a file matches no notification kind, or is not a valid template.
     """
     unknown = sorted(own.keys() - {template_file(occasion) for occasion in NotificationKind})
     if unknown:
@@ -113,7 +110,7 @@ def load_templates(own: Mapping[str, str]) -> Templates:
 
 
 def _checked(text: str, occasion: NotificationKind) -> Template:
-    """A template that says something of a sample."""
+    """Return the compiled template; raise if it renders nothing for a sample payload."""
     try:
         template = compile_template(text, TEMPLATE_VARIABLES)
         empty = not render_template(template, sample_payload(occasion)).strip()
@@ -125,10 +122,10 @@ def _checked(text: str, occasion: NotificationKind) -> Template:
 
 
 def render_message(template: Template, told: Mapping[str, Json]) -> Message:
-    """What the template says of a letter.
+    """Render the template with a message's payload.
 
     Raises:
-        Exhausted: it would cost too much.
+        TemplateBudgetExceeded: rendering would cost too much.
     """
     subject, _, body = render_template(template, told).strip().partition("\n")
     return Message(subject.strip()[:MAX_SUBJECT_LENGTH], body.strip()[:MAX_BODY_LENGTH])
@@ -139,13 +136,13 @@ PLAIN = "text/plain; charset=utf-8"
 
 
 class WebhookFormat(StrEnum):
-    """What a receiver reads."""
+    """Body format that a receiver accepts."""
 
     #: The payload of Standard Webhooks, for programs.
     STANDARD = "standard"
-    #: A message in the form of Slack's incoming webhooks, which other chats take too.
+    #: A message in the form of Slack's incoming webhooks, which other chats accept too.
     SLACK = "slack"
-    #: Plain text, the subject in its first line.
+    #: Plain text, with the subject in its first line.
     TEXT = "text"
 
 
@@ -155,10 +152,10 @@ class EncodedBody(NamedTuple):
 
 
 def encode_body(letter: WebhookMessage, form: WebhookFormat, texts: Templates) -> EncodedBody:
-    """The body to send: the same bytes at every attempt.
+    """Return the body to send: the same bytes at every attempt.
 
     Raises:
-        Exhausted: its template would cost too much.
+        TemplateBudgetExceeded: its template would cost too much.
     """
     told = payload(letter)
     if form is WebhookFormat.STANDARD:
@@ -171,7 +168,7 @@ def encode_body(letter: WebhookMessage, form: WebhookFormat, texts: Templates) -
 
 
 def payload(letter: WebhookMessage) -> dict[str, Json]:
-    """The letter as programs read it, with the flag that a reply would have."""
+    """Return the message as a JSON payload, with the flag for hidden characters if it has any."""
     odd = hidden_by_field(letter.data)
     data = {**letter.data, FLAG: odd} if odd else letter.data
     return {"type": letter.event, "timestamp": rfc3339(letter.at), "data": data}
@@ -186,7 +183,7 @@ def _as_slack(said: Message) -> str:
 
 
 def _each_text(told: Mapping[str, Json], change: Callable[[str], str]) -> dict[str, Json]:
-    """The same with every text in it changed so."""
+    """Return a copy with every text in it changed by `change`."""
     return {name: _changed(value, change) for name, value in told.items()}
 
 
@@ -203,7 +200,7 @@ def _changed(value: Json, change: Callable[[str], str]) -> Json:
 
 
 def escape_chat_text(text: str) -> str:
-    """A text as a chat shows it and does not act upon it: no name in it rings a bell.
+    """Escape a text so that a chat displays it literally and triggers no mentions.
 
     >>> escape_chat_text("<!channel> & all")
     '&lt;!channel&gt; &amp; all'

@@ -1,11 +1,7 @@
-"""A notice on its way: what is to be delivered, who delivers it, and what came of it.
+"""Webhook messages: delivery outcome, retry schedule, and signatures.
 
-When a letter that was not taken is tried again, and when it is given up.
-
-Signatures by which a receiver knows a letter is ours, in the format of Standard Webhooks.
-
-Signed are the id, the time of the attempt and the body, joined by full stops, with HMAC-SHA256.
-See https://www.standardwebhooks.com.
+Signatures follow Standard Webhooks (https://www.standardwebhooks.com): HMAC-SHA256 over the id, the
+time of the attempt and the body, joined by full stops.
 """
 
 import base64
@@ -20,53 +16,53 @@ from waybook.json_values import Json
 
 
 class WebhookMessage(NamedTuple):
-    """A notice, as it is kept until it has been delivered."""
+    """A notification, stored until it has been delivered."""
 
-    #: The same at every attempt, so that whoever gets it twice can tell.
+    #: The same at every attempt, so that the receiver can recognize duplicates.
     id: str
     event: str
     data: dict[str, Json]
-    #: When it happened.
+    #: Time of the event.
     at: datetime
-    #: When this attempt is made.
+    #: Time of this attempt.
     now: datetime
     attempt: int
-    #: When it is given up, if nobody has taken it.
+    #: Time at which delivery is abandoned.
     expires_at: datetime
 
 
 class DeliveryOutcome(NamedTuple):
-    """What came of an attempt: a fault, or none."""
+    """Result of a delivery attempt; without an `error` it succeeded."""
 
     error: str | None = None
-    #: The status of the answer, if there was one.
+    #: HTTP status of the response, if there was one.
     status: int | None = None
-    #: Whether it is no use to try again.
+    #: Retrying is pointless.
     final: bool = False
 
 
 class WebhookSender(Protocol):
-    """Whoever delivers letters."""
+    """Interface for the delivery of webhook messages."""
 
     async def deliver(self, letter: WebhookMessage) -> DeliveryOutcome:
-        """Try once; whatever happens is an outcome."""
+        """Attempt one delivery; every failure is returned as an outcome."""
 
 
-#: Before the second attempt; three times as long before each further one, up to the longest.
+#: Delay before the second attempt; three times as long before each further one, up to the maximum.
 FIRST_BACKOFF = timedelta(seconds=5)
 MAX_BACKOFF = timedelta(hours=4)
 FACTOR = 3
-#: By how much of itself a pause is longer or shorter, so that not all come back at once.
+#: Random share added to or taken from a delay, so that retries do not coincide.
 JITTER = 0.2
-#: The exponent beyond which every pause is the longest.
+#: Exponent beyond which every delay is the maximum.
 MAX_EXPONENT = 12
 
-#: How long a letter is tried.
+#: Period during which delivery of a message is attempted.
 MAX_DELIVERY_TIME = timedelta(days=1)
 
 
 class DeliveryStatus(StrEnum):
-    """Where a letter stands."""
+    """Delivery status of a webhook message."""
 
     WAITING = "waiting"
     DELIVERED = "delivered"
@@ -75,12 +71,12 @@ class DeliveryStatus(StrEnum):
 
 class RetryDecision(NamedTuple):
     status: DeliveryStatus
-    #: When it is tried again, if it is.
+    #: Time of the next attempt, if there is one.
     due_at: datetime
 
 
 def decide_retry(letter: WebhookMessage, outcome: DeliveryOutcome, chance: float) -> RetryDecision:
-    """What becomes of a letter after this attempt; `chance` is from 0 to 1."""
+    """Return the status of a message after this attempt; `chance` is from 0 to 1."""
     if outcome.error is None:
         return RetryDecision(DeliveryStatus.DELIVERED, letter.now)
     due_at = letter.now + backoff(letter.attempt, chance)
@@ -90,7 +86,7 @@ def decide_retry(letter: WebhookMessage, outcome: DeliveryOutcome, chance: float
 
 
 def backoff(attempt: int, chance: float) -> timedelta:
-    """How long to wait after the attempt with this number.
+    """Return the delay after the attempt with this number.
 
     >>> [backoff(n, 0.5).total_seconds() for n in (1, 2, 3, 9)]
     [5.0, 15.0, 45.0, 14400.0]
@@ -100,12 +96,12 @@ def backoff(attempt: int, chance: float) -> timedelta:
 
 
 PREFIX = "whsec_"
-#: What the format asks of a secret, in bytes.
+#: Secret length required by the format, in bytes.
 MIN_SECRET_BYTES, MAX_SECRET_BYTES = 24, 64
 
 
 def parse_secrets(text: str) -> tuple[bytes, ...]:
-    """The secrets in a setting: one, or while one takes the place of another, both.
+    """Return the secrets in a setting: one, or two during a rotation.
 
     Raises:
         Misconfigured: one of them is not in the format.
@@ -129,7 +125,7 @@ def _secret(word: str) -> bytes:
 def signature_headers(
     letter_id: str, at: int, body: bytes, secrets: tuple[bytes, ...]
 ) -> dict[str, str]:
-    """The headers of an attempt at this second; with no secret it is not signed."""
+    """Return the headers of an attempt at time `at`, unsigned if there are no secrets."""
     content = f"{letter_id}.{at}.".encode() + body
     signatures = [base64.b64encode(hmac.digest(key, content, "sha256")).decode() for key in secrets]
     headers = {"webhook-id": letter_id, "webhook-timestamp": str(at)}

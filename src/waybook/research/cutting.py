@@ -1,8 +1,8 @@
-"""Texts and lists made to fit: what they take in a reply, and how room is divided fairly.
+"""Size measurement and truncation of texts, and fair division of a size budget.
 
-Everything is measured in bytes of compact JSON. A byte is never less than a character, so what
-keeps to bytes keeps to characters too, and a text in a script of long characters, which costs a
-model more, is given less of them.
+Sizes are bytes of compact JSON. A text has at least as many bytes as characters, so a byte limit
+also bounds its characters; a text in a script of multi-byte characters, which costs a model more
+tokens, gets fewer of them.
 """
 
 from collections.abc import Sequence
@@ -12,17 +12,17 @@ import orjson
 
 from waybook.json_values import Json
 
-#: What somebody can use at most, what it needs at least, and how much it counts.
+#: Maximum usable size, minimum size, and weight.
 SpaceClaim: TypeAlias = tuple[int, int, int]
 
 
 def json_size(value: Json) -> int:
-    """What a value takes in a reply, in bytes."""
+    """Return the size of a value in a reply, in bytes."""
     return len(orjson.dumps(value))
 
 
 def as_text(value: Json) -> str:
-    """A value as a text that can be cut: itself, or its compact JSON.
+    """Return a value as text that can be truncated: a string unchanged, otherwise its compact JSON.
 
     >>> as_text("It rains."), as_text({"river": "Nile"})
     ('It rains.', '{"river":"Nile"}')
@@ -31,7 +31,7 @@ def as_text(value: Json) -> str:
 
 
 def escaped_size(text: str) -> int:
-    r"""What a text takes in a reply, in bytes, without its quotes.
+    r"""Return the size of a text in a reply, in bytes, without its quotes.
 
     >>> escaped_size("abc"), escaped_size("a\n"), escaped_size("☃")
     (3, 3, 3)
@@ -40,7 +40,7 @@ def escaped_size(text: str) -> int:
 
 
 def truncate(text: str, most: int) -> str:
-    """As much of a text as takes at most so many bytes in a reply.
+    """Return the longest prefix of a text that takes at most `most` bytes in a reply.
 
     >>> truncate("a☃b", 4), truncate("abc", 9)
     ('a☃', 'abc')
@@ -56,7 +56,7 @@ def truncate(text: str, most: int) -> str:
 
 
 def fair_share(lengths: list[int], budget: int) -> int:
-    """The length up to which everyone may stay so that all fit.
+    """Return the maximum length per item at which all items fit in the budget.
 
     >>> fair_share([10, 100, 100], 110)
     50
@@ -70,10 +70,10 @@ def fair_share(lengths: list[int], budget: int) -> int:
 
 
 def allocate_space(claims: Sequence[SpaceClaim], room: int) -> list[int]:
-    """What each gets of the room: all it can use, or its floor, or a share by its weight.
+    """Return the size given to each claim: its maximum, its minimum, or a share by its weight.
 
-    There is one level for all: nobody gets less because somebody else is long. The floors
-    together must fit.
+    One level applies to all claims, so a long item does not shrink the share of the others. The
+    minimum sizes together must fit in `room`.
 
     >>> allocate_space([(10, 5, 1), (100, 5, 1), (100, 5, 2)], 100)
     [10, 30, 60]

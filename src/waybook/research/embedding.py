@@ -1,17 +1,12 @@
-"""Texts as vectors: near in meaning, near in space.
+"""Text embeddings of unit length, and resizing of vectors to the stored width.
 
-A text's vector is the sum of the rows its words have in a table, a frequent word weighing less;
-no model runs. Sums are made of whole rows at a time: a row is one long integer in whose lanes its
-numbers lie side by side, so that adding it up takes a dozen operations however many numbers it
-has.
+The built-in embedder sums the table rows of a text's words, with frequent words weighing less; no
+model runs. Sums are made of whole rows at a time: a row is one long integer with its numbers in
+adjacent lanes, so adding it takes a dozen operations regardless of its width.
 
-Vectors of any model at the width we keep: shorter ones filled up, longer ones folded.
-
-Folding adds each number to one of the places we have, with a sign by chance that is always the
-same (a count sketch). Distances stay as they were but for a few hundredths of themselves, so what
-is near stays near, and it takes no longer than reading the numbers once.
-
-Whoever makes vectors for search: the table that comes with us, or somebody elsewhere.
+Vectors of other models are padded or folded to the stored width. Folding adds each number to one of
+the available places with a pseudorandom but stable sign (a count sketch). Distances change by a few
+hundredths of themselves, so near vectors stay near, at the cost of reading the numbers once.
 """
 
 from collections import Counter, defaultdict
@@ -30,34 +25,34 @@ from waybook.research.vocabulary import (
     split_words,
 )
 
-#: Of unit length, so that the nearest are those with the greatest product.
+#: Vector of unit length, so that the nearest vectors have the greatest dot product.
 Vector: TypeAlias = tuple[float, ...]
 
 DIMENSIONS = 256
-#: Of a longer text only the beginning is looked at. Whoever indexes cuts texts into passages.
+#: Only the beginning of a longer text is embedded. Indexing splits texts into passages first.
 MAX_TEXT_LENGTH = 100_000
 REMEMBERED_WORDS = 50_000
 REMEMBERED_ROWS = 8_000
 
-#: A word that occurs n times counts 1 + log n times, in steps of a sixteenth.
+#: A word that occurs n times has weight 1 + log n, in steps of a sixteenth.
 STEPS = 16
-#: Two bytes hold the sum of so many single ones.
+#: Number of bytes whose sum fits in two bytes.
 ROWS_AT_ONCE = 256
 
 
 class Embedder(Protocol):
-    """Whoever makes vectors of texts. Vectors of one model are never compared with another's."""
+    """A model that embeds texts. Vectors of different models are never compared."""
 
     @property
     def model(self) -> str:
-        """The name its vectors are kept under."""
+        """The model name under which its vectors are stored."""
 
     def embed(self, text: str) -> Vector:
-        """The text as a vector of unit length."""
+        """Return the text as a vector of unit length."""
 
 
 class StaticEmbedder:
-    """Looks words up in a table; the same text gives the same vector, always and everywhere."""
+    """Embedder based on a word table; deterministic on every machine."""
 
     model = "static-1"
 
@@ -70,7 +65,7 @@ class StaticEmbedder:
         self._one_of_four = int.from_bytes(b"\xff\xff\0\0" * (table.dimensions // 4), "little")
 
     def embed(self, text: str) -> Vector:
-        """The text as a vector of unit length; one without a word lies nowhere in particular."""
+        """Return the text as a unit vector; a text without words gets the neutral vector."""
         counts = Counter[int]()
         for word, count in Counter(split_words(text[:MAX_TEXT_LENGTH])).items():
             if len(word) <= MAX_WORD_LENGTH:
@@ -82,10 +77,10 @@ class StaticEmbedder:
         return int.from_bytes(self._table.row(number), "little")
 
     def _sum(self, counts: Counter[int]) -> list[int]:
-        """The weighted sum of these rows, number by number, still shifted.
+        """Return the weighted sum of these rows, number by number, still shifted.
 
-        First rows of one weight are added, with two bytes for each number; then their sums are
-        weighed and added, with four. Fifty thousand words of the greatest weight, which is 200,
+        Rows of one weight are added first, with two bytes for each number; then their sums are
+        weighted and added, with four. Fifty thousand words of the greatest weight, which is 200,
         still fit.
         """
         by_weight = defaultdict[int, list[int]](list)
@@ -101,7 +96,7 @@ class StaticEmbedder:
         return [number for four in zip(*fours, strict=True) for number in four]
 
     def _added(self, numbers: list[int]) -> tuple[int, int]:
-        """The sums of the numbers in even places and in odd ones, two bytes each."""
+        """Return the sums of the numbers in even and in odd places, two bytes each."""
         mask, even, odd = self._one_of_two, 0, 0
         for row in map(self._numbers, numbers):
             even += row & mask
@@ -119,23 +114,23 @@ class StaticEmbedder:
 
 @cache
 def term_weight(count: int) -> int:
-    """How much a word counts that occurs so many times."""
+    """Return the weight of a word that occurs `count` times."""
     return round(STEPS * (1 + log(count)))
 
 
 def neutral_vector(dimensions: int) -> Vector:
-    """The vector of a text that says nothing."""
+    """Return the vector of a text without content."""
     return (1 / sqrt(dimensions),) * dimensions
 
 
 @cache
 def builtin_embedder() -> StaticEmbedder:
-    """The one that comes with the package, and needs nothing else."""
+    """Return the embedder shipped with the package, which needs nothing else."""
     return StaticEmbedder(builtin_word_vectors())
 
 
 def embed(text: str) -> Vector:
-    """The text as a vector of unit length.
+    """Return the text as a vector of unit length.
 
     >>> river, texts = embed("a cold river"), ("icy stream", "tax law")
     >>> near, far = (cosine_similarity(river, embed(text)) for text in texts)
@@ -146,22 +141,22 @@ def embed(text: str) -> Vector:
 
 
 def cosine_similarity(one: Vector, other: Vector) -> float:
-    """The cosine of the angle between two vectors: 1 for the same direction."""
+    """Return the cosine of the angle between two vectors: 1 for the same direction."""
     return sum([a * b for a, b in zip(one, other, strict=True)])
 
 
-#: No model makes longer ones.
+#: No known model makes longer vectors.
 MAX_DIMENSIONS = 16_384
 
 
 def resize_vector(numbers: Sequence[float], dimensions: int = DIMENSIONS) -> Vector:
-    """A vector of unit length and of the width we keep.
+    """Return a vector of unit length and of the stored width.
 
     >>> resize_vector([3.0, 4.0], 4)
     (0.6, 0.8, 0.0, 0.0)
 
     Raises:
-        ValueError: these are no numbers one could compare.
+        ValueError: the numbers are not a vector that can be compared.
     """
     if not 0 < len(numbers) <= MAX_DIMENSIONS or not all(map(isfinite, numbers)):
         raise ValueError("not a vector")
@@ -177,25 +172,25 @@ def resize_vector(numbers: Sequence[float], dimensions: int = DIMENSIONS) -> Vec
 
 @lru_cache(16)
 def _signs(count: int) -> tuple[int, ...]:
-    """As many signs, by chance, but always the same."""
+    """Return `count` pseudorandom but stable signs."""
     bits = b"".join(sha256(f"fold {n}".encode()).digest() for n in range(count // 256 + 1))
     chance = int.from_bytes(bits, "little")
     return tuple(1 if chance >> place & 1 else -1 for place in range(count))
 
 
 class EmbeddingModel(Protocol):
-    """Makes vectors of many texts. Vectors of one model are never compared with another's."""
+    """A model that embeds many texts. Vectors of different models are never compared."""
 
     @property
     def name(self) -> str:
-        """The name its vectors are kept under."""
+        """The model name under which its vectors are stored."""
 
     async def vectors(self, texts: Sequence[str]) -> list[Vector]:
-        """A vector of unit length for each text.
+        """Return a vector of unit length for each text.
 
         Raises:
-            EndpointFailed: they cannot be had right now.
+            EndpointFailed: the vectors are not available right now.
         """
 
     async def warm(self) -> None:
-        """Get ready, so that the first who asks need not wait."""
+        """Load the model, so that the first request does not wait."""

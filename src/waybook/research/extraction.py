@@ -1,7 +1,7 @@
-"""How data are asked for: what a model is told, and the text it is told to look at.
+"""Prompts for data extraction: instructions for a model, and the fenced source text.
 
-The text is somebody's, and may say anything, so it stands between two lines that it cannot
-contain, behind the word that it is data. Whose it is stands there too: a title is data as well.
+The text is untrusted, so it is placed between two delimiter lines that it cannot contain and is
+declared as data. Its label is inside the fence too: a title is untrusted as well.
 """
 
 import json
@@ -10,7 +10,7 @@ from hashlib import sha256
 
 from waybook.json_values import Json
 
-#: How much of a first answer is shown to whoever is to mend it.
+#: Length of a first answer that is included in the prompt for its correction.
 MAX_ANSWER_SHOWN = 20_000
 
 INSTRUCTIONS = """\
@@ -23,30 +23,30 @@ Answer with the JSON alone."""
 
 
 def label_text(text: str, about: Mapping[str, Json] | None) -> str:
-    """The text, with whose it is on its first line if that is known."""
+    """Return the text, preceded by a line that describes its origin if that is known."""
     return f"{json.dumps(about, ensure_ascii=False)}\n\n{text}" if about else text
 
 
 def prompt(given: str) -> str:
-    """For somebody who has the schema beside it: what to do, and the text."""
+    """Return the instructions and the text, for a reader who has the schema next to them."""
     told = _instructions(given, "the JSON Schema in `schema`")
     return f"{told}\n\n{fence_text(given)}"
 
 
 def model_instructions(given: str, schema: Json) -> str:
-    """For a model of the server's: what to do with the text, which it gets apart."""
+    """Return instructions and schema for a server-side model that gets the text separately."""
     told = _instructions(given, "the JSON Schema at the end of these instructions")
     return f"{told}\n\n{json.dumps(schema, ensure_ascii=False)}"
 
 
 def fence_text(given: str) -> str:
-    """A text as data: between two lines that it cannot contain."""
+    """Return a text as data, between two delimiter lines that it cannot contain."""
     mark = unused_delimiter(given)
     return f"=== {mark} begins ===\n{given}\n=== {mark} ends ==="
 
 
 def retry_prompt(given: str, answer: str, faults: Iterable[tuple[str, str]]) -> str:
-    """The text again, with a first answer and what is wrong with it."""
+    """Return the text again, with a first answer and its errors."""
     listed = "\n".join(f"- {json.dumps(path)}: {json.dumps(said)}" for path, said in faults)
     first = fence_text(answer[:MAX_ANSWER_SHOWN])
     told = "A first answer to this, data as well, was wrong:"
@@ -54,7 +54,7 @@ def retry_prompt(given: str, answer: str, faults: Iterable[tuple[str, str]]) -> 
 
 
 def unused_delimiter(given: str) -> str:
-    """A mark this text does not contain.
+    """Return a delimiter that the text does not contain.
 
     >>> unused_delimiter("a") == unused_delimiter("a"), unused_delimiter("a") in "a"
     (True, False)

@@ -1,8 +1,7 @@
-"""Several ranked lists made one: what stands high in any, and higher still what stands in several.
+"""Reciprocal rank fusion of several ranked lists (Cormack, Clarke and Büttcher, 2009).
 
-Reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009): a place gives 1 / (60 + place), and
-the places of a thing add up. Only places count, for a rank by words and a distance in space have
-no common measure.
+A rank contributes 1 / (60 + rank), and the contributions of a subject add up. Only ranks are used,
+because a full-text rank and a vector distance have no common scale.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,17 +12,17 @@ CONSTANT = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankedPassage:
-    """A passage in a ranked list, with what put it there."""
+    """A passage in a ranked list, with its score."""
 
     subject_id: str
     part: int
-    #: By words: the share of the question its words cover. By meaning: how near it is, up to 1.
+    #: Full-text: share of the query that its words cover. Semantic: cosine similarity, up to 1.
     measure: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchReason:
-    """One reason for a hit: the list it stands in, at which place, and by what measure."""
+    """One reason for a hit: the list that contains it, the rank there, and the score."""
 
     by: str
     rank: int
@@ -32,7 +31,7 @@ class MatchReason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """Something found, its best passage, and why."""
+    """A search hit with its best passage and the reasons for it."""
 
     subject_id: str
     part: int
@@ -41,7 +40,7 @@ class Hit:
 
 
 def fuse(lists: Mapping[str, Sequence[RankedPassage]], constant: int = CONSTANT) -> list[Hit]:
-    """Make one list of several, best first. Of each subject its best passage stands for it."""
+    """Merge ranked lists into one, best first; each subject is represented by its best passage."""
     reasons: dict[str, list[MatchReason]] = {}
     parts: dict[str, tuple[int, int]] = {}
     for by, found in lists.items():
@@ -63,7 +62,7 @@ def fuse(lists: Mapping[str, Sequence[RankedPassage]], constant: int = CONSTANT)
 
 
 def _once(found: Sequence[RankedPassage]) -> Sequence[RankedPassage]:
-    """Each subject where it stands first."""
+    """Return the first passage of each subject."""
     first: dict[str, RankedPassage] = {}
     for passage in found:
         first.setdefault(passage.subject_id, passage)

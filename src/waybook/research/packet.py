@@ -1,9 +1,8 @@
-"""A packet: what somebody is handed to go on with, made to fit its room.
+"""Packets: the context handed to an agent, cut to a size limit.
 
-A packet has parts in an order. When all do not fit, the room is divided by one level for all,
-each part counting by its weight: short ones stay whole, long ones are cut, and of a list those
-come first that matter first. Whatever is cut or left out is named under `cut`, beside the call
-that brings the rest.
+A packet has ordered parts. If they do not all fit, the space is divided by one level for all parts,
+scaled by weight: short parts stay whole, long ones are cut, and lists keep the most relevant
+entries. Everything cut or left out is named under `cut`, with the call that fetches the rest.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,37 +15,37 @@ from waybook.research.cutting import allocate_space, as_text, json_size, truncat
 
 Body: TypeAlias = dict[str, Json]
 
-#: Of a text that is cut at least so much is shown, in bytes.
+#: Minimum size of a truncated text, in bytes.
 MIN_TEXT_BYTES = 240
-#: What `"cut":{},` takes.
+#: Size of `"cut":{},`.
 CUT_OVERHEAD = 9
-#: Under this name a packet tells of the parts for which there was not even room for a word.
+#: Key under `cut` that lists the parts left out completely.
 MORE = "more"
 
 
 @dataclass(frozen=True, slots=True)
 class FetchCall:
-    """The call that brings something."""
+    """The tool call that fetches what a packet left out."""
 
     tool: str
     args: Body
 
     def to_json(self, left: Json, **more: Json) -> Body:
-        """How much is left out, and this call beside it."""
+        """Return the amount left out, and this call."""
         get: Body = {"tool": self.tool, "args": {**self.args, **more}, "why": "the rest"}
         return {"left": left, "get": get}
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextField:
-    """A field that may be cut: a text as it is, anything else as its JSON."""
+    """A field that may be cut: a string as it is, any other value as its JSON."""
 
     name: str
     value: Json
     get: FetchCall
-    #: How long the whole text is, in characters, where only its beginning is at hand.
+    #: Length of the whole text in characters, if `value` is only its beginning.
     length: int | None = None
-    #: False if what is shown stands somewhere in the middle: then the call begins at the start.
+    #: False if the shown text is from the middle; the call then starts at the beginning.
     resumes: bool = True
     counts: int = 1
 
@@ -56,7 +55,7 @@ class TextField:
 
     @cached_property
     def most(self) -> int:
-        """What it can use, in bytes."""
+        """The maximum usable size, in bytes."""
         whole = json_size({self.name: self.value}) - 1
         return whole if self._complete else whole + self._note
 
@@ -70,12 +69,12 @@ class TextField:
 
     @cached_property
     def _note(self) -> int:
-        """What it takes to say that it was cut, at the most."""
+        """The maximum size of the note about the cut."""
         long = self.length or len(self.text)
         return json_size({self.name: self.get.to_json(long, offset=long)}) - 1
 
     def fitted(self, room: int) -> tuple[Json, Body | None]:
-        """What is shown in so much room, and what is said of the rest."""
+        """Return the value cut to `room` bytes, and the note about the rest."""
         if self._complete and self.most <= room:
             return self.value, None
         shown = truncate(self.text, room - len(self.name) - 6 - self._note)
@@ -90,7 +89,7 @@ class Entry:
 
     frame: Body
     texts: tuple[TextField, ...] = ()
-    #: Whether there may be several texts, so that what is cut is told by name.
+    #: The entry may have several texts, so that cuts are listed by name.
     several: bool = False
 
     @cached_property
@@ -106,7 +105,7 @@ class Entry:
         return json_size(self.frame) + 1 + CUT_OVERHEAD
 
     def fit(self, room: int) -> Body:
-        """The entry in so much room, with what it says of what is cut."""
+        """Return the entry cut to `room` bytes, with notes about what was cut."""
         claims = [(text.most, text.floor, text.counts) for text in self.texts]
         given = allocate_space(claims, room - self._frame)
         body, cut = dict(self.frame), Body()
@@ -136,20 +135,20 @@ class SingleEntry:
         return len(self.name) + 4 + self.entry.min_size
 
     def fitted(self, room: int) -> tuple[Json, Body | None]:
-        """The entry in so much room; what is cut it says itself."""
+        """Return the entry cut to `room` bytes; its own `cut` field describes what was cut."""
         return self.entry.fit(room - len(self.name) - 4), None
 
 
 @dataclass(frozen=True, kw_only=True)
 class EntryList:
-    """A part that is a list. Its entries come in order, those nearest to the focus first."""
+    """A part that is a list of ordered entries; those nearest to the focus are kept first."""
 
     name: str
     entries: tuple[Entry, ...]
     get: FetchCall
-    #: How many more there are that are not at hand.
+    #: Number of further entries that were not loaded.
     beyond: int = 0
-    #: Where the call goes on, told how many of these were shown; by itself, from the start.
+    #: Arguments that continue the call after this many shown entries; by default it starts over.
     resume: Callable[[int], Body] = field(default=lambda _: {})
     focus: int = 0
     counts: int = 1
@@ -165,7 +164,7 @@ class EntryList:
 
     @cached_property
     def empty(self) -> int:
-        """What the list takes with nothing in it."""
+        """The size of the empty list."""
         return len(self.name) + 6
 
     @cached_property
@@ -176,9 +175,9 @@ class EntryList:
         return len(self.name) + 4 + max(ends)
 
     def fitted(self, room: int) -> tuple[Json, Body | None]:
-        """The entries there is room for, each with a fair share of it, and what is said of others.
+        """Return the entries that fit in `room`, each with a fair share, and a note on the rest.
 
-        At least one is shown if its floor fits; whoever pages therefore gets on.
+        At least one entry is shown if its minimum size fits, so that paging always advances.
         """
         shown = self._shown(room)
         entries = self.entries[shown.start : shown.stop]
@@ -192,7 +191,7 @@ class EntryList:
         return listed, self.get.to_json(left, **self.resume(0 if shown.start else shown.stop))
 
     def _shown(self, room: int) -> range:
-        """Which entries there is room for, around the focus."""
+        """Return the range of entries that fit, around the focus."""
         if not self.beyond and sum(entry.min_size for entry in self.entries) <= room:
             return range(len(self.entries))
         room -= self._note
@@ -214,9 +213,9 @@ Part: TypeAlias = TextField | SingleEntry | EntryList
 def build_packet(
     frame: Body, parts: Sequence[Part], *, ending: Body, room: int, again: FetchCall
 ) -> Body:
-    """These parts in so many bytes, between a frame and an ending that are always there.
+    """Return the parts cut to `room` bytes, between a frame and an ending that are always included.
 
-    `again` asks for the same with more room.
+    `again` requests the same packet with more space.
     """
     lists = [part for part in parts if isinstance(part, EntryList)]
     left = room - json_size({**frame, **ending}) - CUT_OVERHEAD - sum(part.empty for part in lists)
@@ -241,7 +240,7 @@ def build_packet(
 
 
 def _admitted(parts: Sequence[Part], room: int, again: FetchCall) -> list[Part]:
-    """Those whose floors fit, the first ones first."""
+    """Return the parts whose minimum sizes fit, in order."""
     if sum(part.floor for part in parts) <= room:
         return [*parts]
     room -= _more([part.name for part in parts], again)

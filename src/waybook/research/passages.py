@@ -1,6 +1,7 @@
-"""A text cut into passages: what search finds is a passage, not a book.
+"""Splitting of texts into indexable passages, and content-derived identity of sources.
 
-What makes two sources the same: one page with one title and one quote is one source.
+Search hits are passages rather than whole texts. Two sources with the same URL, title and quote are
+the same source.
 """
 
 import json
@@ -10,17 +11,17 @@ from itertools import islice
 from uuid import UUID
 
 MAX_PASSAGE_LENGTH = 1_000
-#: Of a text only so many are indexed: its first hundred thousand characters.
+#: Passages indexed per text: its first hundred thousand characters.
 MAX_PASSAGES = 100
-#: How deep a structure is read; what lies deeper is left out.
+#: Maximum nesting depth of JSON that is indexed; deeper values are left out.
 MAX_DEPTH = 12
 
-#: Where to cut, the best places first.
+#: Preferred places to end a passage, best first.
 _ENDS = ("\n\n", "\n", ". ", "! ", "? ", "; ", ", ", " ")
 
 
 def passages(text: str) -> tuple[str, ...]:
-    """The text in passages of at most a thousand characters, cut where a thought ends.
+    """Return the text as passages of at most a thousand characters, cut at natural breaks.
 
     >>> passages("One thing.  ")
     ('One thing.',)
@@ -39,7 +40,7 @@ def _cut(text: str) -> Iterator[str]:
 
 
 def _end(text: str, start: int) -> int:
-    """Where the passage that begins here ends: as late as it can, at the best place there is."""
+    """Return the end of the passage that begins at `start`: the last of the best separators."""
     latest = start + MAX_PASSAGE_LENGTH
     if latest >= len(text):
         return len(text)
@@ -51,7 +52,7 @@ def _end(text: str, start: int) -> int:
 
 
 def json_to_text(content: object) -> str:
-    r"""What can be read in a piece of JSON: a text as it is, a structure line by line.
+    r"""Return the readable text of a JSON value: a string as is, a structure one value per line.
 
     >>> json_to_text({"finding": "It rains.", "sources": [1, 2]})
     'finding: It rains.\nsources: 1\nsources: 2'
@@ -74,19 +75,19 @@ def _lines(value: object, name: str, depth: int) -> Iterator[str]:
         yield f"{name}: {value}" if name else str(value)
 
 
-#: In an id made of a hash: the version for ids made one's own way, and the usual variant.
+#: UUID version 8 (custom) and the RFC 9562 variant, set in an id derived from a hash.
 _VERSION, _VARIANT = 8 << 76, 2 << 62
 _FREE = ~(0xF << 76 | 0x3 << 62)
 
 
 def source_hash(*, url: str | None, title: str, quote: str | None) -> str:
-    """The hash a source is known by. When it was retrieved is no part of it."""
+    """Return the SHA-256 that identifies a source; the retrieval time is not part of it."""
     told = json.dumps([url, title, quote], ensure_ascii=False, separators=(",", ":"))
     return sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def source_id(content_hash: str) -> str:
-    """The id of the source with this hash: whoever stores it again meets the same row.
+    """Return the id of the source with this hash; storing the source again hits the same row.
 
     >>> source_id("0" * 64)
     '00000000-0000-8000-8000-000000000000'

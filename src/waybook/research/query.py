@@ -1,9 +1,4 @@
-"""A search as it is asked: its words, how much each of them says, and what may have been meant.
-
-What somebody may have meant who wrote a word that no table knows.
-
-The part of a text that best shows why it was found, with the words that match.
-"""
+"""Search queries: weighted terms, spelling correction, and snippets with highlighted matches."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -18,10 +13,10 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def correct_word(word: str, table: WordVectors) -> str | None:
-    """The likeliest known word that is one slip away; None if this one is known, or none is.
+    """Return the likeliest known word one edit away, or None; None too if `word` is known.
 
-    A slip is a letter too many, one too few, a wrong one, or two that changed places. The first
-    letter is seldom wrong; otherwise the most frequent word is the likeliest.
+    An edit is an inserted, missing, wrong or transposed letter. The first letter is seldom wrong;
+    otherwise the most frequent word is the most likely.
 
     >>> from waybook.research.vocabulary import builtin_word_vectors
     >>> [correct_word(word, builtin_word_vectors()) for word in ("vacine", "vaccine", "collapes")]
@@ -53,7 +48,7 @@ def _one_slip_away(word: str) -> Iterator[str]:
 MAX_QUERY_LENGTH = 1_000
 MAX_TERMS = 12
 
-#: English words that PostgreSQL leaves out of its indexes.
+#: English stop words that PostgreSQL leaves out of its indexes.
 _STOP_WORDS = """
 i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her
 hers herself it its itself they them their theirs themselves what which who whom this that these
@@ -64,18 +59,18 @@ why how all any both each few more most other some such no nor not only own same
 t can will just don should now
 """
 STOP_WORDS = frozenset(_STOP_WORDS.split())
-#: What may stand around a word.
+#: Punctuation stripped from both ends of a word.
 _AROUND = ".,;:!?()[]{}<>\"'`*-&|\\\u2013\u2014\u2026\u201c\u201d\u2018\u2019\xab\xbb"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
-    """A word of a question, as it was written."""
+    """A word of a query, as written."""
 
     text: str
-    #: What may have been meant, if it looks like a slip.
+    #: Corrected spelling, if the word looks misspelled.
     correction: str | None
-    #: Its share of what the question says: rare words say more. All shares make 1.
+    #: Share of the query's information: rare words have more. All shares add up to 1.
     weight: float
 
 
@@ -86,13 +81,13 @@ class SearchQuery:
 
     @property
     def embedding_text(self) -> str:
-        """The text to be embedded: what was written, and what may have been meant."""
+        """The text to embed: the query and its spelling corrections."""
         return " ".join([self.text, *(term.correction for term in self.terms if term.correction)])
 
     def required_terms(self, least: float) -> tuple[Term, ...]:
-        """The terms of which a passage must have one, if those it has are to weigh so much.
+        """Return the terms of which a passage must match one to reach a total weight of `least`.
 
-        The lightest are left out for as long as all that are left out weigh less together.
+        The lightest terms are left out as long as their total weight stays below `least`.
         """
         left_out, kept = 0.0, list[Term]()
         for term in sorted(self.terms, key=lambda term: term.weight):
@@ -103,7 +98,7 @@ class SearchQuery:
 
 
 def parse_query(text: str, table: WordVectors | None = None) -> SearchQuery:
-    """Read what somebody asks for.
+    """Parse a search query into weighted terms.
 
     >>> question = parse_query("how do vacines work?")
     >>> [(term.text, term.correction) for term in question.terms]
@@ -129,12 +124,12 @@ def parse_query(text: str, table: WordVectors | None = None) -> SearchQuery:
 
 
 def _bare(chunk: str) -> str:
-    """A chunk of the text without what stands around it, nor anything search would obey."""
+    """Return a chunk without surrounding punctuation and without search syntax characters."""
     return chunk.strip(_AROUND).replace('"', " ").replace("\\", " ")
 
 
 def _information(word: str, table: WordVectors) -> float:
-    """How much it says that a text has this word: the square of the logarithm of its rank."""
+    """Return the information content of a word: the squared logarithm of its frequency rank."""
     number = table.numbers.get(word)
     if number is None:
         stem = table.stem(word)
@@ -143,7 +138,7 @@ def _information(word: str, table: WordVectors) -> float:
 
 
 MAX_SNIPPET_LENGTH = 280
-#: Of a longer text only the beginning is looked at.
+#: Only the beginning of a longer text is examined.
 MAX_TEXT_LENGTH = 20_000
 
 _WORD = re.compile(r"[^\W_]+")
@@ -155,14 +150,14 @@ _SHORTEST_ROOT = 3
 @dataclass(frozen=True, slots=True)
 class Snippet:
     text: str
-    #: Where in the text the matching words begin and end.
+    #: Start and end offsets of the matching words.
     marks: tuple[tuple[int, int], ...]
-    #: Whether something of the text stands before or after.
+    #: Text was cut off before or after the snippet.
     cut_before: bool
     cut_after: bool
 
     def highlight(self, before: str = "**", after: str = "**") -> str:
-        """The text with its matching words marked, and an ellipsis where it was cut."""
+        """Return the text with its matching words marked, and an ellipsis at each cut."""
         pieces, at = list[str](), 0
         for start, end in self.marks:
             pieces += [self.text[at:start], before, self.text[start:end], after]
@@ -179,7 +174,7 @@ class _Match:
 
 
 def build_snippet(text: str, question: SearchQuery, longest: int = MAX_SNIPPET_LENGTH) -> Snippet:
-    """The window of at most so many characters that holds most of what the question says.
+    """Return the window of at most `longest` characters with the greatest weight of matching terms.
 
     >>> from waybook.research.query import parse_query
     >>> build_snippet("Rain fell. The dams broke.", parse_query("dam break"), 15).highlight()
@@ -203,7 +198,7 @@ def build_snippet(text: str, question: SearchQuery, longest: int = MAX_SNIPPET_L
 
 
 def _weights(question: SearchQuery) -> dict[str, float]:
-    """What each word of the question weighs, by its root."""
+    """Return the weight of each query word, keyed by its root."""
     found: dict[str, float] = {}
     for term in question.terms:
         for word in split_words(f"{term.text} {term.correction or ''}"):
@@ -212,13 +207,13 @@ def _weights(question: SearchQuery) -> dict[str, float]:
 
 
 def _root(word: str) -> str:
-    """The word without its ending: enough to see that two are of one family."""
+    """Return the word without its ending, enough to recognize related forms."""
     bare = _ENDING.sub("", word)
     return bare if len(bare) >= _SHORTEST_ROOT else word
 
 
 def _best(matches: Sequence[_Match], weights: dict[str, float], longest: int) -> tuple[int, int]:
-    """Where the matches begin and end that weigh most together and fit; the first such ones."""
+    """Return the span of the heaviest matches that fit in `longest`; on a tie, the first."""
     best, place = (0.0, 0), (0, 0)
     first = 0
     for last, match in enumerate(matches):
@@ -232,7 +227,7 @@ def _best(matches: Sequence[_Match], weights: dict[str, float], longest: int) ->
 
 
 def _window(text: str, core: tuple[int, int], longest: int) -> tuple[int, int]:
-    """The core with as much around it as fits, from the beginning of a word to the end of one."""
+    """Return the core extended by as much context as fits, cut at word boundaries."""
     start = max(0, core[0] - (longest - (core[1] - core[0])) // 3)
     if start:
         blank = _BLANK.search(text, start - 1, core[0])

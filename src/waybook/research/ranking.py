@@ -1,16 +1,15 @@
-"""Exact ranking of quantized vectors by cosine, in memory.
+"""Exact in-memory ranking of quantized vectors by cosine similarity.
 
-Import it late: numpy takes as long to load as everything else a client waits for at the start.
+Import it late: numpy takes as long to load as everything else a client waits for at startup.
 
-Vectors lie in blocks of a fixed size, so that adding some copies none of the others, and ranking
-needs room for one block of floats however many there are. One thread may change an index while
-others rank: a row is complete before it is counted, and a deleted one is only marked.
+Vectors are stored in blocks of a fixed size, so that adding some copies none of the others, and
+ranking needs memory for one block of floats regardless of their number. One thread may change an
+index while others rank: a row is complete before it is counted, and a deleted one is only marked.
 
-Quantized vectors: 256 signed bytes in place of 256 floats.
-
-The greatest number of a vector becomes 127. Its scale is not kept: vectors have unit length, so the
-cosine with a query is the product divided by the length of the codes. Against float32 a cosine is
-off by 0.0006 on average; neighbors in a ranking of real notes are 0.007 apart.
+A quantized vector is 256 signed bytes in place of 256 floats; its greatest number becomes 127. Its
+scale is not stored: vectors have unit length, so the cosine with a query is the product divided by
+the length of the codes. Against float32 a cosine is off by 0.0006 on average; neighbors in a
+ranking of real notes are 0.007 apart.
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,16 +40,16 @@ def quantize(vector: Sequence[float]) -> bytes:
 
 
 BLOCK_ROWS = 4_096
-#: Room of the first block of a small index; it doubles until the block has its full size.
+#: Rows of the first block of a small index; doubled until the block has its full size.
 MIN_BLOCK_ROWS = 64
-#: Share of deleted rows beyond which the blocks are written again without them.
+#: Share of deleted rows beyond which the blocks are rewritten without them.
 MAX_DELETED_SHARE = 0.25
 
 #: A packed key: the id of a subject in two halves, and the number of its passage.
 KEY: Final = [("high", ">u8"), ("low", ">u8"), ("part", ">i4")]
 KEYS: Final = np.dtype(KEY)
 RECORDS: Final = np.dtype([*KEY, ("codes", "i1", (DIMENSIONS,))])
-#: Memory of one vector: its codes, their length, its key, and whether it was deleted.
+#: Memory per vector: its codes, their length, its key, and its deleted flag.
 ROW_BYTES = DIMENSIONS + 4 + 20 + 1
 
 
@@ -68,11 +67,11 @@ class Block:
 
     @property
     def capacity(self) -> int:
-        """Rows there is room for."""
+        """Number of rows allocated."""
         return len(self.deleted)
 
     def append(self, records: NDArray[np.void]) -> int:
-        """Take as many of these records as a block may have; return how many."""
+        """Append as many of these records as the block can hold; return how many."""
         taken = records[: BLOCK_ROWS - self.rows]
         self._reserve(self.rows + len(taken))
         place = slice(self.rows, self.rows + len(taken))
@@ -82,7 +81,7 @@ class Block:
         self.scales[place] = 1 / np.maximum(lengths, 1)
         self.high[place], self.low[place] = taken["high"], taken["low"]
         self.parts[place] = taken["part"]
-        # Last: a thread that ranks right now must not see rows that are not written yet.
+        # Last: a thread that is ranking must not see rows that are not written yet.
         self.rows += len(taken)
         return len(taken)
 
@@ -93,7 +92,7 @@ class Block:
         if capacity == self.capacity:
             return
         more = capacity - self.capacity
-        # New arrays: a thread that ranks right now goes on with the old ones.
+        # New arrays: a thread that is ranking continues with the old ones.
         self.codes = np.concatenate([self.codes, np.empty((more, DIMENSIONS), np.int8)])
         self.scales = np.concatenate([self.scales, np.empty(more, np.float32)])
         self.high = np.concatenate([self.high, np.empty(more, np.uint64)])
@@ -104,19 +103,19 @@ class Block:
     def cosines(
         self, query: NDArray[np.float32], floats: NDArray[np.float32]
     ) -> NDArray[np.float32]:
-        """Return the cosine of each row, -inf for deleted ones; `floats` is room for a block."""
-        # A thread that adds rows right now may have enlarged this block since `floats` was made.
+        """Return the cosine of each row, -inf for deleted ones; `floats` buffers one block."""
+        # A thread that adds rows may have enlarged this block since `floats` was allocated.
         rows = min(self.rows, len(floats))
         np.copyto(floats[:rows], self.codes[:rows])
-        # Not `@`: its library starts a thread per core for each block, and where cores are busy
-        # these wait for each other ten times as long as the product takes.
+        # Not `@`: BLAS starts a thread per core for each block, and on busy cores these wait for
+        # each other ten times as long as the product takes.
         found: NDArray[np.float32] = np.einsum("ij,j->i", floats[:rows], query)
         found *= self.scales[:rows]
         found[self.deleted[:rows]] = -np.inf
         return found
 
     def matching(self, keys: "Keys") -> NDArray[np.intp]:
-        """Return the rows, deleted ones left out, that have one of these keys."""
+        """Return the rows that have one of these keys, without deleted ones."""
         rows = self.rows
         maybe = np.flatnonzero(np.isin(self.low[:rows], keys.low) & ~self.deleted[:rows])
         found = [row for row in maybe.tolist() if self.key(row) in keys.exact]
@@ -136,7 +135,7 @@ class Block:
 
 
 class Keys:
-    """Some keys, to look rows up by."""
+    """Set of keys for row lookup."""
 
     def __init__(self, records: NDArray[np.void]) -> None:
         self.low = records["low"].astype(np.uint64)
@@ -148,7 +147,7 @@ class VectorIndex:
     """The vectors of one org and model."""
 
     def __init__(self, packed: bytes = b"") -> None:
-        """Begin with these packed records, each a key and its codes."""
+        """Create the index from packed records, each a key and its codes."""
         self._blocks: list[Block] = []
         self._deleted = 0
         if packed:
@@ -160,7 +159,7 @@ class VectorIndex:
 
     @property
     def size_bytes(self) -> int:
-        """Memory of all blocks, with the room they still have."""
+        """Memory of all blocks, including unused capacity."""
         return sum(block.capacity for block in self._blocks) * ROW_BYTES
 
     def extend(self, packed: bytes) -> None:
@@ -168,7 +167,7 @@ class VectorIndex:
         self._append(np.frombuffer(packed, RECORDS))
 
     def change(self, added: bytes, deleted: bytes) -> None:
-        """Remove the packed keys, then add the packed records that are not here yet."""
+        """Remove the packed keys, then add the packed records that are not in the index yet."""
         self._remove(Keys(np.frombuffer(deleted, KEYS)))
         self._append(self._new(np.frombuffer(added, RECORDS)))
         if self._deleted > MAX_DELETED_SHARE * (len(self) + self._deleted):
@@ -189,7 +188,7 @@ class VectorIndex:
         ]
 
     def _new(self, records: NDArray[np.void]) -> NDArray[np.void]:
-        """Return those of the records that are not here yet."""
+        """Return the records that are not in the index yet."""
         if not len(records):
             return records
         keys = Keys(records)

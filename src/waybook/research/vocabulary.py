@@ -1,10 +1,10 @@
-"""The words of a text, as everything that searches sees them: in lower case, without accents.
+"""Word splitting and the built-in table of word vectors used by search.
 
-The table of words: a row of numbers for each word or piece of one, and how words are spelled.
+Words are lower case and without accents. The table has one row of numbers per word or word piece,
+ordered by frequency.
 
-Made by `tools/distil_embeddings.py` from a sentence transformer, shipped with the package, and
-mapped into memory when it is first asked for: of its eleven megabytes only the rows that are
-looked at are ever read. The rows stand in order of frequency.
+It is made by `tools/distil_embeddings.py` from a sentence transformer, shipped with the package,
+and mapped into memory on first use: of its eleven megabytes only the rows that are needed are read.
 """
 
 import mmap
@@ -20,12 +20,12 @@ from zlib import crc32
 
 _WORD = re.compile(r"[^\W_]+")
 _ACCENT = re.compile(r"[\u0300-\u036f]+")
-#: Scripts that put no space between words: each character stands for itself.
+#: Scripts without spaces between words: each character is a word.
 _ALONE = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff\uff66-\uff9d\U00020000-\U0003fffd]")
 
 
 def split_words(text: str) -> list[str]:
-    """The words, in order.
+    """Return the words, in order.
 
     >>> split_words("Café au lait: 2 sizes!")
     ['cafe', 'au', 'lait', '2', 'sizes']
@@ -34,7 +34,7 @@ def split_words(text: str) -> list[str]:
 
 
 def fold_text(text: str) -> str:
-    """The text in lower case and without accents; its length may change."""
+    """Return the text in lower case and without accents; its length may change."""
     lowered = text.lower()
     if lowered.isascii():
         return lowered
@@ -47,15 +47,15 @@ MAGIC = b"WBWT"
 VERSION = 1
 ROW_ALIGNMENT = 4096
 
-#: Longer ones are keys, hashes and encoded pictures.
+#: Longer words are keys, hashes and encoded images.
 MAX_WORD_LENGTH = 40
-#: The longest there are in the table: at the beginning of a word, and within one.
+#: Longest pieces in the table: at the start of a word, and within one.
 MAX_PREFIX_LENGTH = 20
 MAX_INFIX_LENGTH = 10
-#: What is added to each number of a row to make it a byte.
+#: Added to each number of a row to store it as a byte.
 BYTE_OFFSET = 128
 
-#: What an English word can end in, and what may stand there instead in the table.
+#: Endings of English words, and their replacements in the table.
 _ENDINGS = (
     *(("ies", "y"), ("ied", "y"), ("ing", "e"), ("ing", ""), ("ed", "e"), ("ed", "")),
     *(("es", ""), ("es", "e"), ("s", ""), ("ers", "e"), ("ers", ""), ("er", "e"), ("er", "")),
@@ -70,23 +70,23 @@ _DOUBLING = frozenset({"ing", "ed", "er", "ers"})
 @dataclass(frozen=True, slots=True)
 class WordVectors:
     dimensions: int
-    #: The number of each word's row; pieces that go on within a word begin with `##`.
+    #: Row number of each word; pieces within a word begin with `##`.
     numbers: Mapping[str, int]
-    #: What one step of each number is worth.
+    #: Value of one quantization step in each dimension.
     scale: tuple[float, ...]
     rows: "mmap.mmap | bytes" = field(repr=False)
     start: int
 
     def row(self, number: int) -> bytes:
-        """The numbers of a row, each shifted up by 128 and as a byte."""
+        """Return the numbers of a row as bytes, each increased by 128."""
         at = self.start + number * self.dimensions
         return self.rows[at : at + self.dimensions]
 
     def rows_for_word(self, word: str) -> tuple[int, ...]:
-        """The rows a word is made of: its own, its stem's, or those of its pieces.
+        """Return the rows that make up a word: its own, its stem's, or those of its pieces.
 
-        A word in letters the table does not know gets one row by chance, always the same, so
-        that at least it finds itself.
+        A word that the table cannot spell gets one pseudorandom but stable row, so that it at least
+        matches itself.
         """
         number = self.numbers.get(word)
         if number is not None:
@@ -97,7 +97,7 @@ class WordVectors:
         return tuple(self._pieces(word)) or (crc32(word.encode()) % len(self.numbers),)
 
     def stem(self, word: str) -> str | None:
-        """The word without its ending, if the table has that.
+        """Return the word without its ending, if the table contains that.
 
         >>> builtin_word_vectors().stem("outbreaks")
         'outbreak'
@@ -112,7 +112,7 @@ class WordVectors:
         return None
 
     def _pieces(self, word: str) -> Iterator[int]:
-        """The longest pieces first; nothing of a word in which a piece is unknown."""
+        """Yield the rows of the longest matching pieces; nothing if any piece is unknown."""
         found, start, mark, longest = list[int](), 0, "", MAX_PREFIX_LENGTH
         while start < len(word):
             ends = range(min(len(word), start + longest), start, -1)
@@ -125,10 +125,10 @@ class WordVectors:
 
 
 def parse_word_vectors(data: "mmap.mmap | bytes") -> WordVectors:
-    """Read a table from its bytes.
+    """Parse a table from its bytes.
 
     Raises:
-        ValueError: this is no table, or one of another time.
+        ValueError: this is not a table, or one of another version.
     """
     magic, version, dimensions, count, length = HEAD.unpack_from(data)
     if (magic, version) != (MAGIC, VERSION):
@@ -147,6 +147,6 @@ def parse_word_vectors(data: "mmap.mmap | bytes") -> WordVectors:
 
 @cache
 def builtin_word_vectors() -> WordVectors:
-    """The table this package carries, mapped into memory."""
+    """Return the table shipped with the package, mapped into memory."""
     with as_file(files("waybook.research").joinpath(FILE)) as path, path.open("rb") as file:
         return parse_word_vectors(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
