@@ -54,7 +54,7 @@ def mask_setting_password(value: object) -> str:
 
 
 def known_secrets(settings: Settings) -> Iterator[str]:
-    """Yield the values that no log may contain, whatever their form.
+    """Yield the values that no log may contain, in every form they may take.
 
     >>> [*known_secrets(Settings(owner_url="postgresql://ann:s3%2Fcret@db/plans", model_key="k"))]
     ['k', 's3%2Fcret', 's3/cret']

@@ -1,6 +1,6 @@
 """Read models of a plan: the detail page, the overview, and the plan as of a time or an entry.
 
-The detail page takes two reads, whatever the size of the plan: the plan with its related rows, then
+The detail page takes two reads, regardless of the size of the plan: the plan with its related rows, then
 the texts of the steps on one page. All queries are read-only: a stall is reported, not recorded.
 """
 

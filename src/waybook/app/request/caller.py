@@ -1,6 +1,6 @@
 """Types shared by transports and the dispatcher: caller, answer, readable documents.
 
-The module depends on nothing else in the application, so that a transport can start before the rest
+The module imports nothing else from `app`, so that a transport can start before the rest
 of it. It also has the scope check for operations that are not tools.
 """
 
@@ -12,7 +12,7 @@ from uuid import UUID
 from waybook.core.decision_context import ALL_SCOPES, Actor, Channel, Scope
 from waybook.errors import Forbidden
 
-#: Maximum JSON size of any reply body, whatever is requested. Serializing it for the wire costs up
+#: Maximum JSON size of any reply body, for every request. Serializing it for the wire costs up
 #: to a hundred milliseconds per megabyte, and every other call of the process waits.
 MAX_REPLY_BYTES: Final = 256 * 1024
 

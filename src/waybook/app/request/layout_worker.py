@@ -2,7 +2,7 @@
 
 A map with thousands of lines takes seconds to lay out, which would delay the calls of all orgs. It
 is therefore drawn in a worker process, which is started on first use and killed if a map takes too
-long. There is one worker, and each org has one map in its queue at a time, so that an org waits for
+long. There is one worker, and each org passes it one map at a time, so that an org waits for
 at most one map of each other org. Recent drawings are cached, within a bound.
 
 Large definitions are checked in a thread of their own.
