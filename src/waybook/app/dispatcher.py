@@ -113,7 +113,7 @@ class Dispatcher:
         return limit.retry_after(_purse(caller), self.clock()) if limit is not None else 0.0
 
     async def is_ready(self) -> bool:
-        """Return whether the database answers; it belongs to no org, so no rate limit applies."""
+        """Return True if the database answers; this belongs to no org and is not rate limited."""
         await self.house.database.read_global("select app_now()")
         return True
 

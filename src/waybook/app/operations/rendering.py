@@ -1,8 +1,8 @@
 """Rendering of documents from job results, run by the server.
 
-The renderer locks only the RENDER jobs at hand, which other renderers skip; the run is locked only
-for the write. Everything is written in one transaction: if the process is killed, the documents
-wait for the next pass.
+The renderer locks only the RENDER jobs it works on, which other renderers skip; the run is locked
+only for the write. Everything is written in one transaction: if the process is killed, the
+documents wait for the next pass.
 """
 
 import asyncio

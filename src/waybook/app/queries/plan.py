@@ -1,7 +1,8 @@
 """Read models of a plan: the detail page, the overview, and the plan as of a time or an entry.
 
-The detail page takes two reads, regardless of the size of the plan: the plan with its related rows, then
-the texts of the steps on one page. All queries are read-only: a stall is reported, not recorded.
+The detail page takes two reads, regardless of the size of the plan: the plan with its related rows,
+then names and status changes of the steps on one page. All queries are read-only: a stall is
+reported, not recorded.
 """
 
 from collections.abc import Mapping

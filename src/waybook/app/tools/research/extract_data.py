@@ -49,7 +49,7 @@ class ExtractionOutcome:
 
 
 class SecondAttemptFailed(Exception):
-    """Failure of the endpoint at the second request; the usage of the first one still counts."""
+    """Failure of the endpoint at the second request; the usage of the first is recorded."""
 
     def __init__(self, failed: EndpointFailed, usage: Usage) -> None:
         super().__init__(failed)
