@@ -1,7 +1,7 @@
-"""The only way in: the tool table, and `enter`, through which every call of every face goes.
+"""Dispatcher: the single entry point for tool calls of every transport.
 
-Enter checks the arguments, gives the use case its tenant and its idempotency key, turns errors
-into answers, and notes the call. No other place does any of these.
+It checks the arguments, gives the use case its tenant and its idempotency key, converts errors into
+answers, and logs the call. No other module does any of these.
 """
 
 import logging
@@ -41,38 +41,38 @@ from waybook.store.driver.wire import KeyConflict, StaleCache
 
 log = logging.getLogger(__name__)
 
-#: What is counted as no tool's: pages, documents, messages that call none.
+#: Label for traffic that belongs to no tool: pages, documents, messages that call none.
 UNATTRIBUTED: Final = "other"
-#: An expensive call counts as several: one more for so many bytes, and for so many operations of
-#: conditions. Each takes about as much CPU as an ordinary call.
+#: An expensive call counts as several: one more for each such number of reply bytes and of
+#: condition operations. Each takes about as much CPU as an ordinary call.
 REPLY_BYTES_PER_CALL: Final = 16 * 1024
 OPERATIONS_PER_CALL: Final = 5_000
 
 
 class Dispatcher:
     def __init__(self, services: Services, calls: CallLog) -> None:
-        """A doorway of this house, noting its calls here."""
+        """Create a dispatcher for these services that logs its calls to `calls`."""
         self.house = services
         self.calls = calls
-        #: How often each tool was answered, and how: ok, or an error's code.
+        #: Number of answers by tool and outcome: ok, or an error code.
         self.counted: Counter[tuple[str, str]] = Counter()
-        #: By what the pace of calls is measured, in nanoseconds.
+        #: Clock of the rate limit, in nanoseconds.
         self.clock: Callable[[], int] = time.monotonic_ns
 
     @property
     def skills(self) -> tuple[Skill, ...]:
-        """The skills of the house, the same for everybody."""
+        """Return the configured skills, which are the same for every caller."""
         return self.house.skills
 
     @property
     def bus(self) -> Bus:
-        """Where this process's changes are made known."""
+        """Return the event bus of this process."""
         return self.house.bus
 
     async def dispatch(
         self, caller: Caller, tool_name: str, arguments: Mapping[str, object]
     ) -> Answer:
-        """Carry out one call. Whatever happens becomes an answer."""
+        """Carry out one call; every exception becomes an error answer."""
         tool = TOOLS[tool_name]
         try:
             self.require_capacity(caller, tool.name)
@@ -89,75 +89,75 @@ class Dispatcher:
         return answer
 
     def require_capacity(self, caller: Caller, what: str = UNATTRIBUTED) -> None:
-        """Count a call of this org, before anything is done for it.
+        """Count a call of this org, before any work is done for it.
 
         Raises:
-            RateLimited: there were too many.
+            RateLimited: the org exceeded its rate limit.
         """
         if not caller.rate_counted and self.try_acquire(caller):
             raise self.rate_limited_answer(caller, what)
 
     def try_acquire(self, caller: Caller) -> float:
-        """Count a call of this org, unless it has to wait; tells for how many seconds."""
+        """Count a call of this org unless it has to wait; return the seconds to wait."""
         limit = self.house.rate_limit
         return limit.try_acquire(_purse(caller), self.clock()) if limit is not None else 0.0
 
     def charge(self, caller: Caller, calls: int) -> None:
-        """Count what this org has just been served as so many calls more."""
+        """Charge this org for this many additional calls."""
         if self.house.rate_limit is not None:
             self.house.rate_limit.charge(_purse(caller), self.clock(), calls)
 
     def retry_after(self, caller: Caller) -> float:
-        """How many seconds until a call of this org is admitted: none, if it is now."""
+        """Return the seconds until a call of this org is admitted: zero if it is admitted now."""
         limit = self.house.rate_limit
         return limit.retry_after(_purse(caller), self.clock()) if limit is not None else 0.0
 
     async def is_ready(self) -> bool:
-        """Whether the database answers; asked by nobody's org, and so never too often."""
+        """Return True if the database answers; this belongs to no org and is not rate limited."""
         await self.house.database.read_global("select app_now()")
         return True
 
     async def read_document(self, caller: Caller, resource_id: str) -> ReadableDocument:
-        """A rendered document of the caller's org, which no tool reads.
+        """Return a rendered document of the caller's org; no tool reads these.
 
         Raises:
-            NotFound: it is not there, or not theirs.
+            NotFound: it does not exist, or belongs to another org.
         """
         self.require_capacity(caller)
         return await read_document(self._reading(caller), resource_id)
 
     async def read_output(self, caller: Caller, output_id: str) -> ReadableOutput:
-        """A deliverable of a plan of the caller's org, whole.
+        """Return a deliverable of a plan of the caller's org, whole.
 
         Raises:
-            NotFound: it is not there, or not theirs.
+            NotFound: it does not exist, or belongs to another org.
         """
         self.require_capacity(caller)
         return await read_output(self._reading(caller), output_id)
 
     async def list_outputs(self, caller: Caller, plan_id: str) -> Sequence[Mapping[str, object]]:
-        """The deliverables of a plan of the caller's org, with all their versions.
+        """Return the deliverables of a plan of the caller's org, with all their versions.
 
         Raises:
-            NotFound: the plan is not there, or not theirs.
+            NotFound: the plan does not exist, or belongs to another org.
         """
         self.require_capacity(caller)
         found = await list_outputs(self._reading(caller), plan_id)
         return [output_view(one) for one in found]
 
     def _reading(self, caller: Caller) -> RequestContext:
-        """A look by somebody who may.
+        """Return a request context for reading.
 
         Raises:
-            Forbidden: they may not even read.
+            Forbidden: the caller may not even read.
         """
         require_scope(caller, Scope.PLAN_READ, "reading")
         return RequestContext(services=self.house, caller=caller)
 
     def rate_limited_answer(self, caller: Caller, what: str = UNATTRIBUTED) -> RateLimited:
-        """What is told to whoever calls too often.
+        """Return the error for a caller that exceeded the rate limit.
 
-        Of many refusals in a row the log has the first, for they must cost little.
+        Only the first of several refusals in a row is logged, since refusals must be cheap.
         """
         limit = self.house.rate_limit
         if limit is None:
@@ -191,7 +191,8 @@ class Dispatcher:
             try:
                 body = await tool.run(ctx, asked)
             except (KeyConflict, StaleCache):
-                # A twin with the same key was faster, or the cached plan is outdated: look again.
+                # A concurrent call with the same key was faster, or the cached plan is outdated:
+                # retry without the cache.
                 body = await tool.run(replace(ctx, use_cache=False), asked)
         except StoredAnswerFound as before:
             return _replayed(before)
@@ -201,7 +202,8 @@ class Dispatcher:
 
     def _call(self, tool: Tool, caller: Caller, asked: ToolArguments) -> RequestContext:
         key = getattr(asked, "idempotency_key", None)
-        # The user is part of the question: one user's answer is not another's.
+        # The user is part of the request hash: one user's stored answer is never returned to
+        # another.
         told = asked.model_dump(mode="json", exclude={"idempotency_key"}) if key else None
         question: Json = {"user": caller.user, "arguments": told}
         return RequestContext(
@@ -213,10 +215,10 @@ class Dispatcher:
 
 
 def _refuse_without(tool: Tool, caller: Caller) -> None:
-    """Refuse a caller who has none of the scopes that open the tool.
+    """Reject a caller who has none of the tool's scopes.
 
     Raises:
-        Forbidden: so it is.
+        Forbidden: the caller lacks the scope.
     """
     if tool.required_scopes.isdisjoint(caller.scopes):
         needed = sorted(tool.required_scopes)
@@ -229,7 +231,7 @@ def _refuse_without(tool: Tool, caller: Caller) -> None:
 
 
 def _purse(caller: Caller) -> tuple[UUID, bool]:
-    """Out of what a call is paid: an agent that floods does not keep its people from looking."""
+    """Return the bucket key: agents have their own, so that a flood does not block their users."""
     return caller.org_id, caller.channel is Channel.DASHBOARD
 
 
@@ -265,7 +267,7 @@ def _logged(
 
 
 def _step_of(given: Mapping[str, object], answer: Answer) -> str | None:
-    """The step a call was about, if it was about one: as it was named, or handed out."""
+    """Return the step that a call was about, if any: the one it named or was handed."""
     named = given.get("stepId") or answer.body.get("stepId")
     return named.lower() if isinstance(named, str) and is_id(named) else None
 

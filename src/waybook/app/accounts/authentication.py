@@ -1,14 +1,10 @@
-"""Who is calling, by the credential they show.
+"""Authentication of callers by API token, issuer access token or web session.
 
-It is looked up in every request and kept nowhere, so that what is revoked counts no more, at once
-and in every process.
+Credentials are looked up on every request and never cached, so that a revocation takes effect at
+once in every process.
 
-Who is calling, by the word of the issuer that they signed in with.
-
-Browsers that signed in: let in, known again, let go.
-
-A session of a person who came from their issuer is a credential of its own. One that was made
-with a token is that token, in another form: whoever has the token is not a person for that.
+A web session started by signing in with the issuer is a credential of its own. A session started
+with an API token acts as that token: possession of a token does not make the caller a person.
 """
 
 import logging
@@ -38,10 +34,10 @@ from waybook.store.driver.ids import new_id
 
 
 async def authenticate_token(services: Services, secret: str, channel: Channel) -> Caller:
-    """Whoever shows this API token, coming through this door.
+    """Return the caller that this API token belongs to, on this channel.
 
     Raises:
-        Unidentified: it is no token, or one that does not count; which of these is not told.
+        Unauthenticated: it is no token, or not a valid one; the error does not say which.
     """
     if not looks_like_token(secret):
         raise Unauthenticated
@@ -64,19 +60,19 @@ async def authenticate_token(services: Services, secret: str, channel: Channel) 
 
 log = logging.getLogger(__name__)
 
-#: As whom the audit knows whoever let a new user in.
+#: Actor recorded in the audit for users created at their first sign-in.
 SIGN_IN_ACTOR = "sign-in"
 
 
 async def authenticate_bearer(
     services: Services, issuer: IssuerClient | None, secret: str, channel: Channel
 ) -> Caller:
-    """Whoever shows this secret: a token of ours, or one of the issuer's.
+    """Return the caller that a bearer secret belongs to: an API token or an issuer's access token.
 
     Raises:
-        Unidentified: it does not count; why is told to the log alone.
-        Unavailable: that cannot be found out now.
-        Forbidden: it counts, but lets its bearer do nothing here.
+        Unauthenticated: it is not valid; the reason is written to the log alone.
+        Unavailable: that cannot be checked now.
+        Forbidden: it is valid, but grants no scope.
     """
     if issuer is None or secret.startswith(PREFIX):
         return await authenticate_token(services, secret, channel)
@@ -90,12 +86,12 @@ async def authenticate_bearer(
 async def authenticate_issuer_token(
     services: Services, issuer: IssuerClient, text: str, channel: Channel
 ) -> Caller:
-    """Whoever shows this access token, coming through this door.
+    """Return the caller that this access token of the issuer belongs to, on this channel.
 
     Raises:
-        Unidentified: it does not count here.
-        Unavailable: that cannot be found out now.
-        Forbidden: it counts, but lets its bearer do nothing here.
+        Unauthenticated: it is not valid here.
+        Unavailable: that cannot be checked now.
+        Forbidden: it is valid, but grants no scope.
     """
     now = await database_time(services)
     claims = await issuer.claims(text, audience=issuer.settings.audience, now=now)
@@ -114,8 +110,8 @@ async def authenticate_issuer_token(
         user=member.name,
         channel=channel,
         scopes=scopes,
-        # A program that acts for a person is not that person. Their subject is not told: it could
-        # not be taken back where they are erased.
+        # A program that acts for a person is not that person. The issuer's subject is left out: it
+        # could not be removed when the user is erased.
         credential=f"client:{who.client}:{member.user_id}",
     )
 
@@ -123,10 +119,10 @@ async def authenticate_issuer_token(
 async def find_or_create_member(
     services: Services, issuer: IssuerClient, claims: Claims, channel: Channel
 ) -> tuple[MemberLookup, Member]:
-    """The user somebody is, made at first sight if that is allowed.
+    """Return the user of an issuer's identity, created at first sign-in if that is allowed.
 
     Raises:
-        Unidentified: there is no such org, or they may not come in.
+        Unauthenticated: there is no such org, or the user may not sign in.
     """
     who = identity_from_claims(claims, issuer.settings)
     looked = await _look(services, issuer, who)
@@ -140,7 +136,7 @@ async def find_or_create_member(
 
 
 async def database_time(services: Services) -> datetime:
-    """What time it is at the database; asked only if it has not said a word yet."""
+    """Return the database's time; it is queried only if no earlier reply carried it."""
     told = services.database.now()
     if told is None:
         (((told,),),) = await services.database.read_global("select app_now()")
@@ -162,7 +158,7 @@ async def _let_in(
     looked: MemberLookup,
     channel: Channel,
 ) -> None:
-    """Make somebody a user of their org; if another has their name, they get a longer one."""
+    """Create the user in their org, with a longer name if theirs is taken."""
     scopes = issuer.settings.new_user_scopes
     if scopes is None:
         raise Unauthenticated("nobody has let that user in")
@@ -185,7 +181,7 @@ async def _let_in(
         try:
             await add_user(call, new)
         except InvalidInput:
-            # Somebody has the name; or they came twice at once, and are let in already.
+            # The name is taken, or a concurrent sign-in has already created this user.
             if (await _look(services, issuer, who)).member is not None:
                 return
             continue
@@ -194,13 +190,13 @@ async def _let_in(
 
 #: 256 bits.
 SECRET_BYTES: Final = 32
-#: As long as such a secret is when it is written down.
+#: Length of such a secret in its text form.
 SECRET_LENGTH: Final = 43
 
 
 @dataclass(frozen=True, slots=True)
 class SignedInUser:
-    """Somebody at a browser, as pages know them."""
+    """User signed in at a browser, as pages show them."""
 
     caller: Caller
     person: SessionUser
@@ -208,17 +204,17 @@ class SignedInUser:
 
 @dataclass(frozen=True, slots=True)
 class StartedSession:
-    """A new session; the secret is the browser's, and kept nowhere else."""
+    """New session; only the browser keeps the secret."""
 
     secret: str = field(repr=False)
     caller: Caller
 
 
 async def start_by_token(services: Services, token: str) -> StartedSession:
-    """Let in whoever shows this token.
+    """Start a session for the holder of this API token.
 
     Raises:
-        Unidentified: it does not count.
+        Unauthenticated: the token is not valid.
     """
     caller = await authenticate_token(services, token, Channel.DASHBOARD)
     secret, token_id = secrets.token_urlsafe(SECRET_BYTES), str(caller.credential).partition(":")[2]
@@ -230,11 +226,11 @@ async def start_by_token(services: Services, token: str) -> StartedSession:
 async def start_by_issuer(
     services: Services, issuer: IssuerClient, claims: Claims
 ) -> StartedSession:
-    """Let in whom the issuer has just told us of.
+    """Start a session for a user whom the issuer has just authenticated.
 
     Raises:
-        Unidentified: they may not come in.
-        Forbidden: they may do nothing here.
+        Unauthenticated: the user may not sign in.
+        Forbidden: the user has no scope.
     """
     looked, member = await find_or_create_member(services, issuer, claims, Channel.DASHBOARD)
     if not member.scopes:
@@ -256,10 +252,10 @@ async def start_by_issuer(
 async def authenticate_session(
     services: Services, secret: str, *, notes: bool = True
 ) -> SignedInUser:
-    """Whoever sits at the browser that has this secret; `notes` that they were there.
+    """Return the user of the session with this secret; `notes` records the activity.
 
     Raises:
-        Unidentified: it has ended, or never was.
+        Unauthenticated: the session has ended or never existed.
     """
     if len(secret) != SECRET_LENGTH or not secret.isascii():
         raise Unauthenticated
@@ -283,7 +279,7 @@ async def authenticate_session(
 
 
 async def end_session(services: Services, secret: str) -> None:
-    """Let a browser go; one that is unknown is gone already."""
+    """End a browser's session; do nothing if it is unknown."""
     try:
         known = await authenticate_session(services, secret, notes=False)
     except Unauthenticated:

@@ -1,12 +1,7 @@
-"""An org itself: what it is called, and who decides its reviews.
+"""Administration of orgs: their settings, users and API tokens.
 
-Users of an org: let in, let do more or less, kept out, let in again.
-
-Tokens of an org: made, shown once, revoked.
-
-Who may come into an org, and by what.
-
-The orgs there are, for whoever runs the server.
+Every change is made under the org's lock and recorded in its audit chain. The list of all orgs is
+for the operator of the server.
 """
 
 import difflib
@@ -40,11 +35,11 @@ from waybook.store.driver.wire import KeyConflict
 async def change_org(
     ctx: RequestContext, *, name: str | None = None, policy: ReviewPolicy | None = None
 ) -> Org:
-    """Call the org otherwise, or have its reviews decided otherwise.
+    """Change the name or the review policy of the org.
 
     Raises:
-        Forbidden: the caller does not look after the org.
-        InvalidInput: it cannot be called so.
+        Forbidden: the caller does not administer the org.
+        InvalidInput: the name is not allowed.
     """
     async with lock_org(ctx) as locked:
         org, entry = change(locked.org, locked.decision_context, name=name, policy=policy)
@@ -54,22 +49,22 @@ async def change_org(
 
 
 async def start_org_audit(ctx: RequestContext) -> None:
-    """Begin the chain of a new org."""
+    """Start the audit chain of a new org."""
     async with lock_org(ctx) as locked:
         if not locked.loaded.head.seq:
             await locked.write()
 
 
-#: What becomes of a user, and the entry of it, if there is anything to do.
+#: Change of a user: returns the new user, and the audit entry if anything changes.
 UserChange: TypeAlias = Callable[[User, DecisionContext], tuple[User, Entry | None]]
 
 
 async def add_user(ctx: RequestContext, new: NewUser) -> User:
-    """Let somebody in.
+    """Add a user to the org.
 
     Raises:
-        Forbidden: the caller does not look after the org.
-        InvalidInput: somebody is called so already, or nobody can be.
+        Forbidden: the caller does not administer the org.
+        InvalidInput: the name is taken or not allowed.
     """
     async with lock_org(ctx) as locked:
         user, entry = manage.add_user(new, locked.decision_context)
@@ -84,34 +79,34 @@ async def add_user(ctx: RequestContext, new: NewUser) -> User:
 
 
 async def disable_user(ctx: RequestContext, name: str) -> User:
-    """Let them in no more, whatever they show.
+    """Disable a user, whichever credential they use.
 
     Raises:
-        Forbidden: the caller does not look after the org.
-        NotFound: there is nobody of this name.
-        IllegalMove: they are disabled already.
+        Forbidden: the caller does not administer the org.
+        NotFound: there is no user of this name.
+        InvalidTransition: the user is disabled already.
     """
     return await _changed(ctx, name, manage.disable_user)
 
 
 async def enable_user(ctx: RequestContext, name: str) -> User:
-    """Let them in again.
+    """Enable a disabled user.
 
     Raises:
-        Forbidden: the caller does not look after the org.
-        NotFound: there is nobody of this name.
-        IllegalMove: they are not disabled.
+        Forbidden: the caller does not administer the org.
+        NotFound: there is no user of this name.
+        InvalidTransition: the user is not disabled.
     """
     return await _changed(ctx, name, manage.enable_user)
 
 
 async def change_scopes(ctx: RequestContext, name: str, scopes: tuple[Scope, ...]) -> User:
-    """Let them do this at most: from the next request on, by whatever credential.
+    """Limit the user to these scopes, from the next request on, for every credential.
 
     Raises:
-        Forbidden: the caller does not look after the org.
-        NotFound: there is nobody of this name.
-        InvalidInput: they could do nothing.
+        Forbidden: the caller does not administer the org.
+        NotFound: there is no user of this name.
+        InvalidInput: no scope would be left.
     """
     return await _changed(ctx, name, lambda user, now: manage.change_scopes(user, scopes, now))
 
@@ -125,10 +120,10 @@ async def _changed(ctx: RequestContext, name: str, rule: UserChange) -> User:
 
 
 def require_user(rows: list[tuple[Any, ...]], name: str) -> User:
-    """The user that was found under a name.
+    """Return the user found under a name.
 
     Raises:
-        NotFound: nobody was.
+        NotFound: there is no user of this name.
     """
     found = accounts.read_users(rows)
     if not found:
@@ -136,9 +131,9 @@ def require_user(rows: list[tuple[Any, ...]], name: str) -> User:
     return found[0]
 
 
-#: How long a token counts unless somebody says otherwise.
+#: Default validity of a token.
 DEFAULT_DAYS: Final = 90
-#: What an agent's token can do unless somebody says otherwise: work, and decide nothing.
+#: Default scopes of an agent's token: it can work, but decide nothing.
 DEFAULT_SCOPES: Final = (Scope.PLAN_WRITE, Scope.RUN_WRITE)
 
 
@@ -147,13 +142,13 @@ class TokenRequest:
     user: str
     label: str
     scopes: tuple[Scope, ...] = DEFAULT_SCOPES
-    #: None is for ever.
+    #: None: never expires.
     days: int | None = DEFAULT_DAYS
 
 
 @dataclass(frozen=True, slots=True)
 class IssuedToken:
-    """A new token, with its secret, which is told this once."""
+    """New token with its secret, which is shown only once."""
 
     user: User
     token: Token
@@ -161,12 +156,12 @@ class IssuedToken:
 
 
 async def add_token(ctx: RequestContext, asked: TokenRequest) -> IssuedToken:
-    """Give a user a token.
+    """Create a token for a user.
 
     Raises:
-        Forbidden: the caller does not look after the org, or the user may not do as much.
+        Forbidden: the caller does not administer the org, or the user lacks one of the scopes.
         NotFound: there is no such user.
-        InvalidInput: the token would do nothing, or has no name.
+        InvalidInput: the token would have no scope, or has no name.
     """
     secret = generate_token(secrets.choice)
     async with lock_org(ctx, accounts.user_statement(asked.user)) as locked:
@@ -181,12 +176,12 @@ async def add_token(ctx: RequestContext, asked: TokenRequest) -> IssuedToken:
 
 
 async def revoke_token(ctx: RequestContext, token_id: str) -> Token:
-    """Let a token count no more: from the next request on, in every process.
+    """Revoke a token, from the next request on, in every process.
 
     Raises:
-        Forbidden: the caller does not look after the org.
+        Forbidden: the caller does not administer the org.
         NotFound: there is no such token.
-        IllegalMove: it is revoked already.
+        InvalidTransition: it is revoked already.
     """
     asked = accounts.SQL["token"](id=id_or_nil(token_id))
     async with lock_org(ctx, asked) as locked:
@@ -211,21 +206,21 @@ class Members:
 
     @property
     def active_tokens(self) -> list[TokenUse]:
-        """The tokens that count, as far as they themselves can tell."""
+        """Return the tokens that are neither revoked nor expired."""
         return [one for one in self.tokens if is_active(one.token, self.now)]
 
 
 def is_active(token: Token, now: datetime) -> bool:
-    """Whether a token is neither revoked nor expired."""
+    """Return whether a token is neither revoked nor expired."""
     expired = token.expires_at is not None and token.expires_at <= now
     return token.revoked_at is None and not expired
 
 
 async def list_members(ctx: RequestContext) -> Members:
-    """The org, its users and their tokens, those that count first.
+    """Return the org, its users and their tokens, valid tokens first.
 
     Raises:
-        Forbidden: the caller does not look after the org.
+        Forbidden: the caller does not administer the org.
     """
     require_scope(ctx.caller, Scope.ADMIN, "seeing users and tokens")
     org, users, tokens, now = await ctx.read(
@@ -243,16 +238,16 @@ async def list_members(ctx: RequestContext) -> Members:
 
 
 async def find_orgs(services: Services) -> list[OrgListItem]:
-    """All of them, by their slugs."""
+    """Return all orgs, ordered by slug."""
     (rows,) = await services.database.read_directory(accounts.orgs_statement())
     return accounts.read_orgs(rows)
 
 
 async def require_org(services: Services, slug: str) -> UUID:
-    """The org of this slug.
+    """Return the id of the org with this slug.
 
     Raises:
-        NotFound: there is none.
+        NotFound: there is no such org.
     """
     slugs = {one.org.slug: one.org.id for one in await find_orgs(services)}
     if slug not in slugs:

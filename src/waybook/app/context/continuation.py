@@ -1,6 +1,7 @@
-"""Reading on in a text that a packet cut: a piece of it, from where the packet ended.
+"""Continuation of texts that a packet cut, and the search behind packets.
 
-Search this org for a question: by words, and by meaning where vectors can be had.
+A text is read on from where the packet ended. The search is full-text, and semantic where
+embeddings are available.
 """
 
 import asyncio
@@ -37,18 +38,18 @@ PLAN_PARTS = (
 STEP_PARTS = ("title", "failReason", "dependsOn", "instructions", "resultSchema", "result")
 PARTS_BY_ID = ("artifact", "summary", "questions", "feedback")
 PARTS_BY_NUMBER = ("failure", "event")
-#: Numbers of entries go no further.
+#: Digits of the largest audit entry number.
 MAX_NUMBER_DIGITS = 9
 
 
 async def read_continuation(
     ctx: RequestContext, reader: PacketReader, plan_id: str, part: str, page: Page, ending: Json
 ) -> Body:
-    """A piece of one of the texts of a plan.
+    """Return a piece of one of the texts of a plan.
 
     Raises:
         InvalidInput: there is no such part.
-        NotFound: there is nothing in it.
+        NotFound: the part is empty.
     """
     found = (await ctx.read(part_statement(plan_id, part, page)))[0]
     length, text = _event_piece(found, page) if part.startswith("event:") else _piece(found)
@@ -67,7 +68,7 @@ async def read_continuation(
 
 
 def part_statement(plan_id: str, part: str, page: Page) -> Statement:
-    """The statement that reads this part.
+    """Return the statement that reads this part.
 
     Raises:
         InvalidInput: there is no such part.
@@ -111,7 +112,7 @@ def _event_piece(rows: list[tuple[Any, ...]], page: Page) -> tuple[int, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResults:
-    """What a search found: all of it ranked, and in which way."""
+    """Results of a search: all hits ranked, and the kinds of search that were used."""
 
     question: SearchQuery
     hits: list[Hit]
@@ -121,7 +122,7 @@ class SearchResults:
 async def run_search(
     ctx: RequestContext, text: str, scope: Scope, *beside: Statement
 ) -> tuple[SearchResults, Results]:
-    """What matches a text, best first, in one message; and what was asked beside it."""
+    """Return the matches of a text, best first, and the results of the other statements."""
     library, org_id = ctx.services.search_backend, ctx.caller.org_id
     able = await library.capabilities(ctx.services.database, org_id)
     question = await asyncio.to_thread(parse_query, text)

@@ -1,9 +1,6 @@
-"""What somebody who takes a job is handed: the prompt, and the documents to work from.
+"""Packet of a job: its prompt, its input documents, and what was submitted of it so far.
 
-All together is short enough for any client. What is cut says so, beside the call that brings the
-rest.
-
-What a job works from: its prompt, the documents it is given, and what was handed in of it.
+The packet is short enough for any client. A cut text says so, with the call that fetches the rest.
 """
 
 import json
@@ -27,7 +24,7 @@ from waybook.store.driver.queries import Statement
 from waybook.store.runs import jobs, load
 from waybook.store.runs.jobs import DocumentInfo
 
-#: The name under which a person's feedback on a stage is an input.
+#: Input name of a person's feedback on a stage.
 FEEDBACK = "feedback"
 
 DEFAULT_PROMPT = """\
@@ -41,32 +38,32 @@ What a person said of the stage before: {{ feedback }}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobInput:
-    """One input of a job: a document of the run, or a text from outside."""
+    """One input of a job: a document of the run, or a text from outside the run."""
 
     document_key: str
     stage: str | None
-    #: How many characters it has.
+    #: Length in characters.
     length: int
     document: Document | None = None
-    #: The text, if it comes from outside.
+    #: The text, if it comes from outside the run.
     text: str = ""
-    #: Who wrote it or handed it in, and when.
+    #: Author or submitter, and time.
     by: str | None = None
     at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobMaterials:
-    """All a job works from, nothing of it cut; the texts of documents are yet to be fetched."""
+    """Everything a job works from, uncut; the texts of documents are not fetched yet."""
 
     prompt: str
     inputs: Sequence[JobInput]
-    #: What was handed in of this piece of work so far.
+    #: Text submitted so far for this piece of work.
     so_far: str
 
 
 async def load_job_materials(locked: LockedRun, job: Job) -> JobMaterials:
-    """Find all that a job works from."""
+    """Load everything a job works from."""
     parts_before = [jobs.parts_statement(job.id)] if job.continues else []
     brief, found, *parts = await locked.send(
         load.brief_statement(locked.run.id), _documents(locked, job), *parts_before
@@ -83,7 +80,7 @@ async def load_job_materials(locked: LockedRun, job: Job) -> JobMaterials:
 
 
 def _documents(locked: LockedRun, job: Job) -> Statement:
-    """The documents that could be inputs of this job."""
+    """Return the statement for the documents that could be inputs of this job."""
     graph = locked.compiled_dag.graphs[job.stage]
     step = graph.steps[job.step_key]
     keys = [one.document_key for one in step.inputs or ()]
@@ -115,7 +112,7 @@ def _document(kept: DocumentInfo) -> JobInput:
 
 
 def _from_outside(locked: LockedRun, asked: Input, brief: tuple[Any, ...]) -> Iterator[JobInput]:
-    """An input no step makes: a person's feedback on a stage, or what the run was given."""
+    """Yield an input that no step produces: feedback on a stage, or the run's input."""
     key, stage = asked.document_key, asked.stage
     run_input, at, by = brief
     if key == FEEDBACK:
@@ -169,19 +166,19 @@ def _feedback_before(locked: LockedRun, slug: str) -> str | None:
     return "\n\n".join(said) or None
 
 
-#: The most that the names of what is to be made take, in bytes.
+#: Maximum size of the list of documents to produce, in bytes.
 MAX_DOCUMENT_LIST_BYTES = 12_000
-#: The least there is for inputs beside a long prompt, and for each of them.
+#: Bytes reserved for all inputs next to a long prompt, and for each input.
 MIN_INPUT_BYTES = 9_000
 MIN_SHARE_BYTES = 200
-#: The names under which get_job_input reads on in what is no document.
+#: Names under which get_job_input continues texts that are not documents.
 PROMPT = "$prompt"
 SO_FAR = "$soFar"
 DOCUMENTS = "$documents"
 
 
 async def build_job_packet(locked: LockedRun, job: Job, room: int) -> Body:
-    """The prompt and the inputs of a job, in so many bytes."""
+    """Return the prompt and the inputs of a job, cut to `room` bytes."""
     desk = await load_job_materials(locked, job)
     cut: Body = {}
     every = required_documents(locked, job)
@@ -213,13 +210,13 @@ async def build_job_packet(locked: LockedRun, job: Job, room: int) -> Body:
 
 
 def _rest(job: Job, left: int, key: str | None = None, *, offset: int | None = None) -> Json:
-    """How much is left out, and the call that brings it."""
+    """Return how much is left out, and the call that fetches it."""
     args: Body = non_empty(jobId=job.id, documentKey=key, offset=offset)
     return {"left": left, "get": next_call("get_job_input", "the rest", **args)}
 
 
 async def _previous(locked: LockedRun, job: Job, room: int, cut: Body) -> str:
-    """The version of the document that is to be written anew."""
+    """Return the version of the document that is to be regenerated."""
     if job.document is None:
         return ""
     ((row,),) = await locked.send(jobs.content_statement(locked.run.id, job.document, 0, room))
@@ -232,7 +229,7 @@ async def _previous(locked: LockedRun, job: Job, room: int, cut: Body) -> str:
 
 
 def required_documents(locked: LockedRun, job: Job) -> list[Json]:
-    """The documents to hand in; one for each model where the step makes several."""
+    """Return the documents to submit; one per model where the step produces several."""
     step = locked.compiled_dag.graphs[job.stage].steps[job.step_key]
     made = job.unit.makes if job.unit else ()
     if len(made) == 1:
@@ -241,7 +238,7 @@ def required_documents(locked: LockedRun, job: Job) -> list[Json]:
 
 
 def fit_views(views: Sequence[Json], room: int) -> list[Json]:
-    """As many of these as there is room for."""
+    """Return as many of these views as fit."""
     listed: list[Json] = []
     for view in views:
         room -= len(orjson.dumps(view)) + 1
@@ -252,7 +249,7 @@ def fit_views(views: Sequence[Json], room: int) -> list[Json]:
 
 
 def input_header(one: JobInput) -> Body:
-    """An input without its text."""
+    """Return an input without its text."""
     document = one.document
     return non_empty(
         documentKey=one.document_key,
@@ -266,12 +263,12 @@ def input_header(one: JobInput) -> Body:
 
 
 def _frame(one: JobInput, job: Job) -> int:
-    """What an input takes without its text."""
+    """Return the size of an input without its text, in bytes."""
     return len(orjson.dumps(_view(one, job, ""))) + 1
 
 
 def _shown(supplied: Sequence[JobInput], job: Job, room: int) -> list[JobInput]:
-    """As many inputs as there is room for the beginnings of."""
+    """Return as many inputs as can be shown with at least their beginnings."""
     shown: list[JobInput] = []
     for one in supplied:
         room -= _frame(one, job) + min(MIN_SHARE_BYTES, one.length)
@@ -284,7 +281,7 @@ def _shown(supplied: Sequence[JobInput], job: Job, room: int) -> list[JobInput]:
 async def _with_contents(
     locked: LockedRun, job: Job, shown: list[JobInput], room: int
 ) -> list[Json]:
-    """The inputs with their texts, cut fairly where together they are too long."""
+    """Return the inputs with their texts, cut fairly if together they are too long."""
     left = max(MIN_SHARE_BYTES, room - sum(_frame(one, job) for one in shown))
     share = fair_share([one.length for one in shown], left)
     ids = [one.document.id for one in shown if one.document]

@@ -1,4 +1,4 @@
-"""What packets of steps and of plans have in common: how large they are, and how one reads on."""
+"""Shared parts of step and plan packets: size limits, and the calls that fetch the rest."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ from waybook.research.cutting import as_text
 from waybook.research.packet import Entry, EntryList, FetchCall, TextField
 from waybook.store.plans.contexts import Page, StoredArtifact, TextPrefix, read_prefix
 
-#: How many bytes a token is taken for; a character is a byte or more.
+#: Assumed bytes per token; a character takes one byte or more.
 BYTES_PER_TOKEN = 4
 DEFAULT_TOKENS = 6_000
-#: With more, nothing more comes: no reply is longer unless detail is asked for.
+#: Larger budgets have no effect: no reply is longer unless detail is requested.
 REPLY_TOKENS = 12_000
 MAX_TOKENS = 200_000
 MIN_TOKENS = 500
-#: How long a reply may be, in bytes.
+#: Maximum size of a reply in bytes.
 MAX_PACKET_BYTES = BYTES_PER_TOKEN * REPLY_TOKENS
 
 
 def byte_budget(tokens: int | None, *, detail: bool = False) -> int:
-    """How many bytes a packet may take."""
+    """Return how many bytes a packet may take."""
     if detail:
         return min(BYTES_PER_TOKEN * (tokens or MAX_TOKENS), MAX_REPLY_BYTES)
     return min(BYTES_PER_TOKEN * (tokens or DEFAULT_TOKENS), MAX_PACKET_BYTES)
@@ -32,30 +32,30 @@ def byte_budget(tokens: int | None, *, detail: bool = False) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PacketReader:
-    """Whoever reads a packet, and the call it reads on with."""
+    """Reader of a packet, with the call that fetches more of it."""
 
     tool: str
     args: Body
 
     def get(self, part: str) -> FetchCall:
-        """The call that brings this part."""
+        """Return the call that fetches this part."""
         return FetchCall(self.tool, {**self.args, "part": part})
 
     def with_more_room(self, **more: Json) -> FetchCall:
-        """The call that brings the same with more room."""
+        """Return the call that fetches the same with a larger budget."""
         return FetchCall(self.tool, {**self.args, **more})
 
     def text(
         self, name: str, value: Json, *, part: str | None = None, counts: int = 1
     ) -> Iterable[TextField]:
-        """A field that is at hand whole, if there is anything in it."""
+        """Return a field whose whole text is loaded, if it is not empty."""
         if value is not None:
             yield TextField(name=name, value=value, get=self.get(part or name), counts=counts)
 
     def beginning(
         self, name: str, read: TextPrefix | None, *, part: str, counts: int = 1
     ) -> Iterable[TextField]:
-        """A field of which the beginning is at hand."""
+        """Return a field of which only the beginning is loaded."""
         if read is not None:
             yield TextField(
                 name=name,
@@ -68,7 +68,7 @@ class PacketReader:
     def page(
         self, name: str, entries: Sequence[Entry], page: Page, total: int, *, counts: int = 1
     ) -> EntryList:
-        """A page of a list."""
+        """Return a page of a list."""
         return EntryList(
             name=name,
             entries=tuple(entries),
@@ -79,7 +79,7 @@ class PacketReader:
         )
 
     def artifact(self, stored: StoredArtifact) -> Entry:
-        """An artifact with what is in it: the passage that was found, or its beginning."""
+        """Return an artifact with an excerpt: the passage that was found, or its beginning."""
         return Entry(
             frame=non_empty(
                 artifactId=stored.id,
@@ -110,7 +110,7 @@ class PacketReader:
         *,
         counts: int = 1,
     ) -> EntryList:
-        """What matters most first, then what is newest; the call brings all, newest first."""
+        """Return artifacts, most relevant first, then newest; the call lists all, newest first."""
         entries = {stored.id: stored for stored in ranked}
         entries |= {stored.id: stored for stored in newest if stored.id not in entries}
         return EntryList(
@@ -123,7 +123,7 @@ class PacketReader:
 
 
 def step_header(step: Step, **more: Json) -> Body:
-    """A step in a list, without what could be long."""
+    """Return a step as a list entry, without long texts."""
     return non_empty(
         stepId=step.id,
         stepOrder=step.order,
@@ -135,7 +135,7 @@ def step_header(step: Step, **more: Json) -> Body:
 
 
 def results_by_step(rows: Iterable[tuple[Any, ...]]) -> dict[str, tuple[float | None, TextPrefix]]:
-    """The results that were read, each with its confidence."""
+    """Return the loaded results by step, each with its confidence."""
     return {
         step_id: (confidence, read_prefix(kind, length, text))
         for step_id, confidence, kind, length, text in rows
@@ -144,5 +144,5 @@ def results_by_step(rows: Iterable[tuple[Any, ...]]) -> dict[str, tuple[float | 
 
 
 def total_count(rows: Sequence[tuple[Any, ...]]) -> int:
-    """How many there are in all, as the last column of a page says."""
+    """Return the total count, which is the last column of a page."""
     return rows[0][-1] if rows else 0

@@ -1,4 +1,4 @@
-"""What a new conversation is handed to go on with a plan, part by part."""
+"""Parts of the packet with which a new conversation continues a plan."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ Rows = Sequence[tuple[Any, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanMaterial:
-    """What was read for a plan's packet."""
+    """Data loaded for a plan's packet."""
 
     plan: Plan
     brief: tuple[Any, ...]
@@ -30,16 +30,16 @@ class PlanMaterial:
     newest: Rows
     entries: Sequence[SealedEntry]
     base_url: str
-    #: What search found, best first; or what was stored since.
+    #: Search hits, best first; or the artifacts stored since.
     ranked: Sequence[StoredArtifact] = ()
-    #: After which entry things are told, and which steps have changed since; None is all.
+    #: Report entries after this number, and the steps that changed since; None reports all.
     since: int | None = None
     changed: frozenset[str] | None = None
     page: Page = FIRST_PAGE
 
 
 def plan_frame(of: PlanMaterial) -> Body:
-    """What is always there."""
+    """Return the fields that every packet has."""
     plan = of.plan
     _, _, created_at, created_by, media_type, _, skill, *_ = of.brief
     return non_empty(
@@ -56,7 +56,7 @@ def plan_frame(of: PlanMaterial) -> Body:
 
 
 def plan_parts(of: PlanMaterial, reader: PacketReader) -> list[Part]:
-    """The parts of a plan's packet, in order."""
+    """Return the parts of a plan's packet, in order."""
     question, notes, _, _, _, formatting, *_ = of.brief
     review = open_review(of.plan)
     return [
@@ -73,7 +73,7 @@ def plan_parts(of: PlanMaterial, reader: PacketReader) -> list[Part]:
 
 
 def named_list(name: str, of: PlanMaterial, reader: PacketReader) -> list[Part]:
-    """One of the lists, by itself."""
+    """Return one of the lists alone."""
     if name == "steps":
         entries = [*_entries(of.plan.steps[of.page.offset :], of, reader)]
         return [reader.page(name, entries, of.page, len(of.plan.steps))]
@@ -99,7 +99,7 @@ def _review(review: Review, of: PlanMaterial, reader: PacketReader) -> SingleEnt
 
 
 def _steps(of: PlanMaterial, reader: PacketReader) -> EntryList:
-    """The steps in plan order; where there is no room for all, those around the first open one."""
+    """Return the steps in plan order; if they do not all fit, those around the first open one."""
     steps = [s for s in of.plan.steps if of.changed is None or s.id in of.changed]
     now = next((at for at, s in enumerate(steps) if s.status not in TERMINAL_STEP), len(steps) - 1)
     whole = of.changed is None
@@ -162,7 +162,7 @@ def _artifacts(of: PlanMaterial, reader: PacketReader) -> EntryList:
 
 
 def _events(of: PlanMaterial) -> EntryList:
-    """The last entries, newest first; or those since a number, oldest first, and so read on."""
+    """Return the last entries, newest first; or those after a number, oldest first, for paging."""
     reader = PacketReader("get_research_context", {"planId": of.plan.id})
     seqs = [entry.seq for entry in of.entries]
     numbers = [of.since, *seqs] if of.since is not None else [0] * (len(seqs) + 1)

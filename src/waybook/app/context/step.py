@@ -1,4 +1,4 @@
-"""What somebody is handed who works on a step, part by part, what matters most first."""
+"""Parts of the packet for the agent that works on a step, most important first."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ Rows = Sequence[tuple[Any, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepMaterial:
-    """What was read for a step's packet."""
+    """Data loaded for a step's packet."""
 
     plan: Plan
     step: Step
@@ -24,17 +24,17 @@ class StepMaterial:
     results: Rows
     feedback: Rows
     failures: Rows
-    #: What was stored with the step, and with the plan.
+    #: Artifacts stored with the step, and with the plan.
     so_far: Rows
     newest: Rows
-    #: What search found, best first.
+    #: Search hits, best first.
     ranked: Sequence[StoredArtifact] = ()
-    #: Where each list begins.
+    #: Offset of each list.
     page: Page = FIRST_PAGE
 
 
 def step_frame(of: StepMaterial) -> Body:
-    """What is always there."""
+    """Return the fields that every packet has."""
     plan, step = of.plan, of.step
     text = plan.texts[step.id]
     return non_empty(
@@ -51,7 +51,7 @@ def step_frame(of: StepMaterial) -> Body:
 
 
 def step_parts(of: StepMaterial, reader: PacketReader) -> list[Part]:
-    """The parts of a step's packet, in order."""
+    """Return the parts of a step's packet, in order."""
     every = (*_texts(of, reader), *_lists(of, reader))
     kept = ("earlierResults", "artifacts")
     return [
@@ -75,7 +75,7 @@ def _texts(of: StepMaterial, reader: PacketReader) -> Iterator[Part]:
 
 
 def named_list(name: str, of: StepMaterial, reader: PacketReader) -> list[Part]:
-    """One of the lists, by itself. That of artifacts is then the whole plan's, newest first."""
+    """Return one of the lists alone; artifacts are then those of the whole plan, newest first."""
     if name != "artifacts":
         return [part for part in _lists(of, reader) if part.name == name]
     stored = [reader.artifact(read_stored(row)) for row in of.newest]
@@ -106,7 +106,7 @@ def _lists(of: StepMaterial, reader: PacketReader) -> Iterator[Part]:
 def _earlier(
     of: StepMaterial, results: dict[str, tuple[float | None, TextPrefix]], reader: PacketReader
 ) -> EntryList:
-    """Results of the steps it depends on; without any, of those before it. The nearest first."""
+    """Return results of the steps it depends on, else of the steps before it, nearest first."""
     entries = [
         Entry(
             frame=step_header(
@@ -145,7 +145,7 @@ def _own(confidence: float | None, read: TextPrefix, reader: PacketReader) -> Si
 
 
 def _decided(row: tuple[Any, ...], instructions: str, reader: PacketReader) -> Entry:
-    """A decision about the step. Feedback that stands in the instructions is not told twice."""
+    """Return a decision about the step; feedback already in the instructions is not repeated."""
     review_id, decision, by, at, length, said, _ = row
     frame = non_empty(
         reviewId=review_id, decision=decision, decidedBy=by, decidedAt=format_time(at)

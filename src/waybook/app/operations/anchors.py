@@ -1,4 +1,4 @@
-"""Take the ends of all audit chains out of the database, and compare the database with them."""
+"""Anchors: ends of all audit chains, exported to a file to compare the database with later."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -16,17 +16,17 @@ from waybook.store.maintenance import anchors
 from waybook.store.maintenance.anchors import Anchor, AnchorFile, AnchorTotals
 from waybook.store.maintenance.archive import is_archive, open_archive
 
-#: An anchor whose entry is not there, or is another one, with the hash it has.
+#: Anchor whose entry is missing or different, with the hash it has now.
 Mismatch: TypeAlias = tuple[Anchor, bytes | None]
 
-#: How many chains are compared with one query.
+#: Number of chains compared per query.
 BATCH = 500
 
 
 class AnchorCheck(NamedTuple):
     """The result of comparing the database with an anchor."""
 
-    #: When the anchor was taken.
+    #: Time the anchor was taken.
     at: str
     chains: int
     #: One message per chain that does not match, by org.

@@ -1,7 +1,8 @@
-"""The proof that the audit is the truth: chains unbroken, heads in place, state = replay(audit).
+"""Verification of the audit: chains unbroken, heads in place, state = replay(audit).
 
-One subject after the other, so that memory is bounded by the longest history. A subject's rows
-and the end of its chain come from one snapshot; its entries up to there never change any more.
+One subject is verified after the other, so that memory is bounded by the longest history. A
+subject's rows and the end of its chain come from one snapshot; its entries up to there never
+change.
 """
 
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -29,7 +30,7 @@ ORG = "org"
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a chain is about: a plan, a run, a use of a skill, research without a plan, the org."""
+    """Subject of a chain: a plan, a run, a skill execution, standalone research, or the org."""
 
     kind: str
     id: str
@@ -37,14 +38,14 @@ class Subject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditVerdict:
-    """What verifying one subject found: nothing, or what is wrong and from which entry on."""
+    """Result of verifying one subject: the error, if any, and the first entry it affects."""
 
     subject: Subject
     entries: int
     errors: tuple[str, ...] = ()
-    #: The first entry that does not belong.
+    #: The first entry that does not match.
     first_broken_entry: int | None = None
-    #: What there is to say of it though nothing is wrong.
+    #: Remark on a subject that has no error.
     note: str | None = None
 
     @property
@@ -53,7 +54,7 @@ class AuditVerdict:
 
 
 async def audited_subjects(ctx: RequestContext) -> list[Subject]:
-    """Everything there is to verify: what is stored, and what the audit alone tells of."""
+    """Return all subjects to verify: those stored, and those that only the audit mentions."""
     stored, orphans = await ctx.read(audit.SQL["heads"](), audit.SQL["orphans"]())
     return [Subject(row[0], row[1]) for row in (*stored, *orphans)]
 
@@ -67,7 +68,7 @@ async def verify_audit(
 
 
 async def verify_subject(ctx: RequestContext, subject: Subject) -> AuditVerdict:
-    """Hold a subject's rows against its audit, and its audit against its seals."""
+    """Compare a subject's rows with its audit, and its audit with its seals."""
     head, stored, anew = await ctx.read(
         audit.SQL["head"](subject_id=subject.id),
         _stored_statement(subject),
@@ -108,7 +109,7 @@ def _first_broken(
 def _sealed_otherwise(
     entries: list[SealedEntry], anew: Sequence[tuple[Any, ...]]
 ) -> tuple[int, str] | None:
-    """A chain that was sealed anew goes on from the seal which that erasure tells of."""
+    """Return the first entry without the seal that an erasure gave it, and a message."""
     for number, seal in anew:
         if len(entries) < number or entries[number - 1].hash != bytes(seal):
             return number, f"entry {number} has not the seal it was given when a user was erased"

@@ -1,4 +1,4 @@
-"""Back up the whole database into a file, and restore it, by an operator."""
+"""Backup of the whole database into a file, and its restoration, by an operator."""
 
 import asyncio
 import threading
@@ -12,11 +12,12 @@ from waybook.store.maintenance.archive import Manifest, Progress, open_archive
 
 
 async def back_up(owner_dsn: str, path: Path, *, force: bool, progress: Progress) -> Manifest:
-    """Write a backup to a file, which appears when it is complete.
+    """Write a backup to a file, which appears only when it is complete.
 
     Raises:
-        InvalidInput: the file is there already, or cannot be written.
-        Misconfigured: this is not the owner, or the database is older or newer than the program.
+        InvalidInput: the file exists already, or cannot be written.
+        Misconfigured: the role is not the owner, or the database is older or newer than the
+            program.
         Busy: a table is being altered right now.
     """
 
@@ -33,7 +34,7 @@ async def restore_backup(owner_dsn: str, path: Path, *, progress: Progress) -> M
     Raises:
         InvalidInput: the file is no backup, is damaged, or was made by a newer program.
         Refused: the database is not empty.
-        Misconfigured: this is not the owner.
+        Misconfigured: the role is not the owner.
         Busy: another process is writing to it.
     """
 
@@ -46,7 +47,7 @@ async def restore_backup(owner_dsn: str, path: Path, *, progress: Progress) -> M
 
 
 def verify_backup(path: Path, *, progress: Progress) -> Manifest:
-    """Read a backup from one end to the other, without a database.
+    """Read a backup from beginning to end, without a database.
 
     Raises:
         InvalidInput: the file is no backup, or is damaged.

@@ -1,9 +1,7 @@
-"""Delivering what there is to tell. The server does this by itself.
+"""Delivery of webhook messages, run by the server and, for single messages, by an operator.
 
-A letter is claimed for a while, delivered with nothing held, then noted. Whoever is killed in
-between leaves it to the next one who looks, and then it comes twice, under the same id.
-
-Notices somebody sends by hand: a test, or one that was given up.
+A message is claimed under a lease, delivered without any lock held, then recorded. If the process
+is killed in between, the next one delivers the message a second time, under the same id.
 """
 
 import asyncio
@@ -28,14 +26,14 @@ from waybook.store.driver.ids import is_id
 
 log = logging.getLogger(__name__)
 
-#: Letters on their way at the same time, of one process.
+#: Messages that one process delivers at the same time.
 MAX_CONCURRENT = 4
-#: How long a letter is its bearer's: longer than an attempt can take.
+#: Lease of a claimed message: longer than an attempt can take.
 LEASE = timedelta(seconds=60)
 
 
 async def deliver_notifications(ctx: RequestContext) -> int:
-    """Try what is due in this org, a few at a time; returns how many were tried."""
+    """Try the due messages of this org, a few at a time; return how many were tried."""
     sender = ctx.services.webhook_sender
     if sender is None:
         return 0
@@ -60,7 +58,7 @@ async def _deliver(
 
 
 async def send_test_notification(ctx: RequestContext) -> Delivery:
-    """Tell whoever is configured that this is a test; returns what came of it."""
+    """Send a test notification to the configured webhook; return its delivery."""
     async with ctx.begin() as opened:
         letter_id, statement = notification_statement(
             ctx.services,
@@ -73,10 +71,10 @@ async def send_test_notification(ctx: RequestContext) -> Delivery:
 
 
 async def retry_delivery(ctx: RequestContext, letter_id: str) -> Delivery:
-    """Deliver a notice from the beginning, under its own id; returns what came of it.
+    """Restart the delivery of a message under its own id; return the delivery.
 
     Raises:
-        NotFound: there is none with this id.
+        NotFound: there is no message with this id.
     """
     letter_id = letter_id.lower()
     found = (
@@ -90,7 +88,7 @@ async def retry_delivery(ctx: RequestContext, letter_id: str) -> Delivery:
 
 
 async def _sent(ctx: RequestContext, letter_id: str) -> Delivery:
-    """Deliver what is due until this one has been tried."""
+    """Deliver due messages until this one has been tried."""
     while not (found := await get_delivery(ctx, letter_id)).attempt:
         if not await deliver_notifications(ctx):
             return found

@@ -1,10 +1,7 @@
-"""What an operator wants to know of the database: who we are to it, and whether its guards hold.
+"""Checks of the database, the machine and the webhooks for an operator.
 
-What an examination finds: each looks at one thing and says what it found and what to do.
-
-These hold for a server that runs as well as for one that is about to.
-
-What an examination finds of webhooks: whether they are in order, and whether they arrive.
+Each check looks at one thing and returns what it found and what to do. All of them work for a
+running server as well as before its start.
 """
 
 import shutil
@@ -39,16 +36,16 @@ class DatabaseCheck:
     bypasses_rls: bool
     now: datetime
     size: int
-    #: Tables that row-level security does not guard.
+    #: Tables without row-level security.
     tables_without_rls: tuple[str, ...]
-    #: Tables that belong to the serving role.
+    #: Tables owned by the serving role.
     owned_tables: tuple[str, ...]
-    #: What the serving role may do to the audit beyond reading and adding.
+    #: Privileges of the serving role on the audit beyond select and insert.
     audit_rights: tuple[str, ...]
 
 
 async def check_database(ctx: RequestContext) -> DatabaseCheck:
-    """Look at the database as the one who serves sees it."""
+    """Inspect the database as the serving role."""
     ((server,), *lists) = await ctx.read(
         migrate.SQL["server"](),
         migrate.SQL["tables_without_rls"](),
@@ -91,9 +88,9 @@ class CheckResult:
 
 
 def check_server(seen: DatabaseCheck, *, with_size: bool = True) -> Iterator[CheckResult]:
-    """What the database says of itself: its version, its guards, its clock.
+    """Yield results about the database: its version, its privileges, its clock.
 
-    Its size is what all orgs have together; a page of one org does not tell it.
+    Its size covers all orgs together, so a page of one org does not show it.
     """
     used = f", {_megabytes(seen.size)} used" if with_size else ""
     yield CheckResult("server", CheckState.OK, f"PostgreSQL {seen.version}{used}")
@@ -103,7 +100,7 @@ def check_server(seen: DatabaseCheck, *, with_size: bool = True) -> Iterator[Che
 
 
 def about_owner(role: OwnerRole) -> CheckResult:
-    """Return the finding about the owner's role.
+    """Return the check result for the owner's role.
 
     Being exempt from row-level security is a warning while it can step down, since every statement
     names its org as well; if it cannot, erasure and retention are refused.
@@ -128,7 +125,7 @@ def about_owner(role: OwnerRole) -> CheckResult:
 
 
 def about_loops(loops: LoopHealth) -> Iterator[CheckResult]:
-    """Yield one result for each loop that fails, or one that says that none does."""
+    """Yield one result for each failing loop, or one that says that none fails."""
     for loop, failures in sorted(loops.failures.items()):
         often = failures >= MAX_FAILURES_IN_A_ROW
         said = f"{loop} failed {failures} times in a row, last with {loops.errors[loop]}"
@@ -139,7 +136,7 @@ def about_loops(loops: LoopHealth) -> Iterator[CheckResult]:
 
 
 def check_machine(settings: Settings) -> Iterator[CheckResult]:
-    """What this machine has, or was told of: Python, room, skills, a model."""
+    """Yield results about this machine and its settings: Python, disk space, skills, a model."""
     yield _python()
     yield from _disk(settings)
     yield from _skills(settings)
@@ -228,7 +225,7 @@ COMMAND_HINT = "waybook webhooks"
 
 
 def check_webhooks(settings: Settings) -> Iterator[CheckResult]:
-    """Whether the settings of webhooks fit together."""
+    """Yield results about the consistency of the webhook settings."""
     try:
         webhook = webhook_from_settings(settings)
         if webhook is not None:
@@ -254,7 +251,7 @@ def _where(webhook: WebhookSettings) -> CheckResult:
 
 
 def check_notifications(told: Deliveries, *, configured: bool) -> Iterator[CheckResult]:
-    """Whether notices arrive."""
+    """Yield results about the delivery of notifications."""
     since = f", since {told.oldest_waiting_at:%Y-%m-%d %H:%M}" if told.oldest_waiting_at else ""
     said = f"{told.waiting} waiting{since}, {told.given_up} given up in the last 30 days"
     if told.given_up:

@@ -1,10 +1,8 @@
-"""Erasure, by an operator: of an org with all that is its own, of a user with their name.
+"""Erasure of orgs and users, retention, and the verification of erasures.
 
-No tool does this, and no page; what is left says when it was done, by whom, and how much it was.
-
-Retention: what is kept for a while only goes when its time is over.
-
-The proof that what was erased was erased by the rules: its records hold, and it stayed away.
+Erasure is done by an operator; no tool and no page offers it. The remaining record says when it was
+done, by which operator, and how much was erased. Verification checks that these records are intact
+and that the erased rows have not reappeared.
 """
 
 import asyncio
@@ -25,7 +23,7 @@ from waybook.store.maintenance.erasure import Erased, Progress
 from waybook.store.maintenance.owner import Erasure, first_broken, read_erasures, read_head
 from waybook.store.maintenance.retention import RetentionPolicy
 
-#: What stands before what an erased user is called from then on.
+#: Prefix of the pseudonym of an erased user.
 PSEUDONYM_PREFIX = "erased-"
 
 
@@ -33,8 +31,8 @@ async def erase_org(owner_dsn: str, slug: str, *, by: str, progress: Progress) -
     """Erase an org.
 
     Raises:
-        NotFound: there is none of this name.
-        Busy: somebody is at work there; nothing was erased.
+        NotFound: there is no org of this name.
+        Busy: another transaction holds its rows; nothing was erased.
     """
     org_id = await asyncio.to_thread(erasure_store.find_org, owner_dsn, slug)
     return await asyncio.to_thread(erasure_store.erase_org, owner_dsn, org_id, by, progress)
@@ -43,13 +41,13 @@ async def erase_org(owner_dsn: str, slug: str, *, by: str, progress: Progress) -
 async def erase_user(
     owner_dsn: str, slug: str, user: str, *, by: str, progress: Progress
 ) -> Erased:
-    """Erase a user: the name gives way to a pseudonym that says nothing.
+    """Erase a user: replace the name by a meaningless pseudonym.
 
     Raises:
-        NotFound: there is no such org, or nobody of that name ever did anything there.
+        NotFound: there is no such org, or no user of that name ever acted in it.
         InvalidInput: the user was erased already.
-        Refused: a chain of the audit is broken, which this would hide.
-        Busy: somebody is at work there; nothing was erased.
+        Refused: an audit chain is broken, which this would hide.
+        Busy: another transaction holds its rows; nothing was erased.
     """
     if user.startswith(PSEUDONYM_PREFIX):
         raise InvalidInput(f"“{user}” is what somebody is called who was erased already")
@@ -59,11 +57,11 @@ async def erase_user(
 
 
 async def retain(owner_dsn: str, settings: Settings) -> dict[str, int]:
-    """Keep house once; returns how many rows of each table went, and how many partitions.
+    """Apply retention once; return how many rows of each table, and partitions, were deleted.
 
     Raises:
-        Busy: somebody is at work there, and does not come to an end; the next time will do.
-        Misconfigured: this is not the owner of the database.
+        Busy: another transaction holds the rows and does not end; the next pass retries.
+        Misconfigured: the role is not the owner of the database.
         Unavailable: the database cannot be reached.
     """
     keep = RetentionPolicy(
@@ -76,22 +74,22 @@ async def retain(owner_dsn: str, settings: Settings) -> dict[str, int]:
     try:
         return await asyncio.to_thread(retention.apply_retention, owner_dsn, keep, stopped.is_set)
     finally:
-        stopped.set()  # whoever is cancelled leaves the rest to the next time
+        stopped.set()  # when canceled, the next pass does the rest
 
 
 ERASURE = "erasure"
-#: What was erased, in words.
+#: Descriptions of what was erased.
 ERASURE_LABELS = {"org": "the org was erased", "archived": "archived plans and runs were erased"}
 
 
 async def contexts_of_all_orgs(ctx: RequestContext) -> list[RequestContext]:
-    """A call into each org there is or was, for an operator who verifies them all."""
+    """Return a context for each org that exists or existed, for an operator verifying them all."""
     orgs = await ctx.services.database.list_org_ids(owner.SQL["all_org_ids"]())
     return [replace(ctx, caller=replace(ctx.caller, org_id=org_id)) for org_id in sorted(orgs)]
 
 
 async def verify_erasures(ctx: RequestContext) -> list[AuditVerdict]:
-    """One verdict for each erasure; from the first broken one on, none can be trusted."""
+    """Return one verdict for each erasure; from the first broken one on, none can be trusted."""
     kept, stones, head, returned = await ctx.read(
         owner.SQL["erasures"](),
         owner.SQL["tombstones"](),
@@ -128,7 +126,7 @@ def _verdicts(
 
 
 def describe_erasure(erasure: Erasure) -> str:
-    """What was erased, when and by whom."""
+    """Return a text that says what was erased, when, and by which operator."""
     said = ERASURE_LABELS.get(erasure.what, f"the user who is now {erasure.who} was erased")
     gone = sum(stone.seal_after is None for stone in erasure.tombstones)
     anew = len(erasure.tombstones) - gone

@@ -1,11 +1,11 @@
-"""Indexing one org: what search does not know yet, and what has no vector of today's model.
+"""Indexing of one org: artifacts missing from search, and passages without a current embedding.
 
-Outputs and results that came too late are indexed here, artifacts from before there was search,
-and whatever an endpoint did not answer for. To do it twice, or at the same time, changes nothing.
+Outputs and late results are indexed here, artifacts from before search existed, and passages that
+an endpoint did not answer for. Indexing twice, or concurrently, changes nothing.
 
-Vectors go in a transaction of their own. Passages that break their connection twice are set aside
-for a day: the extension that stores it may not run on the server's processor, and every try would
-throw out all who are connected.
+Embeddings are written in a transaction of their own. Passages that break their connection twice are
+quarantined for a day: the extension that stores them may not run on the server's processor, and
+every attempt would disconnect all clients.
 """
 
 import logging
@@ -21,19 +21,19 @@ from waybook.store.research.search import SearchCapabilities
 
 log = logging.getLogger(__name__)
 
-#: Artifacts and passages in one go.
+#: Artifacts and passages per pass.
 MAX_ARTIFACTS = 20
 MAX_PASSAGES = 200
-#: What was begun so long ago is committed by now, so there is nothing older to be found.
+#: Transactions begun this long ago have ended, so no older row can appear.
 COMMIT_MARGIN = timedelta(hours=1)
-#: How often a passage may break its connection before it is set aside.
+#: Broken connections after which a passage is quarantined.
 MAX_BREAKS = 2
 
 
 async def index_research(ctx: RequestContext) -> int:
-    """Index some of what is not; returns how much that was, so nothing when there is no more.
+    """Index some artifacts and passages; return how many, zero when nothing is left.
 
-    Everything is looked through once; after that only what is new.
+    The first passes cover everything; later ones only what is new.
     """
     library, org_id = ctx.services.search_backend, ctx.caller.org_id
     able = await library.capabilities(ctx.services.database, org_id)
@@ -54,13 +54,13 @@ async def index_research(ctx: RequestContext) -> int:
             await tx.commit(*told)
     embedded = await _embed(ctx, able, bare[0]) if bare and bare[0] else 0
     if not told and not (bare and bare[0]) and not set_aside:
-        # What is set aside is older than the next look, and would not be tried again.
+        # Quarantined passages are older than the next pass looks, and would not be tried again.
         library.swept[org_id] = now[0][0] - COMMIT_MARGIN
     return len(told) + embedded
 
 
 def _indexed(ctx: RequestContext, unknown: list[tuple[Any, ...]]) -> list[Statement]:
-    """What makes these artifacts known to search, each in the place of its earlier versions."""
+    """Return the statements that index these artifacts, replacing their earlier versions."""
     subjects = artifacts.read_unindexed(unknown)
     if not subjects:
         return []
@@ -72,7 +72,7 @@ def _indexed(ctx: RequestContext, unknown: list[tuple[Any, ...]]) -> list[Statem
 
 
 async def _embed(ctx: RequestContext, able: SearchCapabilities, bare: list[tuple[Any, ...]]) -> int:
-    """Store the vectors these passages lack, if they can be had now; return 1 if they could.
+    """Store the missing embeddings of these passages if available now; return 1 if they were.
 
     Raises:
         Unavailable: the connection broke.
@@ -98,7 +98,7 @@ async def _embed(ctx: RequestContext, able: SearchCapabilities, bare: list[tuple
 
 
 async def _set_aside(ctx: RequestContext, able: SearchCapabilities) -> None:
-    """Set passages aside that broke their connection too often, so that no process goes on."""
+    """Quarantine passages that broke their connection too often, for every process."""
     library, org_id = ctx.services.search_backend, ctx.caller.org_id
     keys = [key for key, n in library.broken.items() if key[0] == org_id and n >= MAX_BREAKS]
     if not keys:

@@ -1,4 +1,4 @@
-"""What an examination finds of sign-ins: whether the issuer answers, as itself, with keys."""
+"""Checks of sign-in: the settings, and the issuer's identity and keys."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ DOCS_HINT = "see docs/how-to/sign-in-with-your-identity-provider.md"
 
 
 async def check_issuer_settings(settings: Settings) -> list[CheckResult]:
-    """Whether the settings fit together, and whether the issuer is there; it is asked now."""
+    """Return results about the sign-in settings and the issuer, which is contacted now."""
     try:
         configured = issuer_from_settings(settings)
     except Misconfigured as error:

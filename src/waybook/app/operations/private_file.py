@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and that only their owner can read."""
+"""Files that appear complete or not at all, readable by their owner alone."""
 
 import os
 from collections.abc import Iterator
@@ -12,11 +12,10 @@ from waybook.errors import InvalidInput
 
 @contextmanager
 def private_file(path: Path, *, force: bool) -> Iterator[IO[bytes]]:
-    """Write a file under a temporary name beside it; it takes its name at the end of the block.
+    """Write a file under a temporary name in the same directory; rename it at the end of the block.
 
     Raises:
-        InvalidInput: there is a file of this name and `force` is not set, or no file can be
-            written there.
+        InvalidInput: the file exists and `force` is not set, or no file can be written there.
     """
     _check_absent(path, force=force)
     try:
@@ -45,7 +44,7 @@ def _check_absent(path: Path, *, force: bool) -> None:
 
 
 def _sync_directory(directory: Path) -> None:
-    """Make the new name durable too."""
+    """Make the rename durable too."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)

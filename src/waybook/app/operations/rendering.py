@@ -1,8 +1,8 @@
-"""Rendering: what jobs made becomes documents people can read. The server does this by itself.
+"""Rendering of documents from job results, run by the server.
 
-Whoever renders holds nothing but the RENDER jobs at hand, and others pass these over; the run is
-locked only to write. Everything is written in one transaction: whatever is killed on the way
-leaves the documents waiting for the next one who looks.
+The renderer locks only the RENDER jobs it works on, which other renderers skip; the run is locked
+only for the write. Everything is written in one transaction: if the process is killed, the
+documents wait for the next pass.
 """
 
 import asyncio
@@ -22,20 +22,20 @@ from waybook.store.runs.jobs import COLUMNS
 
 log = logging.getLogger(__name__)
 
-#: Runs looked at in one go, documents rendered in one transaction, and characters in them.
+#: Runs per pass, documents per transaction, and characters in them.
 MAX_RUNS = 20
 MAX_PAGES = 20
 MAX_BATCH_CHARACTERS = 1 << 19
 
 
 async def render_documents(ctx: RequestContext) -> int:
-    """Render what waits in this org; returns how many documents that were."""
+    """Render the waiting documents of this org; return how many."""
     (found,) = await ctx.read(jobs.runs_to_render_statement(MAX_RUNS))
     return sum([await _render_run_if_possible(ctx, row[0]) for row in found])
 
 
 async def _render_run_if_possible(ctx: RequestContext, run_id: str) -> int:
-    """One run that cannot be rendered now does not hold up the others."""
+    """Render a run; log a failure, so that one run does not hold up the others."""
     try:
         return await _render_run(ctx, run_id)
     except WaybookError as error:
@@ -57,7 +57,7 @@ async def _render_run(ctx: RequestContext, run_id: str) -> int:
 
 
 def _pages(seen: LockedRun, run_input: Json, found: list[tuple[Any, ...]]) -> list[RenderedPage]:
-    """The first of these, rendered: at least one, and not more than a while's work."""
+    """Return the first of these, rendered: at least one, and no more than a bounded amount."""
     run: dict[str, Json] = {"name": seen.run.name, "input": run_input}
     pages: list[RenderedPage] = []
     left = MAX_BATCH_CHARACTERS

@@ -1,4 +1,4 @@
-"""What must not be shown."""
+"""Display of settings with their secrets masked."""
 
 from collections.abc import Iterator
 from urllib.parse import unquote, urlsplit
@@ -6,7 +6,7 @@ from urllib.parse import unquote, urlsplit
 from waybook import redaction
 from waybook.settings import LoadedSettings, Settings
 
-#: Settings that are nothing but a secret.
+#: Settings whose whole value is a secret.
 SECRET_SETTINGS = frozenset(
     {
         "embeddings_key",
@@ -18,12 +18,12 @@ SECRET_SETTINGS = frozenset(
     }
 )
 
-#: Addresses that let in whoever knows them.
+#: URLs that grant access to any client that knows them.
 SECRET_URLS = frozenset({"webhook_url"})
 
 
 def display_setting(name: str, value: object) -> str:
-    """A setting as anybody may see it.
+    """Return a setting in a form that is safe to show.
 
     >>> (
     ...     display_setting("embeddings_key", "s3cret"),
@@ -41,7 +41,7 @@ def display_setting(name: str, value: object) -> str:
 
 
 def mask_setting_password(value: object) -> str:
-    """A setting as text, its password covered.
+    """Return a setting as text, its password masked.
 
     >>> mask_setting_password("postgresql://ann:s3cret@db/plans")
     'postgresql://ann:…@db/plans'
@@ -54,7 +54,7 @@ def mask_setting_password(value: object) -> str:
 
 
 def known_secrets(settings: Settings) -> Iterator[str]:
-    """The values that no log may hold, whatever they look like.
+    """Yield the values that no log may contain, in every form they may take.
 
     >>> [*known_secrets(Settings(owner_url="postgresql://ann:s3%2Fcret@db/plans", model_key="k"))]
     ['k', 's3%2Fcret', 's3/cret']
@@ -76,7 +76,7 @@ def _password(url: str) -> str | None:
 
 
 def effective_settings(found: LoadedSettings) -> list[tuple[str, str, str]]:
-    """Every setting: its name, its value as anybody may see it, and where it came from."""
+    """Return every setting: its name, its masked value, and its origin."""
     return [
         (name, display_setting(name, getattr(found.settings, name)), source)
         for name, source in found.sources.items()

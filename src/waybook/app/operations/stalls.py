@@ -1,4 +1,4 @@
-"""The stall sweep of one org: find silent plans, and note their stalls under the lock."""
+"""Stall sweep of one org: finds inactive plans, and records their stalls under the lock."""
 
 from contextlib import suppress
 
@@ -12,21 +12,21 @@ BATCH_SIZE = 100
 
 
 async def sweep_stalls(ctx: RequestContext) -> int:
-    """Move every silent plan to stalled; returns how many this sweep moved."""
+    """Move every inactive plan to stalled; return how many this sweep moved."""
     patience = int(ctx.services.stall_threshold.total_seconds())
     (silent, *_) = await ctx.read(load.SQL["inactive_plans"](patience=patience, most=BATCH_SIZE))
     moved = 0
     for (plan_id,) in silent:
-        with suppress(Busy):  # somebody works on it right now; the next sweep looks again
+        with suppress(Busy):  # locked by a call right now; the next sweep looks again
             _, we_did = await record_stall(ctx, plan_id)
             moved += we_did
     return moved
 
 
 async def record_stall(ctx: RequestContext, plan_id: str) -> tuple[LoadedPlan, bool]:
-    """Move a stalled plan to stalled, under its lock, unless somebody was faster.
+    """Move a stalled plan to stalled, under its lock, unless another process was faster.
 
-    Returns the plan as it is then, and whether it was we who moved it.
+    Return the plan as it is then, and whether this call moved it.
     """
     async with ctx.lock_plan(plan_id=plan_id) as locked:
         decision = detect_stall(locked.plan, locked.decision_context, ctx.services.stall_threshold)

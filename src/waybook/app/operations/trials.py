@@ -1,4 +1,4 @@
-"""Trials of what the server is for: a write, a search and a render, all rolled back."""
+"""Self-tests of the server: a write, a search and a render, all rolled back."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -19,7 +19,7 @@ from waybook.store.research.artifacts import Backend, PassageDraft
 from waybook.store.research.search import QueryVector, Scope, SearchCapabilities, filters
 from waybook.store.runs import jobs
 
-#: A kind of its own, so that a search finds nothing else.
+#: Kind used by no other artifact, so that a search finds nothing else.
 KIND = "waybook doctor"
 TITLE = "Trial of the search"
 TEXT = "A river carries sand from the mountains to the sea."
@@ -59,7 +59,7 @@ async def _tried(
     todo: str,
 ) -> CheckResult:
     try:
-        # Never committed, so nothing of it stays.
+        # Never committed, so that nothing remains.
         async with ctx.services.database.org_transaction(ctx.caller.org_id) as tx:
             return CheckResult(name, CheckState.OK, await trial(ctx, tx))
     except WaybookError as error:
@@ -90,7 +90,7 @@ async def _search(ctx: RequestContext, tx: Transaction) -> str:
 async def _find(
     tx: Transaction, meant: QueryVector | None, able: SearchCapabilities, wanted: str
 ) -> None:
-    """Raise Unavailable unless the passage is found in each way there is."""
+    """Raise Unavailable unless every available kind of search finds the passage."""
     scope = Scope(kinds=(KIND,))
     question = await asyncio.to_thread(parse_query, TEXT)
     asked = search.search_statements(question, meant, scope, able)

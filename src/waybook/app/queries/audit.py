@@ -1,10 +1,6 @@
-"""A chain of audit entries, read page by page: entries never change, so pages belong together.
+"""Audit queries: single chains, filtered pages over the org, exports, and event labels.
 
-The audit for people: a page of it, of those entries they ask for, and all of them as a file.
-
-The audit, read: who did what, when, and why.
-
-What was done, in words a person would use, for every face.
+Entries never change, so the pages of a chain fit together although each is read separately.
 """
 
 import json
@@ -31,7 +27,7 @@ PAGE_SIZE = 500
 async def read_entries(
     ctx: RequestContext, subject_id: str, *, until: int
 ) -> AsyncIterator[list[SealedEntry]]:
-    """The entries of a subject up to a number, oldest first."""
+    """Yield the entries of a subject up to a number, oldest first, page by page."""
     since = 0
     while since < until:
         statement = audit.SQL["chain"](
@@ -48,17 +44,17 @@ async def read_entries(
 async def read_all_entries(
     ctx: RequestContext, subject_id: str, *, until: int
 ) -> list[SealedEntry]:
-    """The same, all at once."""
+    """Return the entries of a subject up to a number in one list."""
     return [entry async for page in read_entries(ctx, subject_id, until=until) for entry in page]
 
 
 def changes_in(entries: Iterable[SealedEntry]) -> Iterator[Change]:
-    """Every change these entries account for, in order."""
+    """Yield every change in these entries, in order."""
     return (change for entry in entries for change in audit.changes_of(_told(entry)))
 
 
 def entry_details(entry: SealedEntry) -> dict[str, Json]:
-    """What an entry tells beside its changes: why it happened, in a few words."""
+    """Return the details of an entry other than its changes, such as its reason."""
     told = _told(entry)
     return {k: v for k, v in told.items() if k != "changes"} if isinstance(told, dict) else {}
 
@@ -69,16 +65,16 @@ def _told(entry: SealedEntry) -> Json:
 
 
 BROWSE_PAGE_SIZE = 50
-#: As many entries go into one file, fetched so many at a time.
+#: Maximum entries in one export, and the number fetched per query.
 MAX_EXPORTED_ENTRIES = 100_000
 EXPORT_BATCH_SIZE = 500
-#: Before all times, after all times, and after all numbers.
+#: Bounds before all times, after all times, and after all entry numbers.
 EVER, NEVER, LAST_SEQ = "-infinity", "infinity", 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditFilter:
-    """Which entries: all that is said must hold."""
+    """Filter of audit entries; all given fields must match."""
 
     subject_id: str | None = None
     event: str | None = None
@@ -86,27 +82,27 @@ class AuditFilter:
     channel: str | None = None
     since: datetime | None = None
     until: datetime | None = None
-    #: Only those behind this place, which an earlier page ended at.
+    #: Only entries after this cursor, with which an earlier page ended.
     after_cursor: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class EntriesPage:
     entries: list[SealedEntry]
-    #: Where the next page goes on; None at the end.
+    #: Cursor of the next page; None on the last page.
     next_cursor: str | None
 
 
 async def browse_audit(
     ctx: RequestContext, asked: AuditFilter, limit: int = BROWSE_PAGE_SIZE
 ) -> EntriesPage:
-    """A page of the audit, newest first.
+    """Return a page of the audit, newest first.
 
-    What was done to users and tokens is told to whoever looks after these: it has names, addresses
-    and scopes in it.
+    Entries about users and tokens are returned to administrators only: they contain names,
+    addresses and scopes.
 
     Raises:
-        InvalidInput: the place to go on from is none of ours.
+        InvalidInput: the cursor is not valid.
     """
     members = Scope.ADMIN in ctx.caller.scopes
     (rows,) = await ctx.read(_statement(asked, limit + 1, members=members))
@@ -118,7 +114,7 @@ async def browse_audit(
 async def all_entries(
     ctx: RequestContext, asked: AuditFilter, most: int = MAX_EXPORTED_ENTRIES
 ) -> AsyncIterator[list[SealedEntry]]:
-    """The same, page after page, up to a bound."""
+    """Yield the pages of the audit, up to `most` entries."""
     while most > 0:
         page = await browse_audit(ctx, asked, min(EXPORT_BATCH_SIZE, most))
         yield page.entries
@@ -129,7 +125,7 @@ async def all_entries(
 
 
 def entry_cursor(entry: SealedEntry) -> str:
-    """Where an entry stands in the order of all."""
+    """Return the cursor of an entry: its position in the order of all entries."""
     return f"{rfc3339(entry.at)}~{entry.subject_id}~{entry.seq}"
 
 
@@ -145,14 +141,14 @@ def _statement(asked: AuditFilter, most: int, *, members: bool) -> Statement:
     }
     if asked.subject_id is None:
         return audit.SQL["page"](at=at, subject_id=subject_id, seq=seq, **given)
-    # Within one chain numbers are the order; the time is only a bound.
+    # Within one chain the numbers give the order; the time is only a bound.
     until = rfc3339(asked.until) if asked.until else NEVER
     named = id_or_nil(asked.subject_id)
     return audit.SQL["page_of"](at=until, subject_id=named, seq=seq, **given)
 
 
 def _place(asked: AuditFilter) -> tuple[str, str, int]:
-    """The place all entries asked for stand behind."""
+    """Return the position after which the requested entries begin."""
     if asked.after_cursor is None:
         if asked.until is None:
             return NEVER, LAST_ID, LAST_SEQ
@@ -177,7 +173,7 @@ async def list_audit(
     since: datetime | None = None,
     limit: int = 50,
 ) -> list[Body]:
-    """The last entries of a plan, or of the whole org, newest first."""
+    """Return the last entries of a plan, or of the whole org, newest first."""
     statement = audit.SQL["recent"](
         subject_id=id_or_nil(plan_id) if plan_id else None,
         since=since,
@@ -189,7 +185,7 @@ async def list_audit(
 
 
 def entry_view(entry: SealedEntry) -> Body:
-    """An entry as people and programs read it."""
+    """Return an entry in the form for users and programs."""
     changes: list[Json] = [change.as_json() for change in changes_in([entry])]
     return non_empty(
         subject=entry.subject,
@@ -215,7 +211,7 @@ EVENT_LABELS = {
     "skill_started": "started a skill",
     "skill_completed": "completed a skill",
 }
-#: The same of a run, where that is another word.
+#: Labels for runs where they differ.
 RUN_EVENT_LABELS = {
     "step_started": "took a job",
     "step_completed": "completed a job",
@@ -255,7 +251,7 @@ ACTION_LABELS = {
 
 
 def event_label(event: str, action: str | None, subject: str = "plan") -> str:
-    """What was done.
+    """Return the label of an event.
 
     >>> event_label("plan_modified", "stall_detected"), event_label("step_started", None)
     ('noticed a stall', 'took a step')

@@ -1,4 +1,4 @@
-"""Plans and runs as drawings: what somebody who watches sees, put upon the map."""
+"""Diagrams of plans and runs: the map with their progress on it."""
 
 from collections.abc import Container, Mapping
 from dataclasses import replace
@@ -14,7 +14,7 @@ from waybook.plan.model import Plan, StepId
 
 
 def plan_drawing(board: PlanOverview) -> Drawing:
-    """A plan, its steps in the order they can be done, with the silent ones told as stalled."""
+    """Return the drawing of a plan: steps in executable order, inactive ones shown as stalled."""
     silent = {step.id for step, _ in board.stalled}
     names = {step.id: board.name_of(step) for step in board.plan.steps}
     return drawing_of_steps(board.plan, plan_lane(board.plan), silent, names)
@@ -23,7 +23,7 @@ def plan_drawing(board: PlanOverview) -> Drawing:
 def drawing_of_steps(
     plan: Plan, lane: Lane, silent: Container[str], names: Mapping[StepId, str]
 ) -> Drawing:
-    """The steps of a lane of this plan, or of a part of it."""
+    """Return the drawing of a lane of this plan, or of a part of it."""
     drawn = {step.key for step in lane.steps}
     steps = [step for step in plan.steps if step.id in drawn]
     named = tuple(DiagramStep(step.id, names[step.id], str(step.type)) for step in steps)
@@ -39,7 +39,7 @@ def drawing_of_steps(
 
 
 def run_drawing(board: RunOverview) -> Drawing:
-    """A run on its map, with what people said between the stages."""
+    """Return the drawing of a run on its map, with the feedback between the stages."""
     chart = board.compiled_dag
     said = {slug: stage.feedback for slug, stage in board.run.stages.items() if stage.feedback}
     return Drawing(

@@ -1,7 +1,4 @@
-"""Documents for people: what there is to read of a run, and one of them whole.
-
-Outputs for people: those of a plan, and one of them whole.
-"""
+"""Read models of documents and outputs: lists of them, and a single one with its text."""
 
 import contextlib
 from collections.abc import Sequence
@@ -27,7 +24,7 @@ from waybook.store.runs.load import LAST_ID
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentListItem:
-    """A document that can be read, without its text."""
+    """Readable document, without its text."""
 
     resource_id: str
     stage: str
@@ -38,17 +35,17 @@ class DocumentListItem:
     reviewer: str | None
     version: int
     created_at: datetime
-    #: How long its Markdown is, in characters.
+    #: Length of its Markdown in characters.
     length: int
-    #: What it was rendered from.
+    #: Document it was rendered from.
     document_id: str
 
 
 async def list_documents(ctx: RequestContext, run_id: str) -> list[DocumentListItem]:
-    """The latest version of each document of a run, in the order of its stages and steps.
+    """Return the latest version of each document of a run, ordered by stage and step.
 
     Raises:
-        NotFound: the run is not there, or not this org's.
+        NotFound: the run does not exist, or belongs to another org.
     """
     run_id = id_or_nil(run_id)
     seen = await load_run(ctx, run_id, jobs.readable_statement(run_id))
@@ -58,16 +55,16 @@ async def list_documents(ctx: RequestContext, run_id: str) -> list[DocumentListI
 def order_documents(
     compiled_dag: CompiledDag, rows: Sequence[Sequence[Any]]
 ) -> list[DocumentListItem]:
-    """The documents that were found, in the order of stages and steps."""
+    """Return the documents ordered by stage and step."""
     ranks = compiled_dag.dispatch_ranks
     return sorted(map(_listed, rows), key=lambda one: ranks[one.stage, one.step_key])
 
 
 async def read_document(ctx: RequestContext, resource_id: str) -> ReadableDocument:
-    """One rendered document.
+    """Return one rendered document.
 
     Raises:
-        NotFound: it is not there, or not this org's.
+        NotFound: it does not exist, or belongs to another org.
     """
     (rows,) = await ctx.read(jobs.rendered_statement(id_or_nil(resource_id)))
     if not rows:
@@ -110,20 +107,20 @@ PAGE_SIZE = 25
 
 
 async def list_outputs(ctx: RequestContext, plan_id: str) -> list[Output]:
-    """The outputs of a plan with all their versions, newest first.
+    """Return the outputs of a plan with all their versions, newest first.
 
     Raises:
-        NotFound: the plan is not there, or not this org's.
+        NotFound: the plan does not exist, or belongs to another org.
     """
     _, found = await plan_outputs(ctx, plan_id)
     return found
 
 
 async def plan_outputs(ctx: RequestContext, plan_id: str) -> tuple[str, list[Output]]:
-    """The same, and the name of the plan.
+    """Return the name of a plan, and its outputs with all their versions, newest first.
 
     Raises:
-        NotFound: the plan is not there, or not this org's.
+        NotFound: the plan does not exist, or belongs to another org.
     """
     plan_id = id_or_nil(plan_id)
     wanted = PlanRequest(plan_id=plan_id, review=False)
@@ -133,7 +130,7 @@ async def plan_outputs(ctx: RequestContext, plan_id: str) -> tuple[str, list[Out
 
 @dataclass(frozen=True, slots=True)
 class PlanOutput:
-    """An output in the latest of its versions, and the plan it is of."""
+    """Latest version of an output, with its plan."""
 
     output: Output
     plan_id: str
@@ -143,14 +140,14 @@ class PlanOutput:
 @dataclass(frozen=True, slots=True)
 class OutputListPage:
     outputs: list[PlanOutput]
-    #: Where the next page goes on; None at the end.
+    #: Cursor of the next page; None on the last page.
     next_cursor: str | None
 
 
 async def latest_outputs(
     ctx: RequestContext, behind: str | None = None, limit: int = PAGE_SIZE
 ) -> OutputListPage:
-    """The outputs of all plans, newest first."""
+    """Return the outputs of all plans, newest first."""
     (rows,) = await ctx.read(details.latest_statement(_place(behind), limit + 1))
     found = details.read_outputs(rows)
     shown = [
@@ -162,10 +159,10 @@ async def latest_outputs(
 
 
 def _place(behind: str | None) -> tuple[str, str]:
-    """The place all outputs asked for stand behind.
+    """Return the position after which the requested outputs begin.
 
     Raises:
-        InvalidInput: it is none of ours.
+        InvalidInput: the cursor is not valid.
     """
     if behind is None:
         return "infinity", LAST_ID
@@ -177,10 +174,10 @@ def _place(behind: str | None) -> tuple[str, str]:
 
 
 async def read_output(ctx: RequestContext, output_id: str) -> ReadableOutput:
-    """One output, with its text.
+    """Return one output, with its text.
 
     Raises:
-        NotFound: it is not there, or not this org's.
+        NotFound: it does not exist, or belongs to another org.
     """
     (rows,) = await ctx.read(details.output_statement(id_or_nil(output_id)))
     if not rows:
@@ -203,5 +200,5 @@ async def read_output(ctx: RequestContext, output_id: str) -> ReadableOutput:
 
 
 def file_name(output: Output) -> str:
-    """What the file of an output is called, wherever it is kept."""
+    """Return the file name of an output, the same wherever it is stored."""
     return f"{safe_file_name(output.title)}.v{output.version}.{file_extension(output.media_type)}"

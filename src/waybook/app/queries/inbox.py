@@ -1,9 +1,4 @@
-"""What waits for a person, in all plans.
-
-What needs a person: reviews to decide, and stages of runs to say something of.
-
-How much waits for a person, and what time it is.
-"""
+"""Inbox: open reviews and stages awaiting feedback, in all plans and runs."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -22,7 +17,7 @@ from waybook.store.runs import load as load_store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenReview:
-    """A review nobody has decided yet, with what a person needs to decide it."""
+    """Undecided review, with everything a reviewer needs to decide it."""
 
     id: str
     plan_id: str
@@ -37,14 +32,14 @@ class OpenReview:
     result_summary: Json
     requested_at: datetime
     requested_by: str
-    #: The database's time when we looked.
+    #: Database time of the query.
     now: datetime
 
 
 async def list_reviews(
     ctx: RequestContext, plan_id: str | None = None, *, limit: int = 100
 ) -> list[OpenReview]:
-    """The open reviews, longest waiting first."""
+    """Return the open reviews, longest waiting first."""
     statement = load.open_reviews_statement(
         plan_id=id_or_nil(plan_id) if plan_id else None, most=limit
     )
@@ -53,13 +48,13 @@ async def list_reviews(
 
 
 def read_open_reviews(rows: Iterable[tuple[Any, ...]]) -> list[OpenReview]:
-    """The reviews that `open_reviews` found."""
+    """Return the reviews in the rows of `open_reviews`."""
     return [OpenReview(**dict(zip(OpenReview.__slots__, row, strict=True))) for row in rows]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewRecord:
-    """A review whoever looks at it may find decided, and by whom."""
+    """Review, open or decided, with its decision and reviewer."""
 
     review: OpenReview
     decision: DecisionKind | None
@@ -70,10 +65,10 @@ class ReviewRecord:
 
 
 async def read_review(ctx: RequestContext, review_id: str) -> ReviewRecord:
-    """One review, open or decided.
+    """Return one review, open or decided.
 
     Raises:
-        NotFound: there is none with this id here.
+        NotFound: there is no review with this id here.
     """
     (rows,) = await ctx.read(load.SQL["one_review"](review_id=id_or_nil(review_id)))
     if not rows:
@@ -89,13 +84,13 @@ async def read_review(ctx: RequestContext, review_id: str) -> ReviewRecord:
     )
 
 
-#: How much of a summary makes a line.
+#: Length of a summary that fits one line.
 SUMMARY_LENGTH = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingReview:
-    """A review nobody has decided yet, in a line."""
+    """Undecided review in one line."""
 
     kind: ClassVar[str] = "review"
 
@@ -109,7 +104,7 @@ class PendingReview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingFeedback:
-    """A run where nothing goes on before somebody has said something of a stage."""
+    """Run that is blocked until a person gives feedback on a stage."""
 
     kind: ClassVar[str] = "run"
 
@@ -126,7 +121,7 @@ class PendingFeedback:
 async def list_pending_actions(
     ctx: RequestContext, *, most: int
 ) -> list[PendingReview | PendingFeedback]:
-    """What waits for a person, longest waiting first, a line of each."""
+    """Return reviews and stages that wait for a person, longest waiting first, one line each."""
     asked = (
         load.SQL["review_lines"](most=most, wide=SUMMARY_LENGTH),
         load_store.awaiting_statement(most),
@@ -140,16 +135,16 @@ async def list_pending_actions(
 
 
 async def runs_awaiting_feedback(ctx: RequestContext, *, most: int = 100) -> list[PendingFeedback]:
-    """The runs that wait for a person, longest waiting first."""
+    """Return the runs that wait for a person, longest waiting first."""
     (rows,) = await ctx.read(load_store.awaiting_statement(most))
     return await _awaiting(ctx, rows)
 
 
 async def read_pending_stage(ctx: RequestContext, run_id: str, slug: str) -> PendingFeedback:
-    """A stage of a run as somebody is asked of it, whether or not it still waits.
+    """Return a stage of a run with its feedback request, whether or not it still waits.
 
     Raises:
-        NotFound: there is no such run here, or no such stage of it.
+        NotFound: there is no such run here, or it has no such stage.
     """
     found = await find_runs(ctx, id_or_nil(run_id), open_only=False, limit=1)
     if not found or found[0].compiled_dag.dag.stage(slug) is None:
@@ -168,9 +163,9 @@ async def _awaiting(ctx: RequestContext, rows: Sequence[Sequence[Any]]) -> list[
 
 class PendingCounts(NamedTuple):
     reviews: int
-    #: Runs where nothing goes on before somebody has said something of a stage.
+    #: Runs that are blocked until a person gives feedback on a stage.
     runs: int
-    #: The database's time when we looked.
+    #: Database time of the query.
     now: datetime
 
     @property
@@ -179,6 +174,6 @@ class PendingCounts(NamedTuple):
 
 
 async def count_pending(ctx: RequestContext) -> PendingCounts:
-    """Count what waits for a person of the org."""
+    """Count the reviews and runs of the org that wait for a person."""
     ((row,),) = await ctx.read(load.SQL["waiting"]())
     return PendingCounts(*row)

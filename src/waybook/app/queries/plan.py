@@ -1,11 +1,8 @@
-"""A plan for the page that shows it whole: steps by the page, the map around where it stands.
+"""Read models of a plan: the detail page, the overview, and the plan as of a time or an entry.
 
-Two looks, whatever the size of the plan: the plan with what is kept beside it, then what is shown
-of the steps of one page. Reads only; a stall is told, not noted.
-
-A plan for somebody who watches: its steps, and when each was in which status. Reads only.
-
-A plan as it was: replayed from its audit, up to a time or an entry.
+The detail page takes two reads, regardless of the size of the plan: the plan with its related rows,
+then names and status changes of the steps on one page. All queries are read-only: a stall is
+reported, not recorded.
 """
 
 from collections.abc import Mapping
@@ -34,16 +31,16 @@ from waybook.store.plans import details, load
 from waybook.store.plans.details import HistoryEntry, Research, StepStatusChange
 from waybook.store.plans.load import PlanRequest
 
-#: How many steps stand on a page.
+#: Steps per page.
 PAGE_SIZE = 100
-#: A map of more boxes than this is not drawn whole; then so many steps of it are.
+#: A map with more boxes than this is not drawn whole; the second number of its steps is.
 MAX_MAP_BOXES, STEPS_AROUND = 200, 100
 HAPPENINGS, RESEARCH = 15, 20
 
 
 @dataclass(frozen=True, slots=True)
 class StepWindow:
-    """The steps of one page."""
+    """Steps of one page."""
 
     number: int
     last: int
@@ -52,7 +49,7 @@ class StepWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanBrief:
-    """What stays the same through a plan's life."""
+    """Fields of a plan that never change."""
 
     question: str
     formatting_notes: str | None
@@ -63,40 +60,40 @@ class PlanBrief:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanDetail:
-    """All that the page of a plan shows."""
+    """Contents of the page of a plan."""
 
     plan: Plan
     now: datetime
     stall_threshold: timedelta
     stalled: tuple[tuple[Step, timedelta], ...]
     brief: PlanBrief
-    #: How many steps were added after the work had begun.
+    #: Number of steps added after work had begun.
     added: int
-    #: What waits for a person.
+    #: The review that waits for a person.
     review: OpenReview | None
     outputs: list[Output]
     research: list[Research]
     research_total: int
     history: list[HistoryEntry]
     window: StepWindow
-    #: The steps on the map, without names: all, or those around the step to look at.
+    #: Steps on the map, without names: all, or those around the focus step.
     lane: Lane
     names: Mapping[str, str]
-    #: Of the steps of the page, oldest first.
+    #: Status changes of the steps on the page, oldest first.
     status_changes: list[StepStatusChange]
 
     def name_of(self, step: Step) -> str:
-        """What to call a step: its title, else the first line of its instructions."""
+        """Return the name of a step: its title, else the first line of its instructions."""
         return step.title or self.names.get(step.id) or f"{step.type} step"
 
 
 async def read_plan_detail(
     ctx: RequestContext, plan_id: str, page: int | None = None
 ) -> PlanDetail:
-    """Look at the plan; without a page, at the one with the step to look at.
+    """Read a plan; without a page number, the page with the focus step.
 
     Raises:
-        NotFound: the plan is not there, or not this org's.
+        NotFound: the plan does not exist, or belongs to another org.
     """
     plan_id = id_or_nil(plan_id)
     beside = details.plan_statements(plan_id, happenings=HAPPENINGS, research=RESEARCH)
@@ -136,7 +133,7 @@ async def read_plan_detail(
 
 
 def read_brief(row: tuple[object, ...]) -> PlanBrief:
-    """The brief of a plan from its row."""
+    """Return the brief of a plan from its row."""
     question, notes, created_at, created_by, _, _, skill, _ = row
     return PlanBrief(
         question=str(question),
@@ -148,13 +145,13 @@ def read_brief(row: tuple[object, ...]) -> PlanBrief:
 
 
 def focus_step(plan: Plan) -> Step | None:
-    """Where the plan stands: the current step, else the next one, else the last."""
+    """Return the focus step: the current step, else the next one, else the last."""
     soon = next(plan.steps_with_status(StepStatus.PENDING), None)
     return current_step(plan) or soon or (plan.steps[-1] if plan.steps else None)
 
 
 def step_window(plan: Plan, page: int | None) -> StepWindow:
-    """The page that is asked for, as far as there is one; else that of the step to look at."""
+    """Return the requested page, clamped to the existing ones; else that of the focus step."""
     last = max(1, -(-len(plan.steps) // PAGE_SIZE))
     step = focus_step(plan)
     if page is None:
@@ -164,7 +161,7 @@ def step_window(plan: Plan, page: int | None) -> StepWindow:
 
 
 def visible_lane(plan: Plan) -> Lane:
-    """The whole map, or of a large one what is around the step to look at."""
+    """Return the whole map, or the part of a large one around the focus step."""
     lane, step = plan_lane(plan), focus_step(plan)
     return (
         steps_around(lane, step.id, STEPS_AROUND) if step and exceeds(lane, MAX_MAP_BOXES) else lane
@@ -172,14 +169,14 @@ def visible_lane(plan: Plan) -> Lane:
 
 
 def visible_names(sheet: PlanDetail) -> dict[StepId, str]:
-    """What the steps on the map are called."""
+    """Return the names of the steps on the map."""
     drawn = {step.key for step in sheet.lane.steps}
     return {step.id: sheet.name_of(step) for step in sheet.plan.steps if step.id in drawn}
 
 
 @dataclass(frozen=True, slots=True)
 class StatusChange:
-    """A step went into a status."""
+    """Change of a step's status."""
 
     step_id: str
     at: datetime
@@ -188,7 +185,7 @@ class StatusChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastEvent:
-    """The last thing that happened, as the audit has it."""
+    """Last audit entry."""
 
     seq: int
     at: datetime
@@ -200,22 +197,22 @@ class LastEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanHistory:
-    """What happened so far; the next look adds to it."""
+    """History so far; the next read adds to it."""
 
     moves: tuple[StatusChange, ...] = ()
     happenings: tuple[LastEvent, ...] = ()
-    #: What each step without a title is called: the first line of its instructions.
+    #: Names of steps without a title: the first line of their instructions.
     names: Mapping[StepId, str] = field(default_factory=dict)
 
     @property
     def seq(self) -> int:
-        """The number of the last audit entry that is in here."""
+        """Return the number of the last audit entry included."""
         return self.happenings[-1].seq if self.happenings else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanOverview:
-    """All that a picture of a plan shows."""
+    """Contents of the overview of a plan."""
 
     plan: Plan
     now: datetime
@@ -231,16 +228,16 @@ class PlanOverview:
         return self.plan.status in CLOSED_PLAN
 
     def name_of(self, step: Step) -> str:
-        """What to call a step: its title, else the first line of its instructions."""
+        """Return the name of a step: its title, else the first line of its instructions."""
         return step.title or self.history.names.get(step.id, f"{step.type} step")
 
 
 async def read_plan_overview(
     ctx: RequestContext, plan_id: str, before: PlanOverview | None = None
 ) -> PlanOverview:
-    """Look at the plan; of its history only what came after the picture before.
+    """Read a plan, and of its history only what is newer than the previous overview.
 
-    A stall is told, not noted: somebody who watches changes nothing.
+    A stall is reported, not recorded: watching a plan changes nothing.
     """
     wanted = PlanRequest(plan_id=id_or_nil(plan_id))
     history = before.history if before else PlanHistory()
@@ -261,7 +258,7 @@ async def read_plan_overview(
 async def read_step_names(
     ctx: RequestContext, plan: Plan, told: Mapping[StepId, str]
 ) -> dict[StepId, str]:
-    """The names of steps without a title, where we do not know them yet."""
+    """Return the names of steps without a title that are not known yet."""
     unknown = tuple(s.id for s in plan.steps if s.title is None and s.id not in told)
     if not unknown:
         return {}
@@ -281,7 +278,7 @@ def _happening(row: tuple[Any, ...]) -> LastEvent:
 
 @dataclass(frozen=True, slots=True)
 class PlanAsOf:
-    """The rows of a plan after an entry, and that entry."""
+    """Rows of a plan after an entry, and that entry."""
 
     rows: Rows
     last: SealedEntry
@@ -293,7 +290,7 @@ async def plan_as_of(
     """Replay the plan up to a time, or up to an entry.
 
     Raises:
-        NotFound: there was no such plan yet.
+        NotFound: the plan did not exist yet.
     """
     until = seq if seq is not None else await _seq_at(ctx, plan_id, at)
     entries = await read_all_entries(ctx, id_or_nil(plan_id), until=until)

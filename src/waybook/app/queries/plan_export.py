@@ -1,7 +1,4 @@
-"""A plan to take along: everything that is kept of it, its whole audit included.
-
-A plan as a report in Markdown, to be read from top to bottom.
-"""
+"""Export of a plan: all its rows and audit as JSON, or a Markdown report."""
 
 import re
 from collections.abc import AsyncIterator, Iterator
@@ -24,7 +21,7 @@ from waybook.store.plans.details import HistoryEntry
 from waybook.store.plans.load import PlanRequest, read_stored_rows
 
 FORMAT, VERSION = "waybook.plan", 1
-#: What each kind of row is called in an export, in the order they stand there.
+#: Key of each kind of row in an export, in output order.
 EXPORT_KEYS = {
     "step": "steps",
     "condition": "conditions",
@@ -35,29 +32,29 @@ EXPORT_KEYS = {
     "usage": "usage",
     "session": "sessions",
 }
-#: A report for people tells so much of what happened.
+#: Maximum history entries in a report.
 MAX_HISTORY_ENTRIES = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRows:
-    """Every row of a plan, as of one moment."""
+    """All rows of a plan, from one snapshot."""
 
     plan_id: str
     name: str
     now: datetime
-    #: The number of the last audit entry there was.
+    #: Number of the last audit entry.
     seq: int
     rows: Rows
-    #: The last things that happened, newest first.
+    #: Latest history entries, newest first.
     history: list[HistoryEntry]
 
 
 async def read_plan_rows(ctx: RequestContext, plan_id: str) -> PlanRows:
-    """Read all that is kept of a plan, in one snapshot.
+    """Read all rows of a plan, in one snapshot.
 
     Raises:
-        NotFound: it is not there, or not this org's.
+        NotFound: it does not exist, or belongs to another org.
     """
     plan_id = id_or_nil(plan_id)
     loaded, (stored, texts, happenings) = await ctx.load_plan(
@@ -80,7 +77,7 @@ async def read_plan_rows(ctx: RequestContext, plan_id: str) -> PlanRows:
 
 
 def export_body(found: PlanRows) -> Body:
-    """The export but for its audit."""
+    """Return the export without its audit."""
     (plan,) = found.rows["plan"].values()
     kinds = {name: _rows(found.rows, kind) for kind, name in EXPORT_KEYS.items()}
     return {
@@ -93,7 +90,7 @@ def export_body(found: PlanRows) -> Body:
 
 
 async def export_audit(ctx: RequestContext, found: PlanRows) -> AsyncIterator[list[SealedEntry]]:
-    """The audit up to the moment of the export, a page at a time, oldest first."""
+    """Yield the audit up to the time of the export, page by page, oldest first."""
     async for page in read_entries(ctx, found.plan_id, until=found.seq):
         yield page
 
@@ -104,7 +101,7 @@ def _rows(rows: Rows, kind: str) -> list[Json]:
 
 
 def _place(row: Row) -> int:
-    """Steps and conditions have places; ids tell the order of everything else."""
+    """Return the position of a step or condition; 0 for other rows, which are ordered by id."""
     place = row.get("order", row.get("position"))
     return place if isinstance(place, int) else 0
 
@@ -122,7 +119,7 @@ FENCE = re.compile("`{3,}")
 
 
 def report_text(found: PlanRows) -> str:
-    """Question, steps with their results, research, outputs, and what happened."""
+    """Return the report: question, steps with their results, research, outputs, and history."""
     return "\n".join([*_head(found), *_steps(found.rows), *_kept(found.rows), *_past(found)]) + "\n"
 
 
@@ -175,7 +172,7 @@ def _reviews(rows: Rows, step_id: str) -> Iterator[str]:
 
 
 def _kept(rows: Rows) -> Iterator[str]:
-    """Research with its sources, then the latest outputs whole."""
+    """Yield research with its sources, then the latest outputs whole."""
     artifacts = rows.get("artifact", {})
     research = {i: one for i, one in artifacts.items() if one["kind"] != "output"}
     if research:
@@ -226,14 +223,14 @@ def _value(value: Json) -> str:
 
 
 def _fenced(text: str, language: str = "") -> str:
-    """A text that stays what it is, however many backticks are in it."""
+    """Return a text in a code fence longer than any run of backticks in it."""
     longest = max((len(found) for found in FENCE.findall(text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{text}\n{fence}"
 
 
 def _quoted(value: Json) -> str:
-    """Somebody's words: a quotation, so that no heading of theirs becomes one of ours."""
+    """Return user text as a quotation, so that its headings are not headings of the report."""
     return "\n".join(f"> {line}".rstrip() for line in str(value).splitlines())
 
 

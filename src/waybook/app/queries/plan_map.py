@@ -1,4 +1,4 @@
-"""A plan as a map: one stage, its steps in the order in which they can be done."""
+"""Map of a plan: one stage, its steps in executable order."""
 
 from itertools import pairwise
 
@@ -15,7 +15,7 @@ from waybook.plan.states import StepStatus
 
 STAGE = "plan"
 
-#: Six states of a step on a map that knows four.
+#: Mapping of the six step statuses to the four progress statuses of a map.
 PROGRESS_BY_STATUS = {
     StepStatus.PENDING: ProgressStatus.NOT_STARTED,
     StepStatus.IN_PROGRESS: ProgressStatus.IN_PROGRESS,
@@ -27,7 +27,7 @@ PROGRESS_BY_STATUS = {
 
 
 def plan_structure(plan: Plan) -> Structure:
-    """The plan's steps as a stage of their own."""
+    """Return the plan's steps as a single stage."""
     steps = tuple(_recipe_step(step) for step in plan.steps)
     stage = Stage(STAGE, plan.name, Recipe(steps, edges_of(plan)))
     dag = Dag(slug=STAGE, name=plan.name, stages=(stage,))
@@ -36,7 +36,7 @@ def plan_structure(plan: Plan) -> Structure:
 
 
 def edges_of(plan: Plan) -> tuple[tuple[str, str], ...]:
-    """What follows what: as the steps say, or else each step the one before it."""
+    """Return the edges: the declared dependencies, or else a chain in plan order."""
     said = [(before, step.id) for step in plan.steps for before in dict.fromkeys(step.depends_on)]
     return tuple(said or pairwise(step.id for step in plan.steps))
 
@@ -53,7 +53,7 @@ def _recipe_step(step: Step) -> RecipeStep:
 
 
 def plan_evidence(plan: Plan) -> StageEvidence:
-    """Where the plan's steps stand, by the plan's own rules."""
+    """Return the progress evidence of the plan's steps, by the plan's own rules."""
     standings: dict[str, ProgressStatus] = {
         step.id: PROGRESS_BY_STATUS[step.status] for step in plan.steps
     }
@@ -64,14 +64,14 @@ def plan_evidence(plan: Plan) -> StageEvidence:
 
 
 class PlanReport(Report):
-    """A plan may change while it is worked on: the number tells one list of steps from the next."""
+    """Report of a plan with its revision, since a plan's steps may change while it runs."""
 
     revision: int
     usage: dict[str, Json]
 
 
 def plan_report(plan: Plan) -> PlanReport:
-    """Where the plan stands on its own map."""
+    """Return the progress of a plan on its own map."""
     told = report(plan_structure(plan), {STAGE: plan_evidence(plan)})
     return {**told, "revision": plan.revision, "usage": plan.usage.as_reply()}
 
@@ -88,6 +88,6 @@ def _evidence(step: Step, standing: ProgressStatus) -> Evidence:
 
 
 def plan_lane(plan: Plan) -> Lane:
-    """The steps of a plan as they are drawn, without their names."""
+    """Return the steps of a plan as a lane to draw, without their names."""
     steps = tuple(DiagramStep(step.id, "", str(step.type)) for step in plan.steps)
     return Lane(slug=STAGE, name="", steps=steps, edges=edges_of(plan))

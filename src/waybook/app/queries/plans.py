@@ -1,9 +1,4 @@
-"""Plans for a person: all of them, or the one meant by a few letters.
-
-Plans to leaf through: a page at a time, in an order that stays while the plans move.
-
-The one thing a person means by a few letters.
-"""
+"""Lists of plans: pages with a stable order, and lookup by id prefix or part of a name."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,12 +13,12 @@ from waybook.store.driver.queries import Statement
 from waybook.store.plans import load
 
 PAGE_SIZE = 50
-#: Plans that are over are counted up to this many.
+#: Closed plans are counted up to this many.
 MAX_COUNTED = 10_000
-#: How much of a step's instructions stands for a title it does not have.
+#: Length of the instructions' excerpt that replaces a missing title.
 TITLE_EXCERPT_LENGTH = 120
 MAX_TEXT_LENGTH = 200
-#: Behind every id there will ever be.
+#: Sorts after every id that will ever exist.
 LAST_ID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
 
@@ -35,7 +30,7 @@ class CurrentStep(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanListItem:
-    """A plan in a list: how it stands, what is being done, when something last happened."""
+    """Plan in a list: its status, current step and last activity."""
 
     id: str
     name: str
@@ -43,7 +38,7 @@ class PlanListItem:
     updated_at: datetime
     counts: dict[StepStatus, int]
     current: CurrentStep | None
-    #: Since when nobody has heard of the step that stalls it.
+    #: Last heartbeat of the stalled step.
     inactive_since: datetime | None
 
     @property
@@ -65,23 +60,23 @@ class PlanListItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanFilter:
-    """Which plans: the open ones, unless a state or all are asked for."""
+    """Filter of plans: open ones, unless a status or all are requested."""
 
     state: PlanStatus | None = None
     all: bool = False
     text: str = ""
-    #: Only those this user created.
+    #: Only plans created by this user.
     creator: str | None = None
-    #: Only those behind this one.
+    #: Only plans after this one.
     before: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanListPage:
     plans: tuple[PlanListItem, ...]
-    #: The last plan of this page, if there are more behind it.
+    #: The last plan of this page, if more follow.
     next: str | None
-    #: How many plans are in each state, whatever the filter.
+    #: Number of plans per status, independent of the filter.
     counts: dict[PlanStatus, int]
 
     @property
@@ -94,7 +89,7 @@ class PlanListPage:
 
 
 def page_statements(wanted: PlanFilter, most: int = PAGE_SIZE) -> list[Statement]:
-    """What finds a page, and what counts."""
+    """Return the statements that read a page and the counts."""
     state = wanted.state
     return [
         load.SQL["plans_page"](
@@ -113,12 +108,13 @@ def page_statements(wanted: PlanFilter, most: int = PAGE_SIZE) -> list[Statement
 async def browse_plans(
     ctx: RequestContext, wanted: PlanFilter, *, most: int = PAGE_SIZE
 ) -> PlanListPage:
-    """A page of the org's plans, newest plan first.
+    """Return a page of the org's plans, newest plan first.
 
-    The order is that of creation: a plan that moves meanwhile is neither told twice nor missed.
+    The order is that of creation: a plan whose status changes meanwhile is neither listed twice nor
+    missed.
 
     Raises:
-        InvalidInput: the cursor is none of ours, or the text is none to look for.
+        InvalidInput: the cursor is not valid, or the text cannot be searched for.
     """
     _check(wanted)
     rows, counted = await ctx.read(*page_statements(wanted, most))
@@ -152,12 +148,12 @@ def _listed(row: tuple[Any, ...]) -> PlanListItem:
     )
 
 
-#: As many are looked for: enough to name some of those that could be meant.
+#: Candidates looked up: enough to name some of the ambiguous ones.
 MAX_CANDIDATES = 5
 
 
 class NamedItem(Protocol):
-    """A plan or a run in a list."""
+    """Plan or run in a list."""
 
     @property
     def id(self) -> str: ...
@@ -171,10 +167,10 @@ NamedItemT = TypeVar("NamedItemT", bound=NamedItem)
 def resolve_one(
     found: Sequence[NamedItemT], text: str | None, *, what: str, tool: str
 ) -> NamedItemT:
-    """The only one of those found, or the only one that is called just so.
+    """Return the only candidate, or the only one with exactly this name.
 
     Raises:
-        NotFound: there is none.
+        NotFound: there is no candidate.
         InvalidInput: there are several.
     """
     found = [one for one in found if text in {one.id, one.name}] or found
@@ -190,7 +186,7 @@ def resolve_one(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSummary:
-    """A plan in a list: what it is called, how it stands, when something last happened."""
+    """Plan in a list: its name, status and last activity."""
 
     id: str
     name: str
@@ -199,7 +195,7 @@ class PlanSummary:
     created_at: datetime
     created_by: str
     updated_at: datetime
-    #: The database's time when we looked.
+    #: Database time of the query.
     now: datetime
     counts: dict[StepStatus, int]
 
@@ -215,19 +211,19 @@ class PlanSummary:
 async def find_plans(
     ctx: RequestContext, text: str = "", *, open_only: bool = True, limit: int = 100
 ) -> list[PlanSummary]:
-    """Plans whose id begins with the text or whose name holds it, newest activity first."""
+    """Return plans by id prefix or part of the name, newest activity first."""
     statement = load.SQL["find_plans"](text=text, open_only=open_only, most=limit)
     (rows,) = await ctx.read(statement)
     return [_found(row) for row in rows]
 
 
 async def resolve_plan(ctx: RequestContext, text: str | None) -> PlanSummary:
-    """The one plan that is meant; if nothing is said, the only open one.
+    """Return the plan that a text identifies; without a text, the only open one.
 
-    A plan is meant by its id, by the beginning of it, or by its name or a part of it.
+    The text is an id, the beginning of an id, a name, or a part of a name.
 
     Raises:
-        NotFound: there is none.
+        NotFound: there is no such plan.
         InvalidInput: there are several.
     """
     found = await find_plans(ctx, text or "", open_only=text is None, limit=MAX_CANDIDATES)

@@ -1,7 +1,4 @@
-"""A run for somebody who watches: its report, who works on what, what happened last. Reads only.
-
-A run whole, for a page: where it stands, what failed and why, what can be read.
-"""
+"""Read models of a run: overview, detail page and progress report. Read-only."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +27,7 @@ MAX_HISTORY = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worker:
-    """Somebody who holds a job."""
+    """Holder of a job."""
 
     name: str
     stage: str
@@ -42,7 +39,7 @@ class Worker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEvent:
-    """Something that happened to a run, as the audit has it."""
+    """Audit event of a run."""
 
     seq: int
     at: datetime
@@ -50,20 +47,20 @@ class RunEvent:
     actor: str
     session: str | None
     action: str | None
-    #: The step it is about, else the stage, if it is about one.
+    #: The step it is about, else the stage, if any.
     subject: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOverview:
-    """All that a picture of a run shows."""
+    """Contents of the overview of a run."""
 
     run: Run
     compiled_dag: CompiledDag
     now: datetime
     input_text: Json
     report: Report
-    #: What each stage will come to, as far as that can be known.
+    #: Expected counts of each stage, as far as they can be known.
     expected: Mapping[str, StageCounts]
     workers: tuple[Worker, ...]
     history: tuple[RunEvent, ...]
@@ -74,20 +71,20 @@ class RunOverview:
 
     @property
     def awaiting(self) -> str | None:
-        """The stage a person has to say something of, if nothing else goes on."""
+        """Return the stage that awaits feedback, if nothing else is in progress."""
         return awaiting_feedback(self.run, self.compiled_dag)
 
     @property
     def state(self) -> RunState:
-        """Where the run stands as a whole."""
+        """Return the state of the run as a whole."""
         return run_state(self.run, self.compiled_dag)
 
 
 async def read_run_overview(ctx: RequestContext, run_id: str) -> RunOverview:
-    """Look at a run, in one snapshot.
+    """Read a run, in one snapshot.
 
     Raises:
-        NotFound: it is not there, or not this org's.
+        NotFound: it does not exist, or belongs to another org.
     """
     run_id = id_or_nil(run_id)
     seen = await load_run(
@@ -100,7 +97,7 @@ async def read_run_overview(ctx: RequestContext, run_id: str) -> RunOverview:
 
 
 def overview_statements(run_id: str, most_news: int) -> tuple[Statement, ...]:
-    """What finds the rest of a board: what was asked, who works, what happened last."""
+    """Return the statements for the rest of an overview: the input, the workers, recent events."""
     return (
         load.brief_statement(run_id),
         jobs.workers_statement(run_id, MAX_WORKERS),
@@ -115,7 +112,7 @@ def build_run_overview(
     workers: Sequence[Sequence[Any]],
     news: Sequence[Sequence[Any]],
 ) -> RunOverview:
-    """The board of a run that was looked at, with what was found beside it."""
+    """Return the overview of a run from its related rows."""
     run, chart = seen.loaded.run, seen.chart
     models = {slug: stage.models for slug, stage in run.stages.items()}
     return RunOverview(
@@ -161,7 +158,7 @@ MAX_DETAIL_HISTORY = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedJob:
-    """A job that will not be tried again by itself."""
+    """Job that is not retried automatically."""
 
     job_id: str
     stage: str
@@ -183,10 +180,10 @@ class RunDetail:
 
 
 async def read_run_detail(ctx: RequestContext, run_id: str) -> RunDetail:
-    """Look at all of a run, in one snapshot.
+    """Read all details of a run, in one snapshot.
 
     Raises:
-        NotFound: it is not there, or not this org's.
+        NotFound: it does not exist, or belongs to another org.
     """
     run_id = id_or_nil(run_id)
     seen = await load_run(
@@ -223,7 +220,7 @@ def _failure(row: Sequence[Any]) -> FailedJob:
 
 
 class RunReport(Report):
-    """What a run took stands beside where it stands."""
+    """Report of a run with its usage."""
 
     usage: Body
 
@@ -231,10 +228,10 @@ class RunReport(Report):
 async def load_report(
     ctx: RequestContext, *, run_id: str | None, plan_id: str | None = None
 ) -> Report:
-    """The report of a run or of a plan, from one snapshot.
+    """Return the report of a run or of a plan, from one snapshot.
 
     Raises:
-        NotFound: it is not there, or not this org's.
+        NotFound: it does not exist, or belongs to another org.
     """
     if run_id is None:
         loaded, _ = await ctx.load_plan(PlanRequest(plan_id=id_or_nil(plan_id or "")))
@@ -247,7 +244,7 @@ async def load_report(
 
 
 def run_report(run: Run, compiled_dag: CompiledDag, rows: Sequence[Sequence[Any]]) -> Report:
-    """The report of a run of ours, given the rows of what people can read of it."""
+    """Return the report of a run, given the rows of its readable documents."""
     available = [(slug, AvailableDocument(*found)) for slug, *found in rows]
     return report(
         valid_structure(compiled_dag.dag, compiled_dag.graphs), run_evidence(run, available)

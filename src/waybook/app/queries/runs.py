@@ -1,7 +1,4 @@
-"""Runs for a person: all of them, or the one meant by a few letters.
-
-Runs for a page: a few at a time, those started last first, with their documents counted.
-"""
+"""Lists of runs: pages with document counts, and lookup by id prefix or part of a name."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,11 +20,11 @@ from waybook.store.runs.load import LAST_ID, RunFilter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageSummary:
-    """A stage that has been started, with its steps counted."""
+    """Started stage, with its step counts."""
 
     slug: str
     completed: bool
-    #: Whether a person has said something of it.
+    #: Whether a person has given feedback on it.
     told: bool
     closed: int
     failed: int
@@ -35,7 +32,7 @@ class StageSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
-    """A run in a list: what it is called, how it stands, when something last happened."""
+    """Run in a list: its name, status and last activity."""
 
     id: str
     name: str
@@ -44,14 +41,14 @@ class RunSummary:
     created_by: str
     updated_at: datetime
     completed_at: datetime | None
-    #: The database's time when we looked.
+    #: Database time of the query.
     now: datetime
-    #: The stages that have been started, in the order they were.
+    #: Started stages, in the order they were started.
     stages: tuple[StageSummary, ...]
 
     @property
     def state(self) -> RunState:
-        """Where the run stands as a whole."""
+        """Return the state of the run as a whole."""
         if self.completed_at is not None:
             return RunState.COMPLETED
         if any(stage.failed for stage in self.stages):
@@ -60,12 +57,12 @@ class RunSummary:
 
     @property
     def current(self) -> StageSummary | None:
-        """The stage that was started last and is not completed."""
+        """Return the stage that was started last and is not completed."""
         return next((stage for stage in reversed(self.stages) if not stage.completed), None)
 
     @property
     def awaiting(self) -> StageSummary | None:
-        """The stage a person has to say something of, if nothing else goes on."""
+        """Return the stage that awaits feedback, if nothing else is in progress."""
         if self.completed_at is not None or self.current is not None:
             return None
         after = self.compiled_dag.dag.after
@@ -80,14 +77,14 @@ class RunSummary:
         return len(self.compiled_dag.order)
 
     def steps_of(self, slug: str) -> int:
-        """How many steps a stage has."""
+        """Return the number of steps of a stage."""
         return len(self.compiled_dag.graphs[slug].order)
 
 
 async def find_runs(
     ctx: RequestContext, text: str = "", *, open_only: bool = True, limit: int = 100
 ) -> list[RunSummary]:
-    """Runs whose id begins with the text or whose name holds it, newest activity first."""
+    """Return runs by id prefix or part of the name, newest activity first."""
     (rows,) = await ctx.read(load.find_statement(limit, open_only=open_only, text=text))
     return await read_run_summaries(ctx, rows)
 
@@ -95,17 +92,17 @@ async def find_runs(
 async def read_run_summaries(
     ctx: RequestContext, rows: Sequence[Sequence[Any]]
 ) -> list[RunSummary]:
-    """The runs that were found, each with the definition it goes by."""
+    """Return the runs from their rows, each with its definition."""
     return [_found(row, await load_definition(ctx, row[2], row[3])) for row in rows]
 
 
 async def resolve_run(ctx: RequestContext, text: str | None) -> RunSummary:
-    """The one run that is meant; if nothing is said, the only open one.
+    """Return the run that a text identifies; without a text, the only open one.
 
-    A run is meant by its id, by the beginning of it, or by its name or a part of it.
+    The text is an id, the beginning of an id, a name, or a part of a name.
 
     Raises:
-        NotFound: there is none.
+        NotFound: there is no such run.
         InvalidInput: there are several.
     """
     found = await find_runs(ctx, text or "", open_only=text is None, limit=MAX_CANDIDATES)
@@ -135,7 +132,7 @@ PAGE_SIZE = 25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunListItem:
-    """A run in a list; its documents are counted apart from its steps."""
+    """Run in a list; its documents are counted separately from its steps."""
 
     run: RunSummary
     #: None where it cannot be known.
@@ -152,19 +149,19 @@ class RunListItem:
 
     @property
     def steps_total(self) -> int:
-        """The steps of the stages that have been started."""
+        """Return the number of steps of the started stages."""
         return sum(self.run.steps_of(stage.slug) for stage in self.run.stages)
 
 
 @dataclass(frozen=True, slots=True)
 class RunListPage:
     runs: list[RunListItem]
-    #: Whether there are more behind the last one.
+    #: Whether more runs follow the last one.
     more: bool
 
 
 async def list_runs(ctx: RequestContext, asked: RunFilter, limit: int = PAGE_SIZE) -> RunListPage:
-    """A page of runs, in one look, and a second one for definitions not seen before."""
+    """Return a page of runs: one read, and a second one for definitions not cached yet."""
     before = asked.before if is_id(asked.before) else LAST_ID
     asked = RunFilter(state=asked.state, dag=asked.dag, text=asked.text, before=before)
     (rows,) = await ctx.read(load.page_statement(asked, limit + 1))
@@ -176,7 +173,7 @@ async def list_runs(ctx: RequestContext, asked: RunFilter, limit: int = PAGE_SIZ
 
 
 async def _learn_charts(ctx: RequestContext, named: set[tuple[str, int]]) -> None:
-    """Have every definition at hand that these runs go by."""
+    """Load every definition that these runs use into the cache."""
     org_id, charts = ctx.caller.org_id, ctx.services.definition_cache
     unknown = [one for one in sorted(named) if charts.get(org_id, *one) is None]
     if unknown:
@@ -194,7 +191,7 @@ def _listed(run: RunSummary, models: Any, available: int) -> RunListItem:  # noq
 
 
 def _expected(compiled_dag: CompiledDag, models: Mapping[str, Sequence[str]]) -> int | None:
-    """How many documents the stages that have been started will have, as their report says."""
+    """Return how many documents the started stages will have, as their report says."""
     counts = structure_counts(valid_structure(compiled_dag.dag, compiled_dag.graphs), models)
     if not counts.keys() >= models.keys():
         return None

@@ -1,4 +1,4 @@
-"""Results of a plan's steps as far as a reply can carry them; no more of them is read."""
+"""Results of a plan's steps, read only as far as a reply can carry them."""
 
 import re
 from typing import Any, Final
@@ -16,7 +16,7 @@ from waybook.app.request.request_context import RequestContext
 from waybook.json_values import Body, Json
 from waybook.store.plans import load
 
-#: The longest escape of a JSON string, and the beginning of the first half of a pair.
+#: Length of the longest escape of a JSON string, and the start of a high-surrogate escape.
 ESCAPE_LENGTH: Final = len(r"\u0000")
 _HALF_PAIR: Final = re.compile(r"\\u[dD][89abAB]")
 
@@ -26,8 +26,8 @@ async def shown_results(
 ) -> dict[str, Body]:
     """Return the result and confidence of each step, cut fairly to the budget if there is one.
 
-    `rows` are those of `results_within_statement` for this many bytes. If the results have more,
-    they were not read, and their beginnings are read here.
+    `rows` are those of `results_within_statement` for this many bytes. Results beyond that were not
+    read, and their beginnings are read here.
     """
     if sum(row[3] for row in rows) <= most:
         whole: dict[str, Json] = {row[0]: row[1] for row in rows}
@@ -69,7 +69,7 @@ def _beginning(step_id: str, text: str | None, size: int, share: int) -> Body:
 
 
 def decode_beginning(text: str) -> str:
-    r"""Return the text that a cut JSON string begins with.
+    r"""Return the text that a truncated JSON string begins with.
 
     >>> decode_beginning('"It rai'), decode_beginning(r'"a\n\u00')
     ('It rai', 'a\n')
@@ -81,7 +81,7 @@ def decode_beginning(text: str) -> str:
 
 
 def _without_cut_escape(text: str) -> str:
-    """Return the text without an escape at its end that is not whole, or half of a pair."""
+    """Return the text without an incomplete escape or surrogate pair at its end."""
     at = text.rfind("\\", len(text) - ESCAPE_LENGTH)
     run = len(text[: at + 1]) - len(text[: at + 1].rstrip("\\"))
     if at < 0 or run % 2 == 0:

@@ -1,7 +1,7 @@
-"""A step for the page that shows it whole: what it is told, what it brought, what it went through.
+"""Detail page of a step: its instructions, its result and its history.
 
-Two looks, as for a plan: the step with all that is kept beside it, then what its neighbours are
-called. Reads only.
+Two reads, as for a plan: the step with its related rows, then the names of related steps.
+Read-only.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,16 +29,16 @@ MAX_HISTORY_ENTRIES = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepDetail:
-    """All that the page of a step shows."""
+    """Contents of the page of a step."""
 
     plan: Plan
     step: Step
     now: datetime
     text: StepText
-    #: How long it has been silent, if that is too long.
+    #: Time since its last heartbeat, if that is too long.
     inactive_for: timedelta | None
     result: Result | None
-    #: Its own, and those that may skip to it.
+    #: Its own conditions, and those that may skip to it.
     conditions: list[Condition]
     reviews: list[Review]
     research: list[StoredArtifact]
@@ -47,27 +47,28 @@ class StepDetail:
     status_changes: list[StepStatusChange]
     history: list[HistoryEntry]
     usage: Totals | None
-    #: The latest about it.
+    #: The latest calls about it.
     calls: list[CallRecord]
     names: Mapping[str, str]
-    #: What stands in the way of each change; none of those it does not have.
+    #: Reason why each modification is not possible now; possible ones are absent.
     blockers: Mapping[str, str]
 
     def name_of(self, step: Step) -> str:
-        """What to call a step: its title, else the first line of its instructions."""
+        """Return the name of a step: its title, else the first line of its instructions."""
         return step.title or self.names.get(step.id) or f"{step.type} step"
 
     def branch(self, condition: Condition) -> Mapping[str, Json]:
-        """What became of a condition, as the audit tells it."""
+        """Return the recorded effect of a condition, from the audit."""
         told = (branch for one in self.history for branch in one.branches or ())
         return next((b for b in told if b.get("conditionId") == condition.id), {})
 
 
 async def read_step_detail(ctx: RequestContext, plan_id: str, step_id: str) -> StepDetail:
-    """Look at a step of a plan.
+    """Read a step of a plan.
 
     Raises:
-        NotFound: one of them is not there, or not this org's, or they do not belong together.
+        NotFound: one of them does not exist, or belongs to another org, or the step to another
+            plan.
     """
     plan_id, step_id = id_or_nil(plan_id), id_or_nil(step_id).lower()
     wanted = PlanRequest(plan_id=plan_id, texts=(step_id,))
@@ -111,7 +112,7 @@ async def read_step_detail(ctx: RequestContext, plan_id: str, step_id: str) -> S
 
 
 def related_steps(plan: Plan, step: Step, conditions: list[Condition]) -> Iterator[Step]:
-    """The step itself, and every step its page names."""
+    """Yield the step itself, and every step that its page names."""
     named: set[StepId] = {step.id, *step.depends_on}
     named |= {c.step_id for c in conditions}
     named |= {c.target_step_id for c in conditions if c.target_step_id}
@@ -121,7 +122,7 @@ def related_steps(plan: Plan, step: Step, conditions: list[Condition]) -> Iterat
 
 
 def modification_blockers(plan: Plan, step: Step, context: DecisionContext) -> dict[str, str]:
-    """Why the step cannot be changed in these ways now."""
+    """Return why the step cannot be modified in each of these ways now."""
     asked: dict[str, Modification] = {
         "remove_step": RemoveStep(step.id),
         "fail_step": FailStep(step.id, "it is only asked"),

@@ -1,4 +1,4 @@
-"""The timeline: when each step was worked on, on one axis; long pauses are folded."""
+"""Timeline: when each step was worked on, on one axis; long pauses are folded."""
 
 from bisect import bisect_right
 from collections import defaultdict
@@ -10,13 +10,13 @@ from itertools import pairwise
 from waybook.app.queries.plan import StatusChange
 from waybook.plan.states import StepStatus
 
-#: A pause longer than this part of the work is folded to it.
+#: A pause longer than this share of the work is folded to it.
 MAX_IDLE_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of one step's life, and how it is to be coloured."""
+    """Interval of a step, with the status that colors it."""
 
     start: datetime
     end: datetime
@@ -28,7 +28,7 @@ class Span:
 
 
 def spans_of(moves: Iterable[StatusChange], now: datetime) -> dict[str, list[Span]]:
-    """For each step, when it was worked on or waited for a person."""
+    """Return, for each step, when it was worked on or waited for a person."""
     found: dict[str, list[Span]] = defaultdict(list)
     since: dict[str, StatusChange] = {}
     for move in moves:
@@ -43,7 +43,7 @@ def spans_of(moves: Iterable[StatusChange], now: datetime) -> dict[str, list[Spa
 
 
 def _outcome(begun: StatusChange, ended: StatusChange) -> StepStatus:
-    """Waiting stays waiting; work is coloured by what came of it."""
+    """Return the status that colors an interval: waiting, or how the work ended."""
     if begun.status is StepStatus.AWAITING_INPUT:
         return StepStatus.AWAITING_INPUT
     failed = ended.status is StepStatus.FAILED
@@ -51,7 +51,7 @@ def _outcome(begun: StatusChange, ended: StatusChange) -> StepStatus:
 
 
 class Axis:
-    """Time as places on a line: the time in which work went on, with the long pauses folded.
+    """Axis of working time, with long pauses folded.
 
     Waiting for a person is a pause too.
     """
@@ -67,18 +67,18 @@ class Axis:
         self._length = max((self._place(span.end) for span in spans), default=timedelta())
 
     def column(self, at: datetime, width: int) -> int:
-        """The column of a moment, of so many."""
+        """Return the column of a time on an axis of this width."""
         if not self._length:
             return 0
         return min(width - 1, int(width * (self._place(at) / self._length)))
 
     def cuts(self, width: int) -> list[int]:
-        """The columns behind which time is left out."""
+        """Return the columns after which time is left out."""
         ends = [end for (_, end), (start, _) in pairwise(self._busy) if start - end > self._pause]
         return [self.column(end + self._pause / 2, width) for end in ends]
 
     def _placed(self) -> list[timedelta]:
-        """Where each stretch of work begins."""
+        """Return the offset of each interval of work."""
         places, place = list[timedelta](), timedelta()
         for number, (start, end) in enumerate(self._busy):
             if number:
@@ -95,7 +95,7 @@ class Axis:
         return self._places[number] + min(at, end) - start + self._after(at, end)
 
     def _after(self, at: datetime, end: datetime) -> timedelta:
-        """How far into the pause behind a stretch of work."""
+        """Return how far a time is into the pause after an interval of work."""
         return min(max(at - end, timedelta()), self._pause)
 
 
@@ -110,12 +110,12 @@ def _merged(spans: Iterable[Span]) -> list[tuple[datetime, datetime]]:
 
 
 def time_spent(spans: Iterable[Span]) -> timedelta:
-    """How long a step was worked on, all tries together, without the waiting."""
+    """Return how long a step was worked on, all attempts together, without the waiting."""
     worked = (s.length for s in spans if s.status is not StepStatus.AWAITING_INPUT)
     return sum(worked, timedelta())
 
 
 def time_waited(spans: Iterable[Span]) -> timedelta:
-    """How long a step waited for a person."""
+    """Return how long a step waited for a person."""
     waited = (s.length for s in spans if s.status is StepStatus.AWAITING_INPUT)
     return sum(waited, timedelta())

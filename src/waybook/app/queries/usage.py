@@ -1,9 +1,4 @@
-"""Tool calls for people: how many there were of each, how long they took, what went wrong last.
-
-What the work of an org took, for people: in all, by model, by plan and run. Reads only.
-
-How the delivery of notices stands, for whoever runs the server.
-"""
+"""Usage of an org: tool calls, tokens and cost, and the delivery of notifications. Read-only."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +13,7 @@ from waybook.store.calls import TOTALS_COLUMNS, CallRecord, read_calls, read_tot
 from waybook.store.deliveries import Deliveries, Delivery
 from waybook.store.driver.ids import is_id
 
-#: As many calls are counted, the latest.
+#: Maximum calls counted, latest first.
 MAX_COUNTED = 100_000
 MAX_ERRORS = 20
 
@@ -28,7 +23,7 @@ class ToolCallStats:
     tool: str
     count: int
     errors: int
-    #: Milliseconds in the middle, and at the slow end.
+    #: Median and 95th percentile of the latency in milliseconds.
     p50: float
     p95: float
     last_at: datetime
@@ -49,12 +44,12 @@ class CallStats:
 
     @property
     def cut(self) -> bool:
-        """Whether there were more than are counted."""
+        """Return whether there were more calls than are counted."""
         return self.total >= MAX_COUNTED
 
 
 async def count_calls(ctx: RequestContext, window: timedelta) -> CallStats:
-    """The calls of an org in the time just gone by, in one look."""
+    """Return statistics of an org's calls in the latest window, in one read."""
     seconds = int(window.total_seconds())
     tools, errors = await ctx.read(
         calls.SQL["calls_by_tool"](seconds=seconds, most=MAX_COUNTED),
@@ -76,20 +71,20 @@ async def count_calls(ctx: RequestContext, window: timedelta) -> CallStats:
     )
 
 
-#: How many models, and how many plans and runs, one answer names unless told otherwise.
+#: Default number of models, and of plans and runs, in one answer.
 DEFAULT_LIMIT = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelUsage:
-    #: None where nobody told.
+    #: None where the model was not reported.
     model: str | None
     usage: Totals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkUsage:
-    """What one plan or one run took, or the server's own model for a tool."""
+    """Usage of one plan or run, or of the server's own model for a tool."""
 
     kind: str
     id: str | None
@@ -104,7 +99,7 @@ class OrgUsage:
     usage: Totals
     models: tuple[ModelUsage, ...]
     work: tuple[WorkUsage, ...]
-    #: How many there are, named here or not.
+    #: Total number, listed here or not.
     models_total: int
     work_total: int
 
@@ -112,7 +107,7 @@ class OrgUsage:
 async def count_usage(
     ctx: RequestContext, since: datetime | None = None, most: int = DEFAULT_LIMIT
 ) -> OrgUsage:
-    """Look at what was taken since then, or in the last thirty days, in one snapshot."""
+    """Return the usage since a time, or in the last thirty days, from one snapshot."""
     totals, models, work = await ctx.read(*calls.org_statements(since, most))
     (row,) = totals
     began, now = row[TOTALS_COLUMNS:]
@@ -136,16 +131,16 @@ def _work(row: Sequence[Any]) -> WorkUsage:
 
 
 async def list_deliveries(ctx: RequestContext, *, limit: int = 20) -> list[Delivery]:
-    """The last notices, newest first."""
+    """Return the last notifications, newest first."""
     (rows,) = await ctx.read(deliveries.latest_statement(limit))
     return deliveries.read_latest(rows)
 
 
 async def get_delivery(ctx: RequestContext, letter_id: str) -> Delivery:
-    """The notice with this id.
+    """Return the notification with this id.
 
     Raises:
-        NotFound: there is none.
+        NotFound: there is no notification with this id.
     """
     if is_id(letter_id):
         (rows,) = await ctx.read(deliveries.latest_statement(1, letter_id))
@@ -155,10 +150,10 @@ async def get_delivery(ctx: RequestContext, letter_id: str) -> Delivery:
 
 
 async def count_deliveries(ctx: RequestContext) -> Deliveries:
-    """How many wait, how many were given up, and since when."""
+    """Return how many deliveries wait, how many were given up, and since when."""
     return deliveries.read_counts(await ctx.read(deliveries.counts_statement()))
 
 
 def delivery_not_found() -> NotFound:
-    """The answer for a notice that is not there."""
+    """Return the error for a notification that does not exist."""
     return NotFound("there is no notice with this id here; see: waybook webhooks list")

@@ -1,4 +1,4 @@
-"""Workflows for people: those there are, and one of them whole, in any of its versions."""
+"""Workflows for the dashboard: the list, and a single one in any of its versions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from waybook.run.model import CompiledDag
 from waybook.store.runs import load
 
 MAX_VERSIONS = 100
-#: For so many models it is said how many documents to expect.
+#: Numbers of models for which the expected documents are shown.
 MODEL_COUNTS = (1, 2, 3, 4)
 
 
@@ -26,16 +26,16 @@ class Version:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workflow:
-    """A definition, and the versions that were kept; none of one of ours nobody has run yet."""
+    """Definition with its stored versions; a built-in one that never ran has none."""
 
     chart: CompiledDag
     versions: tuple[Version, ...]
-    #: Whether it comes with us.
+    #: Whether it is built in.
     built_in: bool
 
 
 async def list_workflows(ctx: RequestContext) -> list[Workflow]:
-    """Every definition in its latest version."""
+    """Return every definition in its latest version."""
     (rows,) = await ctx.read(load.definitions_statement())
     stored = {row[0]: row[1:] for row in rows}
     slugs = sorted({*stored, *builtin_dags()})
@@ -43,10 +43,10 @@ async def list_workflows(ctx: RequestContext) -> list[Workflow]:
 
 
 async def read_workflow(ctx: RequestContext, slug: str, version: int | None = None) -> Workflow:
-    """One definition, in its latest version or in another.
+    """Return one definition, in its latest version or in another.
 
     Raises:
-        NotFound: there is none.
+        NotFound: there is no such definition or version.
     """
     found, versions = await ctx.read(
         load.definition_statement(slug, version),
@@ -60,7 +60,7 @@ async def read_workflow(ctx: RequestContext, slug: str, version: int | None = No
 
 
 def documents_by_models(compiled_dag: CompiledDag) -> Mapping[str, Sequence[int | None]]:
-    """How many documents each stage will have, for each number of models; None if unknown."""
+    """Return the documents of each stage for each number of models; None if unknown."""
     structure = valid_structure(compiled_dag.dag, compiled_dag.graphs)
     found = [
         structure_counts(structure, {compiled_dag.order[0]: tuple(f"m{n}" for n in range(count))})

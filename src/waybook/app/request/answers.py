@@ -1,9 +1,8 @@
-"""The next call of an error that has no better one: the same again, and what to change.
+"""Error answers with a suggested next call, and the flag for hidden characters in a reply.
 
-It names arguments of the tool and nothing else: what somebody sent stands in the message and in the
-details, where it is data, and never in what is advised.
-
-What a reply says of the characters in it that nobody sees.
+The default suggestion is the same call with what to change. It names arguments of the tool and
+nothing else: user input appears in the message and the details, where it is data, never in the
+advice.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,13 +32,13 @@ MAX_NAMES_LISTED = 5
 
 
 def error_answer(error: WaybookError, tool: Tool, given: Mapping[str, object]) -> Answer:
-    """An error as the answer to a call, with the call that makes sense now."""
+    """Return an error as the answer to a call, with the suggested next call."""
     error.next_call = error.next_call or retry_call(error, tool, given)
     return Answer(error.as_json(), is_error=True)
 
 
 def retry_call(error: WaybookError, tool: Tool, given: Mapping[str, object]) -> NextCall | None:
-    """The same call, if it can come to something, and how."""
+    """Return the same call with what to change, if repeating it can succeed."""
     match error:
         case Busy() | RateLimited():
             return NextCall(tool.name, {}, _later(error, tool))
@@ -59,7 +58,7 @@ def retry_call(error: WaybookError, tool: Tool, given: Mapping[str, object]) -> 
 def _once_it_is_back(
     error: Unavailable, tool: Tool, given: Mapping[str, object]
 ) -> NextCall | None:
-    """The same again where it cannot count twice; else a look whether it has counted."""
+    """Return the same call if it is safe to repeat; else a call that shows whether it was done."""
     if tool.reads_only or given.get("idempotencyKey"):
         return NextCall(tool.name, {}, _later(error, tool))
     look = "list_dags" if tool.profiles == RUNS else "list_active_plans"
@@ -73,7 +72,7 @@ def _later(error: WaybookError, tool: Tool) -> str:
 
 
 def _named(error: WaybookError, tool: Tool) -> str:
-    """The arguments at fault, as far as the tool has them."""
+    """Return the arguments at fault that the tool has."""
     known = {str(field.alias) for field in tool.arguments.model_fields.values()}
     named = dict.fromkeys(name for name in _blamed(error.details) if name in known)
     *others, last = [*named][:MAX_NAMES_LISTED] or [""]
@@ -81,21 +80,21 @@ def _named(error: WaybookError, tool: Tool) -> str:
 
 
 def _blamed(details: Mapping[str, object]) -> Iterable[str]:
-    """What the details say is at fault: one argument, or several and places in them."""
+    """Yield the names in the details: one argument, or the roots of several paths."""
     yield str(details.get("argument"))
     faults = details.get("faults")
     for one in faults if isinstance(faults, Sequence) else ():
         yield str(one["at"]).partition(".")[0]
 
 
-#: No reply gets longer than this for the sake of its flag, in bytes.
+#: Largest reply that a flag may be added to, in bytes with the flag.
 MAX_FLAGGED_REPLY_BYTES = 48_000
-#: What a flag may take where the room is counted.
+#: Bytes reserved for a flag where a byte budget applies.
 FLAG_BYTES = 400
 
 
 def hidden_character_flag(body: Json, room: int) -> dict[str, Json]:
-    """The flag of a reply, if it needs one: what is in which field, or in how many of them."""
+    """Return the flag of a reply, if it needs one: characters by field, or a count of fields."""
     found = hidden_by_field(body)
     if len(orjson.dumps({FLAG: found})) <= room or not found:
         return found
@@ -103,7 +102,7 @@ def hidden_character_flag(body: Json, room: int) -> dict[str, Json]:
 
 
 def build_within(make: Callable[[int], dict[str, Json]], room: int) -> dict[str, Json]:
-    """A reply made for so many bytes, its flag counted among them."""
+    """Return a reply built for a byte budget that includes its flag."""
     body = make(room)
     if not may_contain_hidden(orjson.dumps(body)) or not hidden_by_field(body):
         return body
@@ -113,7 +112,7 @@ def build_within(make: Callable[[int], dict[str, Json]], room: int) -> dict[str,
 
 
 def add_flag(answer: Answer, dumped: bytes) -> Answer:
-    """The answer, which is this JSON, with a flag if texts in it have odd characters."""
+    """Return the answer, which is this JSON, with a flag if its texts have hidden characters."""
     if FLAG in answer.body or not may_contain_hidden(dumped):
         return answer
     found = hidden_character_flag(cast("Json", answer.body), MAX_FLAGGED_REPLY_BYTES - len(dumped))

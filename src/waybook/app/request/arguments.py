@@ -1,7 +1,7 @@
-"""What tools are asked with: the shapes arguments may have, and how they are read.
+"""Tool arguments: their types and their validation.
 
-Arguments are accepted in the forms clients really send: arrays and objects that arrive as JSON
-text are decoded. Everything else that does not fit is refused by name, before anything happens.
+Arguments are accepted in the forms that clients really send: arrays and objects that arrive as JSON
+text are decoded. Any other mismatch is rejected by argument name, before the call has any effect.
 """
 
 import json
@@ -32,20 +32,20 @@ MAX_BODY = 1024 * 1024
 MAX_DEPTH = 64
 MAX_INT = 2**63 - 1
 MAX_FAULTS = 10
-#: So much of an unknown argument's name is said back.
+#: Length at which an unknown argument's name is cut in the error message.
 MAX_NAME_LENGTH = 100
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200, strip_whitespace=True)]
 Line = Annotated[str, StringConstraints(min_length=1, max_length=2_000)]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=20_000)]
 Id = Annotated[str, StringConstraints(min_length=1, max_length=200)]
-#: The number of a try, as the database can keep it.
+#: Attempt number, within the range of its database column.
 Attempt = Annotated[int, Field(ge=0, lt=2**31)]
 Minutes = Annotated[float, Field(gt=0, le=43_200)]
 
 
 def decode(value: object) -> object:
-    """An array or object that arrived as JSON text, decoded; anything else as it is."""
+    """Decode an array or object that arrived as JSON text; return other values unchanged."""
     if isinstance(value, str) and value.lstrip()[:1] in {"[", "{"}:
         try:
             decoded = json.loads(value)
@@ -63,7 +63,7 @@ def refuse_boolean(value: object) -> object:
     return value
 
 
-#: A whole number in a list. Fields that are numbers themselves are checked by `ToolArguments`.
+#: Integer in a list. Numeric fields are checked by `ToolArguments`.
 Whole = Annotated[int, BeforeValidator(refuse_boolean)]
 
 T = TypeVar("T")
@@ -85,10 +85,10 @@ def _check_text(text: str) -> int:
 
 
 def _bounded(size: int) -> int:
-    """Return the size; a walk over a hundred thousand values holds every other call up.
+    """Return the size; walking a hundred thousand values delays every other call.
 
     Raises:
-        TooLarge: it is beyond what a call may bring.
+        TooLarge: it exceeds the limit of a call.
     """
     if size > MAX_BODY:
         raise TooLarge(
@@ -99,10 +99,11 @@ def _bounded(size: int) -> int:
 
 
 def check_json(value: Json, depth: int = 0) -> int:
-    """The rough size of a JSON value in bytes, refusing what no database and no client can keep.
+    """Return the rough size of a JSON value in bytes; reject values that cannot be stored.
 
     Raises:
-        InvalidInput: NUL characters, lone surrogates, numbers beyond 64 bits, too deep a nesting.
+        InvalidInput: NUL characters, lone surrogates, numbers beyond 64 bits, too deep a
+            nesting.
     """
     if depth > MAX_DEPTH:
         raise InvalidInput(
@@ -118,7 +119,7 @@ def check_json(value: Json, depth: int = 0) -> int:
         return size
     if isinstance(value, list):
         for inner in value:
-            # Long lists are mostly of small numbers, which need no further look.
+            # Long lists consist mostly of small integers, which need no further check.
             is_small = type(inner) is int and -MAX_INT <= inner <= MAX_INT
             size = size + 9 if is_small else _bounded(size + check_json(inner, depth + 1) + 1)
         return _bounded(size)
@@ -133,7 +134,7 @@ def _check_scalar(value: float | bool | None) -> int:  # noqa: FBT001 - a JSON v
     return 8
 
 
-#: A structure that may arrive as JSON text.
+#: Structure that may arrive as JSON text.
 LenientJson = Annotated[T, BeforeValidator(decode)]
 #: Any JSON value.
 AnyJson = Annotated[Any, BeforeValidator(decode)]
@@ -152,7 +153,7 @@ class ToolArguments(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _refuse_booleans_for_numbers(cls, value: object, info: ValidationInfo) -> object:
-        # Rarely a boolean: only then is it worth looking up what the field takes.
+        # Booleans are rare: only then is it worth looking up the type of the field.
         if isinstance(value, bool) and _takes_number(cls, str(info.field_name)):
             return refuse_boolean(value)
         return value
@@ -196,11 +197,11 @@ ArgumentsT = TypeVar("ArgumentsT", bound=ToolArguments)
 
 
 def parse_arguments(kind: type[ArgumentsT], given: Mapping[str, object]) -> ArgumentsT:
-    """The arguments, checked.
+    """Return the validated arguments.
 
     Raises:
-        InvalidInput: they do not have the tool's form.
-        TooLarge: they go beyond a limit.
+        InvalidInput: they do not match the tool's schema.
+        TooLarge: they exceed a limit.
     """
     _checked(kind, given)
     try:
@@ -210,10 +211,10 @@ def parse_arguments(kind: type[ArgumentsT], given: Mapping[str, object]) -> Argu
 
 
 def _checked(kind: type[ToolArguments], given: Mapping[str, object]) -> int:
-    """The rough size of all arguments; what cannot be kept is told with the argument it is in.
+    """Return the rough size of all arguments; name the argument that cannot be stored.
 
     Raises:
-        InvalidInput: so it is.
+        InvalidInput: an argument cannot be stored.
     """
     try:
         return check_json(cast("Json", dict(given)))
@@ -230,10 +231,10 @@ def _checked(kind: type[ToolArguments], given: Mapping[str, object]) -> int:
 
 
 def check_result_size(**values: object) -> None:
-    """Let only results of a bearable size pass.
+    """Reject results that are too large.
 
     Raises:
-        TooLarge: a result goes beyond what a step may hold.
+        TooLarge: a result exceeds the limit of a step.
     """
     for name, value in values.items():
         size = check_json(cast("Json", value))
@@ -261,11 +262,11 @@ def _refusal(kind: type[ToolArguments], fault: ValidationError) -> InvalidInput:
 
 
 def _least_useful(error: ErrorDetails) -> bool:
-    """What was misspelt tells more than what is then missing."""
+    """Return the sort key: a misspelled name explains more than the argument it leaves missing."""
     return error["type"] != "extra_forbidden"
 
 
-#: What the checks say, in words for whoever calls.
+#: Messages of the validation errors, worded for the caller.
 ERROR_TEXT = {
     "missing": "is missing",
     "list_type": "must be a list",
@@ -301,7 +302,7 @@ def _in_words(error: ErrorDetails) -> str:
 
 
 def _names(kind: type[ToolArguments]) -> list[str]:
-    """What the arguments are called."""
+    """Return the names of the arguments."""
     return sorted(str(field.alias) for field in kind.model_fields.values())
 
 

@@ -1,8 +1,7 @@
-"""What passes between a face and the doorway: who asks, what is answered, what can be read.
+"""Types shared by transports and the dispatcher: caller, answer, readable documents.
 
-It knows nobody else, so that a face can be up before the rest of the house is.
-
-Whether somebody may do what no tool does.
+The module imports nothing else from `app`, so that a transport can start before the rest
+of it. It also has the scope check for operations that are not tools.
 """
 
 from dataclasses import dataclass
@@ -13,39 +12,39 @@ from uuid import UUID
 from waybook.core.decision_context import ALL_SCOPES, Actor, Channel, Scope
 from waybook.errors import Forbidden
 
-#: What the body of any reply may take as JSON, whatever is asked for. Serializing it for the wire
-#: costs up to a hundred milliseconds a megabyte, and every other call of the process waits.
+#: Maximum JSON size of any reply body, for every request. Serializing it for the wire costs up
+#: to a hundred milliseconds per megabyte, and every other call of the process waits.
 MAX_REPLY_BYTES: Final = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who calls: a user of an org, through one of the doors."""
+    """Caller: a user of an org, on one of the channels."""
 
     org_id: UUID
     user: str
     channel: Channel
-    #: What they may do.
+    #: Permissions of the caller.
     scopes: frozenset[Scope] = ALL_SCOPES
-    #: The credential they showed: `token:ID`, `session:ID`, … Where nobody shows one, the door.
+    #: The credential presented: `token:ID`, `session:ID`, … Without one, the channel.
     credential: str | None = None
-    #: Whether this call has been counted already, where it came in.
+    #: Whether the transport has already counted this call against the rate limit.
     rate_counted: bool = False
 
     @property
     def principal(self) -> str:
-        """By what the audit knows them apart from others of the same name."""
+        """Return the identity that distinguishes callers of the same name in the audit."""
         return self.credential or f"{self.channel}:{self.user}"
 
     def actor(self, session: str | None = None) -> Actor:
-        """The caller as the rules and the audit know it."""
+        """Return the caller as an actor for the rules and the audit."""
         reviews = Scope.REVIEW in self.scopes
         return Actor(self.user, self.channel, session, self.principal, reviews)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a face passes on: a body ready for JSON, and whether it tells of an error."""
+    """Answer that a transport passes on: a JSON-ready body, and whether it is an error."""
 
     body: dict[str, object]
     is_error: bool = False
@@ -53,7 +52,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadableDocument:
-    """A document as people read it."""
+    """Document as people read it."""
 
     resource_id: str
     run_id: str
@@ -68,7 +67,7 @@ class ReadableDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadableOutput:
-    """A deliverable of a plan, whole."""
+    """Deliverable of a plan, whole."""
 
     output_id: str
     plan_id: str
@@ -78,15 +77,15 @@ class ReadableOutput:
     created_at: datetime
     created_by: str
     content: str
-    #: What its file is called, wherever it is kept.
+    #: File name, the same wherever it is stored.
     file_name: str
 
 
 def require_scope(caller: Caller, scope: Scope, what: str) -> None:
-    """Refuse a caller without this scope.
+    """Reject a caller without this scope.
 
     Raises:
-        Forbidden: they have not got it.
+        Forbidden: the caller does not have it.
     """
     if scope not in caller.scopes:
         raise Forbidden(

@@ -15,20 +15,20 @@ from waybook.errors import Busy
 
 T = TypeVar("T")
 
-#: How many jobs of an org may wait at the same time.
+#: Maximum waiting jobs per org.
 MAX_WAITING: Final = 16
 
 
 class CpuQueue:
     def __init__(self, jobs: str = "expensive calls", max_waiting: int = MAX_WAITING) -> None:
-        """Start without a thread; the first job starts it. `jobs` is for error messages."""
+        """Create a queue without a thread; the first job starts it. `jobs` is for messages."""
         self._jobs, self._max_waiting = jobs, max_waiting
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=jobs)
         self._locks: dict[UUID, asyncio.Lock] = {}
         self._waiting: Counter[UUID] = Counter()
 
     async def run(self, org_id: UUID, work: Callable[[], T]) -> T:
-        """Return the result of some work, done after the earlier work of this org.
+        """Run work after the earlier work of this org; return its result.
 
         Raises:
             Busy: too many jobs of this org wait already.

@@ -1,4 +1,4 @@
-"""Definitions as runs go by them: read and checked once, then remembered, for they never change."""
+"""Cache of compiled definitions: each version is read and checked once, for it never changes."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -18,25 +18,25 @@ from waybook.json_values import Json
 from waybook.run.model import CompiledDag
 
 MAX_ENTRIES = 200
-#: Who adds the definitions that come with us; no user is called so.
+#: Author of the built-in definitions; no user can have this name.
 BUILTIN_AUTHOR = "waybook (built in)"
 
 
 class DefinitionCache:
     def __init__(self, most: int = MAX_ENTRIES) -> None:
-        """Remember so many, the ones asked for last."""
+        """Keep up to `most` definitions, evicting the least recently used."""
         self._charts: OrderedDict[tuple[UUID, str, int], CompiledDag] = OrderedDict()
         self._most = most
 
     def get(self, org_id: UUID, slug: str, version: int) -> CompiledDag | None:
-        """The chart, if it has come by."""
+        """Return the compiled DAG, if it is cached."""
         found = self._charts.get((org_id, slug, version))
         if found is not None:
             self._charts.move_to_end((org_id, slug, version))
         return found
 
     def put(self, org_id: UUID, compiled_dag: CompiledDag) -> CompiledDag:
-        """Keep a chart for whoever needs it next."""
+        """Cache a compiled DAG, and return it."""
         self._charts[org_id, compiled_dag.dag.slug, compiled_dag.version] = compiled_dag
         if len(self._charts) > self._most:
             self._charts.popitem(last=False)
@@ -45,10 +45,10 @@ class DefinitionCache:
     def current(
         self, org_id: UUID, slug: str, rows: Sequence[Sequence[Any]]
     ) -> "CurrentDefinition":
-        """As `current_definition`; a large definition takes long to check, so that is done once.
+        """Return `current_definition`, cached, since checking a large definition takes long.
 
         Raises:
-            NotFound: there is none.
+            NotFound: there is no such definition.
         """
         known = (
             self.get(org_id, slug, rows[0][0]) if rows and rows[0][-1] != BUILTIN_AUTHOR else None
@@ -62,41 +62,41 @@ class DefinitionCache:
 
 
 def compile_definition(body: object, version: int) -> CompiledDag:
-    """A definition, read and checked.
+    """Return a definition, parsed and checked.
 
     Raises:
-        BadRecipe: it is not one we can walk.
+        BadRecipe: it cannot be executed.
     """
     dag = read_definition(body)
     return CompiledDag(dag, graphs_of(dag), version)
 
 
 def definition_body(dag: Dag) -> Json:
-    """The definition as it is kept."""
+    """Return the definition in its stored form."""
     return cast("Json", write_definition(dag))
 
 
 def definition_hash(body: Json) -> bytes:
-    """What a definition says, as a hash that does not depend on the order of names."""
+    """Return a hash of the definition that does not depend on the order of keys."""
     return sha256(orjson.dumps(body, option=orjson.OPT_SORT_KEYS)).digest()
 
 
 @dataclass(frozen=True, slots=True)
 class CurrentDefinition:
-    """The version of a definition that a new run goes by."""
+    """Version of a definition that a new run uses."""
 
     compiled_dag: CompiledDag
-    #: Whether it is one of ours, in a version that has yet to be kept.
+    #: Whether it is built in, in a version that is not stored yet.
     unsaved_body: bool = False
 
 
 def current_definition(slug: str, rows: Sequence[Sequence[Any]]) -> CurrentDefinition:
-    """The definition of this slug, whose latest stored version is the first row, if there is one.
+    """Return the definition of this slug; the first row, if any, is its latest stored version.
 
-    A user's own wins over one that comes with us; one of ours is the one that we ship now.
+    A user's definition takes precedence over a built-in one; a built-in one is the one shipped now.
 
     Raises:
-        NotFound: there is none.
+        NotFound: there is no such definition.
     """
     shipped = builtin_dags().get(slug)
     if not rows and shipped is None:
@@ -118,7 +118,7 @@ def current_definition(slug: str, rows: Sequence[Sequence[Any]]) -> CurrentDefin
 
 @cache
 def builtin_dags() -> dict[str, CompiledDag]:
-    """The definitions that come with us."""
+    """Return the built-in definitions by slug."""
     return {
         slug: compile_definition(parse_definition(text), 1)
         for slug, text in builtin_definitions().items()

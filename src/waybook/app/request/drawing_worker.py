@@ -1,7 +1,7 @@
 """Worker process that draws maps: pickled jobs on stdin, drawings on stdout.
 
 Drawing is pure Python and takes seconds for the largest maps. In a thread it would share the
-interpreter lock with every call; in a process of its own, at low priority, it costs them nothing.
+interpreter lock with every call; in a separate process, at low priority, it does not delay them.
 The parent is the only writer of stdin, and the process ends when the parent closes it.
 """
 
@@ -15,19 +15,19 @@ from waybook.dag.diagram.export import Drawing
 from waybook.dag.diagram.layout import compute_layout
 from waybook.dag.diagram.svg import render_svg
 
-#: Bytes of the length in front of every message.
+#: Bytes of the length prefix of every message.
 PREFIX_BYTES: Final = 4
 NICENESS: Final = 10
 
 
 class Links(NamedTuple):
-    """Addresses of the boxes: by step, below a prefix, or by stage."""
+    """URLs of the boxes: by step, below a prefix, or by stage."""
 
     step_prefix: str | None = None
     by_stage: tuple[tuple[str, str], ...] = ()
 
     def resolver(self) -> Callable[[str, str], str | None]:
-        """Return the function that maps a stage and a step to an address."""
+        """Return the function that maps a stage and a step to a URL."""
         prefix, by_stage = self.step_prefix, dict(self.by_stage)
         if prefix is not None:
             return lambda _, key: f"{prefix}{key}"
@@ -40,12 +40,12 @@ class DrawingJob(NamedTuple):
     drawing: Drawing
     width: int | None = None
     links: Links | None = None
-    #: With its own style sheet, for a file.
+    #: Whether to include its own style sheet, for a file.
     styled: bool = False
 
     @property
     def weight(self) -> int:
-        """Number of steps and lines."""
+        """Return the number of steps and lines."""
         return sum(len(lane.steps) + len(lane.edges) for lane in self.drawing.diagram.lanes)
 
 
@@ -57,7 +57,7 @@ def render(job: DrawingJob) -> str:
 
 
 def write_message(stream: IO[bytes], message: bytes) -> None:
-    """Write one message, its length first."""
+    """Write one message, preceded by its length."""
     stream.write(len(message).to_bytes(PREFIX_BYTES, "big") + message)
     stream.flush()
 

@@ -1,9 +1,9 @@
-"""Large maps, drawn apart from the calls.
+"""Layout of large maps outside the event loop.
 
-A map with thousands of lines takes seconds to lay out, and everybody's calls would wait for that.
-So it is drawn in a worker process, which is started when it is first needed and killed if a map
-takes too long. There is one, and one map of each org waits for it at a time, so that an org waits
-for one map of each other org at most. Recent drawings are kept, within a bound.
+A map with thousands of lines takes seconds to lay out, which would delay the calls of all orgs. It
+is therefore drawn in a worker process, which is started on first use and killed if a map takes too
+long. There is one worker, and each org passes it one map at a time, so that an org waits for
+at most one map of each other org. Recent drawings are cached, within a bound.
 
 Large definitions are checked in a thread of their own.
 """
@@ -30,26 +30,26 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-#: Steps and lines of a map that is drawn at once: it takes about a hundredth of a second.
+#: Steps and lines of a map that is drawn inline: it takes about a hundredth of a second.
 MAX_INLINE_COST: Final = 200
-#: Maps of an org that may wait.
+#: Maximum waiting maps per org.
 MAX_QUEUED: Final = 8
-#: How long the worker may take for one map.
+#: Time limit of the worker for one map.
 MAX_DRAWING_SECONDS: Final = 20.0
-#: Recent drawings that are kept, of all orgs together.
+#: Maximum size of the cached drawings of all orgs together.
 MAX_CACHED_BYTES: Final = 8 * 1024 * 1024
 
 
 class DrawingProcess:
-    """The worker process, started on first use; one job at a time."""
+    """Worker process, started on first use; it draws one job at a time."""
 
     def __init__(self) -> None:
-        """Start nothing yet."""
+        """Create the object without starting the process."""
         self._process: subprocess.Popen[bytes] | None = None
         self._end: Callable[[], object] = _nothing
 
     def draw(self, job: bytes) -> bytes:
-        """Have a pickled job drawn; blocks, without holding the interpreter lock.
+        """Return the drawing of a pickled job; blocks, without holding the interpreter lock.
 
         Raises:
             TooLarge: the map takes too long to draw.
@@ -81,7 +81,7 @@ class DrawingProcess:
         )
 
     def close(self) -> None:
-        """End the worker; the next job starts another."""
+        """Stop the worker; the next job starts another."""
         self._process = None
         self._end()
 
@@ -97,7 +97,7 @@ class DrawingProcess:
 
 
 def _nothing() -> None:
-    """End no process."""
+    """Do nothing: there is no process to stop."""
 
 
 def _packed(job: DrawingJob) -> tuple[bytes, bytes]:
@@ -113,7 +113,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 class LayoutWorker:
     def __init__(self) -> None:
-        """One who has nothing to draw yet."""
+        """Create a worker with an empty queue and cache."""
         self._drawing = CpuQueue("large maps", MAX_QUEUED)
         self._packing = CpuQueue("large maps", MAX_QUEUED)
         self._checking = CpuQueue("large definitions", MAX_QUEUED)
@@ -142,7 +142,7 @@ class LayoutWorker:
         return found
 
     async def run(self, org_id: UUID, weight: int, work: Callable[[], T]) -> T:
-        """Do some work for an org: at once if it is light, else in the thread.
+        """Run work for an org: at once if it is light, else in the thread.
 
         Raises:
             Busy: too many of this org wait already.
@@ -152,7 +152,7 @@ class LayoutWorker:
         return await self._checking.run(org_id, work)
 
     def close(self) -> None:
-        """End the worker process, and with it what it is drawing."""
+        """Stop the worker process, and with it the drawing in progress."""
         self._worker.close()
 
     def _keep(self, key: tuple[UUID, bytes], drawing: str) -> None:
@@ -165,5 +165,5 @@ class LayoutWorker:
 
 
 def layout_cost(dag: Dag) -> int:
-    """How much there is to draw."""
+    """Return the layout cost: the number of steps and lines."""
     return sum(len(stage.recipe.steps) + len(stage.recipe.edges) for stage in dag.stages)

@@ -1,6 +1,7 @@
-"""A run on its way into our hands, and out of them again: locked, loaded, decided upon, written.
+"""Locked runs and orgs: lock, load, decide, write.
 
-An org in our hands: locked, so that its users and tokens are changed one after the other.
+A run is locked while a decision about it is made and written. An org is locked so that changes of
+its users and tokens are serialized.
 """
 
 from collections.abc import AsyncIterator
@@ -38,13 +39,13 @@ ReplyT = TypeVar("ReplyT")
 
 @dataclass(frozen=True, slots=True)
 class LockedRun:
-    """A run in our hands, until it is written or let go."""
+    """Run inside an open transaction, until it is written or released."""
 
     call: RequestContext
     tx: Transaction
     loaded: LoadedRun
     compiled_dag: CompiledDag
-    #: What else was asked for in the first message.
+    #: Results of the additional statements in the first message.
     results: Results
 
     @property
@@ -53,27 +54,27 @@ class LockedRun:
 
     @property
     def decision_context(self) -> DecisionContext:
-        """What the rules are told of the world."""
+        """Return the time, actor and id source for the rules."""
         return DecisionContext(now=self.loaded.now, actor=self.call.actor(), new_id=new_id)
 
     async def send(self, *statements: Statement | str) -> Results:
-        """Ask for more, in the same transaction."""
+        """Execute more statements in the same transaction."""
         return await self.tx.send(*statements)
 
     async def lock(self) -> "LockedRun":
-        """The run as it is now, locked from here on in the same transaction."""
+        """Lock the run in the same transaction; return it as it is now."""
         results = await self.tx.send(*load.lock_statements(self.run.id))
         return await _held(self.call, self.tx, results)
 
     async def write(
         self, decision: RunDecision[ReplyT], body: Body, *loaded: Job, keep: bool = True
     ) -> Body:
-        """Write what was decided, keep the answer, commit; then answer, or refuse.
+        """Write the decision, store the answer, commit; then return the body, or raise the refusal.
 
-        `loaded` are the jobs the decision changes, as they were.
+        `loaded` are the jobs that the decision changes, as they were.
 
         Raises:
-            Refused: the decision refuses, after what it keeps has been written.
+            Refused: the decision is a refusal; what it records has been written.
         """
         now, call = self.loaded.now, self.call
         write_context = audit.WriteContext(now=now, actor=call.actor(), head=self.loaded.head)
@@ -110,11 +111,11 @@ class LockedRun:
 
 @asynccontextmanager
 async def lock_run(ctx: RequestContext, run_id: str, *more: Statement) -> AsyncIterator[LockedRun]:
-    """A run, locked and loaded, and whatever else is asked for behind the lock.
+    """Lock and load a run, and execute more statements under the lock.
 
     Raises:
-        NotFound: it is not there, or not this org's.
-        Answered: the call was carried out before.
+        NotFound: it does not exist, or belongs to another org.
+        StoredAnswerFound: the call was carried out before.
     """
     async with ctx.services.database.org_transaction(ctx.caller.org_id) as tx:
         asked = [calls.lookup_statement(ctx.key)] if ctx.key else []
@@ -126,10 +127,10 @@ async def lock_run(ctx: RequestContext, run_id: str, *more: Statement) -> AsyncI
 
 @asynccontextmanager
 async def open_run(ctx: RequestContext, run_id: str, *more: Statement) -> AsyncIterator[LockedRun]:
-    """A run in a transaction, unlocked: for whoever decides nothing about it.
+    """Open a run in a transaction, unlocked, for callers that decide nothing about it.
 
     Raises:
-        NotFound: it is not there, or not this org's.
+        NotFound: it does not exist, or belongs to another org.
     """
     async with ctx.services.database.org_transaction(ctx.caller.org_id) as tx:
         results = await tx.send(*load.snapshot_statements(id_or_nil(run_id)), *more)
@@ -156,7 +157,7 @@ async def _chart(ctx: RequestContext, tx: Transaction, loaded: LoadedRun) -> Com
 
 @dataclass(frozen=True, slots=True)
 class UnlockedRun:
-    """A run as it is now, unlocked."""
+    """Run as it is now, unlocked."""
 
     loaded: LoadedRun
     chart: CompiledDag
@@ -164,10 +165,10 @@ class UnlockedRun:
 
 
 async def load_run(ctx: RequestContext, run_id: str, *more: Statement) -> UnlockedRun:
-    """A run as it is now, and whatever else is asked in the same snapshot.
+    """Return a run as it is now, and the results of more statements from the same snapshot.
 
     Raises:
-        NotFound: it is not there, or not this org's.
+        NotFound: it does not exist, or belongs to another org.
     """
     results = await ctx.read(*load.snapshot_statements(id_or_nil(run_id)), *more)
     loaded = load.read_run(results)
@@ -178,7 +179,7 @@ async def load_run(ctx: RequestContext, run_id: str, *more: Statement) -> Unlock
 
 
 async def load_definition(ctx: RequestContext, slug: str, version: int) -> CompiledDag:
-    """The version of a definition that a run goes by."""
+    """Return the version of a definition that a run uses."""
     org_id = ctx.caller.org_id
     chart = ctx.services.definition_cache.get(org_id, slug, version)
     if chart is None:
@@ -190,7 +191,7 @@ async def load_definition(ctx: RequestContext, slug: str, version: int) -> Compi
 
 
 async def run_of_job(ctx: RequestContext, job_id: str) -> str:
-    """The run a job belongs to.
+    """Return the run that a job belongs to.
 
     Raises:
         NotFound: there is no such job.
@@ -207,7 +208,7 @@ async def run_of_job(ctx: RequestContext, job_id: str) -> str:
 
 
 def run_not_found() -> NotFound:
-    """The answer for a run that is not there, the same whosever it may be."""
+    """Return the error for a missing run, the same if it exists in another org."""
     return NotFound(
         "there is no run with this id here",
         next_call=NextCall("list_dags", {}, "see the DAGs and the runs there are"),
@@ -215,7 +216,7 @@ def run_not_found() -> NotFound:
 
 
 def job_not_found() -> NotFound:
-    """The answer for a job that is not there, the same whosever it may be."""
+    """Return the error for a missing job, the same if it exists in another org."""
     return NotFound(
         "there is no job with this id here",
         next_call=NextCall("get_next_job", {}, "take a job"),
@@ -237,21 +238,21 @@ class LockedOrg:
 
     @property
     def decision_context(self) -> DecisionContext:
-        """What the rules are told of the world."""
+        """Return the time, actor and id source for the rules."""
         return self.opened.decision_context._replace(now=self.now)
 
     @property
     def results(self) -> Results:
-        """What else was asked for."""
+        """Return the results of the additional statements."""
         return self.opened.results[2:]
 
     async def write(self, *entries: Entry, org: Org | None = None) -> None:
-        """Write what these entries account for, and commit.
+        """Write these entries and their changes, and commit.
 
-        `org` is how the org is from now on, if that is otherwise.
+        `org` is the changed org, if it changes.
         """
         head = self.loaded.head
-        # A chain begins with how the org stood before.
+        # A chain begins with the state of the org before its first change.
         first = () if head.seq else (record_org(self.org, self.decision_context),)
         write_context = audit.WriteContext(
             now=self.now, actor=self.decision_context.actor, head=head
@@ -262,10 +263,10 @@ class LockedOrg:
 
 @asynccontextmanager
 async def lock_org(ctx: RequestContext, *statements: Statement) -> AsyncIterator[LockedOrg]:
-    """The caller's org, locked, and what these statements find.
+    """Lock the caller's org, and execute these statements.
 
     Raises:
-        Forbidden: the caller does not look after it.
+        Forbidden: the caller does not administer it.
     """
     require_scope(ctx.caller, Scope.ADMIN, "changing users and tokens")
     lock = (accounts.SQL["lock_org"](), accounts.SQL["last_entry_of_org"]())

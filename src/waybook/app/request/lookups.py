@@ -1,4 +1,4 @@
-"""Lookups shared by tools: ids, and the plan that was asked for."""
+"""Lookups shared by tools: ids, and the requested plan."""
 
 from waybook.errors import NextCall, NotFound
 from waybook.plan.model import Plan
@@ -7,20 +7,20 @@ from waybook.store.driver.ids import is_id
 from waybook.store.plans import load
 from waybook.store.plans.load import LoadedPlan, PlanRequest
 
-#: An id that is nobody's.
+#: Id that no row has.
 NIL_ID = "00000000-0000-0000-0000-000000000000"
 
 
 def id_or_nil(row_id: str) -> str:
-    """An id we could have given out; any other text is an id that nobody has."""
+    """Return the id if it is well-formed, else the nil id, which no row has."""
     return row_id if is_id(row_id) else NIL_ID
 
 
 def require_plan(found: Results, wanted: PlanRequest, step_id: str | None = None) -> LoadedPlan:
-    """The plan that was loaded, with the step that was named, if one was.
+    """Return the loaded plan; check that it has the named step, if one was named.
 
     Raises:
-        NotFound: it is not there; or the step is not there any more.
+        NotFound: the plan does not exist, or the step was removed.
     """
     loaded = load.read_plan(found, wanted)
     if loaded is None:
@@ -35,7 +35,7 @@ def _has_step(plan: Plan, step_id: str | None) -> bool:
 
 
 def not_found(what: str) -> NotFound:
-    """The answer for an id that is not there, the same whosever it may be."""
+    """Return the error for a missing id, the same if it exists in another org."""
     return NotFound(
         f"there is no {what} with this id here",
         next_call=NextCall("list_active_plans", {}, "see the plans there are"),

@@ -5,20 +5,20 @@ from dataclasses import dataclass, field
 from waybook.errors import WaybookError
 from waybook.redaction import redact
 
-#: A loop that failed so often in a row does not do its work.
+#: Consecutive failures after which a loop is reported as failing.
 MAX_FAILURES_IN_A_ROW = 5
 MAX_ERROR_LENGTH = 200
 
 
 @dataclass(slots=True)
 class LoopHealth:
-    """Failures in a row of each background loop; a success clears them."""
+    """Consecutive failures of each background loop; a success clears them."""
 
     failures: dict[str, int] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
 
     def note_failure(self, loop: str, error: Exception) -> int:
-        """Count a failure, and return how many there were in a row."""
+        """Count a failure; return the number of consecutive failures."""
         self.failures[loop] = self.failures.get(loop, 0) + 1
         # Other errors may quote rows of any org; their text is in the log alone.
         said = str(error) if isinstance(error, WaybookError) else ""
@@ -27,6 +27,6 @@ class LoopHealth:
         return self.failures[loop]
 
     def note_success(self, loop: str) -> None:
-        """Forget the failures of a loop."""
+        """Clear the failures of a loop."""
         self.failures.pop(loop, None)
         self.errors.pop(loop, None)

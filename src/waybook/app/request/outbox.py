@@ -1,7 +1,4 @@
-"""Notices, written with the change they tell of, where somebody is to be told.
-
-Where people look: the addresses of pages.
-"""
+"""Notification outbox: messages written in the transaction of the change, and dashboard URLs."""
 
 from collections.abc import Iterable
 
@@ -20,7 +17,7 @@ from waybook.store.driver.queries import Statement
 
 
 def plan_url(plan_id: str, base_url: str) -> str:
-    """Where a person sees a plan.
+    """Return the dashboard URL of a plan.
 
     >>> plan_url("1", "http://127.0.0.1:8750")
     'http://127.0.0.1:8750/plans/1'
@@ -29,19 +26,19 @@ def plan_url(plan_id: str, base_url: str) -> str:
 
 
 def review_url(plan_id: str, base_url: str) -> str:
-    """Where a person decides."""
+    """Return the dashboard URL where a review is decided."""
     return f"{plan_url(plan_id, base_url)}#review"
 
 
 def run_url(run_id: str, base_url: str) -> str:
-    """Where a person sees a run, and says something of its stages."""
+    """Return the dashboard URL of a run, where its stages receive feedback."""
     return f"{base_url}/runs/{run_id}"
 
 
 def plan_notification_statements(
     services: Services, caller: Caller, before: Plan, after: Plan, write_context: WriteContext
 ) -> list[Statement]:
-    """The statements that tell of what became of a plan."""
+    """Return the statements that store the notifications for a change of a plan."""
     if not services.notification_events:
         return []
     return _statements(services, caller, plan_notifications(before, after), write_context)
@@ -55,7 +52,7 @@ def run_notification_statements(
     compiled_dag: CompiledDag,
     write_context: WriteContext,
 ) -> list[Statement]:
-    """The statements that tell of what became of a run."""
+    """Return the statements that store the notifications for a change of a run."""
     if not services.notification_events:
         return []
     return _statements(
@@ -66,7 +63,7 @@ def run_notification_statements(
 def notification_statement(
     services: Services, caller: Caller, notification: Notification, write_context: WriteContext
 ) -> tuple[str, Statement]:
-    """The statement that tells of one thing, and the id it is told under."""
+    """Return the id of a notification, and the statement that stores it."""
     letter_id = new_id()
     data = {**_about(services, caller, notification, write_context), **notification.data}
     kept = deliveries.insert_statement(

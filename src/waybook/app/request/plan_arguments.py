@@ -1,7 +1,4 @@
-"""Steps and conditions as callers write them down.
-
-What work took and may take, as callers tell it.
-"""
+"""Argument types for steps, conditions, usage and budgets."""
 
 from typing import Annotated, Literal
 
@@ -36,7 +33,7 @@ class StepArgument(Nested):
     required_sources: int | None = Field(None, ge=1, le=MAX_REQUIRED_SOURCES)
 
     def new_step(self) -> NewStep:
-        """The step in the rules' words."""
+        """Return the step as the rules' type."""
         return NewStep(
             type=self.step_type,
             instructions=self.instructions,
@@ -64,7 +61,7 @@ class ConditionArgument(Nested):
     ] = None
 
     def new_condition(self) -> NewCondition:
-        """The condition in the rules' words."""
+        """Return the condition as the rules' type."""
         params = self.action_params or ActionParams()
         return NewCondition(
             after_step_order=self.after_step_order,
@@ -77,7 +74,7 @@ class ConditionArgument(Nested):
 
 
 def minutes_to_seconds(minutes: float | None) -> int | None:
-    """A threshold in whole seconds, at least one."""
+    """Return a threshold in whole seconds, at least one."""
     return None if minutes is None else max(1, round(minutes * SECONDS_PER_MINUTE))
 
 
@@ -90,7 +87,7 @@ Dollars = Annotated[float, Field(ge=0, le=MAX_DOLLARS, allow_inf_nan=False)]
 
 
 def _spellings(name: str) -> AliasChoices:
-    """Ours, and the one in which most model providers tell it."""
+    """Return the camelCase name, and the snake_case one that most model providers use."""
     return AliasChoices(to_camel(name), name)
 
 
@@ -110,7 +107,7 @@ class BudgetFields(Nested):
     cost_usd: Annotated[float, Field(ge=1 / DOLLAR, le=10**9, allow_inf_nan=False)] | None = None
 
 
-#: The names alone: what they hold is plain from them.
+#: Field names without descriptions: they are self-explanatory.
 UsageArgument = Annotated[
     LenientJson[UsageFields] | None,
     WithJsonSchema({"type": "object", "description": "inputTokens, outputTokens, costUsd, model"}),
@@ -122,7 +119,7 @@ BudgetArgument = Annotated[
 
 
 def to_usage(asked: UsageFields | None) -> Usage | None:
-    """The usage in the rules' words; an empty one tells nothing."""
+    """Return the usage as the rules' type; None if it is empty."""
     if asked is None or not any(value is not None for _, value in asked):
         return None
     return Usage(
@@ -134,7 +131,7 @@ def to_usage(asked: UsageFields | None) -> Usage | None:
 
 
 def to_budget(asked: BudgetFields | None) -> Budget | None:
-    """The budget in the rules' words.
+    """Return the budget as the rules' type.
 
     Raises:
         InvalidInput: it limits nothing.

@@ -1,4 +1,4 @@
-"""One search by meaning without an extension: what it asks the database for, and its ranking."""
+"""Semantic search without a database extension: its statements, and the ranking in memory."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -19,26 +19,26 @@ from waybook.store.research.search import (
     filters,
 )
 
-#: How many of the nearest are looked at first where most passages fit the filters, and by how
-#: many times more if too few of them fitted.
+#: Nearest passages examined first where most passages match the filters, and the factor by which
+#: the number grows if too few of them match.
 CANDIDATES = 1_000
 WIDER = 4
 
 
 @dataclass(slots=True)
 class PortableSearch:
-    """A search in one org. `begin`, send the statements, `finish` with their results."""
+    """Search in one org: call `begin`, send the statements, call `finish` with their results."""
 
     cache: VectorCache
     database: Database
     meant: QueryVector
     scope: Scope
     _held: Held = field(init=False, default_factory=Held)
-    #: The version of the vectors that changes were asked for; None if none were.
+    #: Version of the vectors for which changes were requested; None if none were.
     _base: int | None = field(init=False, default=None)
 
     async def begin(self) -> list[Statement]:
-        """Return what to ask the database for; read the embeddings if they are not here yet."""
+        """Return the statements to send; load the embeddings if they are not cached yet."""
         model, scope = self.meant.model, self.scope
         if scope.plan_id is not None:
             return [
@@ -87,7 +87,7 @@ class PortableSearch:
         return await asyncio.to_thread(rank_packed, packed, self.meant.vector, MAX_RANKED)
 
     async def _filtered(self, vectors: Vectors) -> list[RankedPassage]:
-        """Rank everything, and ask which of the nearest fit, until these are enough."""
+        """Rank everything, and query which of the nearest match the filters, until enough do."""
         most = CANDIDATES
         while True:
             near = await asyncio.to_thread(vectors.nearest, self.meant.vector, most)
@@ -99,7 +99,7 @@ class PortableSearch:
             most *= WIDER
 
     async def _stream(self) -> list[RankedPassage]:
-        """Read all embeddings page by page, and keep the nearest: for orgs that do not fit."""
+        """Rank all embeddings page by page, for orgs that do not fit into memory."""
         best: list[RankedPassage] = []
         after = FIRST
         while True:

@@ -1,9 +1,8 @@
-"""How often an org may call: so many times a second, and a burst now and then.
+"""Token-bucket rate limiter with one bucket per org.
 
-Kept for each is one number: until when its calls so far would have kept it busy, had it called at
-an even pace. Whoever is further ahead of that pace than a burst has to wait. An org that is not
-ahead is as good as one that never called, and is forgotten. Times are in whole nanoseconds, so
-that nothing is rounded.
+Each bucket is one number: the time until which the calls so far would have lasted at an even pace.
+A caller that is further ahead of that pace than the burst allows has to wait. A bucket that is not
+ahead equals a fresh one, and is deleted. Times are whole nanoseconds, to avoid rounding.
 """
 
 from collections.abc import Hashable
@@ -17,18 +16,18 @@ NANOSECONDS: Final = 1_000_000_000
 
 class TokenBuckets:
     def __init__(self, per_second: int, burst: int) -> None:
-        """So many calls a second, and so many at once."""
+        """Allow this many calls per second, and this many at once."""
         self.per_second = per_second
         self.burst = burst
         self._pace = -(-NANOSECONDS // per_second)
         self._ahead_at_most = (burst - 1) * self._pace
-        #: Until when each has called, at an even pace; whoever called last stands last.
+        #: Time until which each key's calls last at an even pace; most recent caller last.
         self._until: dict[Hashable, int] = {}
-        #: Who was refused and has not been let in since.
+        #: Keys that were refused and have not been admitted since.
         self._refused: set[Hashable] = set()
 
     def retry_after(self, who: Hashable, now: int) -> float:
-        """How many seconds until somebody may call: none, if they may.
+        """Return the seconds until this key may call: zero if it may call now.
 
         >>> limit = TokenBuckets(2, burst=3)
         >>> limit.retry_after("us", now=10 * NANOSECONDS)
@@ -38,7 +37,7 @@ class TokenBuckets:
         return max(0, ahead - self._ahead_at_most) / NANOSECONDS
 
     def try_acquire(self, who: Hashable, now: int) -> float:
-        """Count a call, unless it has to wait; returns how many seconds, as `wait` does.
+        """Count a call unless it has to wait; return the seconds to wait, as `retry_after` does.
 
         >>> limit = TokenBuckets(2, burst=3)
         >>> [limit.try_acquire("us", now=10 * NANOSECONDS) for _ in range(4)]
@@ -58,7 +57,7 @@ class TokenBuckets:
         return wait
 
     def charge(self, who: Hashable, now: int, calls: int) -> None:
-        """Count an expensive call as so many more, once it has been carried out.
+        """Charge an expensive call as this many more, after it was carried out.
 
         >>> limit = TokenBuckets(2, burst=3)
         >>> limit.charge("us", now=10 * NANOSECONDS, calls=3)
@@ -70,13 +69,13 @@ class TokenBuckets:
             self._until[who] = until + calls * self._pace
 
     def is_first_refusal(self, who: Hashable) -> bool:
-        """Note that somebody is refused; tells whether that is the first time in a row."""
+        """Record a refusal; return whether it is the first in a row."""
         first = who not in self._refused
         self._refused.add(who)
         return first
 
     def rate_limited_error(self, wait: float) -> RateLimited:
-        """What somebody is told who has to wait; whoever comes again then is let in."""
+        """Return the error for a caller that has to wait; a retry after that time is admitted."""
         seconds = max(1, ceil(wait))
         return RateLimited(
             f"your org has used up its {self.per_second} calls a second and its burst of "
@@ -88,11 +87,11 @@ class TokenBuckets:
         )
 
     def tracked_count(self) -> int:
-        """Of how many something is kept."""
+        """Return the number of buckets."""
         return len(self._until)
 
     def _forget(self, now: int) -> None:
-        """Forget those at the front who are no longer ahead: each call makes room for its own."""
+        """Delete buckets at the front that are full again, so that the table stays small."""
         while self._until:
             first = next(iter(self._until))
             if self._until[first] > now:

@@ -1,9 +1,4 @@
-"""How plans, steps and reviews look in a reply.
-
-How runs, stages and jobs look in a reply.
-
-How outputs look in a reply, and what is left to do once a plan's steps are done.
-"""
+"""Reply formatting of plans, steps, reviews, runs, jobs and outputs, with size limits."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -20,16 +15,16 @@ from waybook.plan.progress import budget_json, count_done, percent
 from waybook.research.cutting import as_text, fair_share
 from waybook.run.model import CompiledDag, Job, Run, StageRun
 
-#: What all results in one reply may take together, unless the caller asks for detail.
+#: Bytes for all results in one reply, unless the caller requests detail.
 RESULTS_BUDGET = 24_000
 MIN_SHARE_BYTES = 160
-#: The same if they do, where not everything goes into a reply: the rest is for the lists.
+#: The same with detail, where the reply is limited: the rest is for the lists.
 DETAIL_RESULTS_BUDGET = 96_000
-#: Bytes of JSON that a character of a text may take.
+#: Maximum bytes of JSON per character of text.
 MAX_BYTES_PER_CHARACTER = 6
-#: How long a reply may be, in bytes, unless the caller asks for detail.
+#: Maximum size of a reply in bytes, unless the caller requests detail.
 MAX_COMPACT_REPLY_BYTES = 46_000
-#: The same if they do; the rest of `MAX_REPLY_BYTES` is for the flag and the cut themselves.
+#: The same with detail; the rest of `MAX_REPLY_BYTES` is for the flag and the cut notice.
 MAX_DETAIL_REPLY_BYTES = MAX_REPLY_BYTES - 4_096
 UNLIMITED = 2**31 - 1
 
@@ -42,22 +37,22 @@ def reply_limit(channel: Channel, *, detail: bool) -> int:
 
 
 def non_empty(**fields: Json) -> Body:
-    """The fields that have something to say."""
+    """Return the fields that have a value."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
 def next_call(tool: str, why: str, **args: Json) -> Json:
-    """The call that makes sense now."""
+    """Return a suggested next call."""
     return {"tool": tool, "args": args, "why": why}
 
 
 def author_view(plan: Plan) -> Body:
-    """Whose words a plan is made of, for replies that hand some of them out."""
+    """Return the author of a plan, for replies that contain the plan's texts."""
     return non_empty(createdBy=plan.created_by, createdAt=format_time(plan.created_at))
 
 
 def step_view(step: Step, **more: Json) -> Body:
-    """A step in a list."""
+    """Return a step as a list entry."""
     return non_empty(
         stepId=step.id,
         stepOrder=step.order,
@@ -70,14 +65,14 @@ def step_view(step: Step, **more: Json) -> Body:
 
 
 def completion_view(step: Step) -> Body:
-    """Whose result a step has, and since when."""
+    """Return the author and time of a step's result."""
     if step.completed_at is None:
         return {}
     return non_empty(completedBy=step.held_by, completedAt=format_time(step.completed_at))
 
 
 def holder_view(step: Step) -> Body:
-    """A step and who holds it since when."""
+    """Return a step with its holder and the time it was claimed."""
     return step_view(
         step,
         attempt=step.attempt,
@@ -89,7 +84,7 @@ def holder_view(step: Step) -> Body:
 
 
 def review_view(review: Review, plan_id: PlanId, base_url: str) -> Body:
-    """A review and, if there is one, its decision."""
+    """Return a review and, if there is one, its decision."""
     return non_empty(
         reviewId=review.id,
         stepId=review.step_id,
@@ -106,25 +101,25 @@ def review_view(review: Review, plan_id: PlanId, base_url: str) -> Body:
 
 
 def progress_view(plan: Plan) -> Body:
-    """Progress with its numerator and denominator."""
+    """Return the progress with its numerator and denominator."""
     done, total = count_done(plan.statuses()), len(plan.steps)
     return {"percent": percent(done, total), "done": done, "total": total}
 
 
 def budget_view(plan: Plan) -> Body | None:
-    """How much of a plan's budget is used, if it has one."""
+    """Return how much of a plan's budget is used, if it has one."""
     return budget_json(plan.budget, plan.usage) if plan.budget else None
 
 
 def format_time(at: datetime | None) -> str | None:
-    """A time in RFC 3339, in UTC whatever the server's zone is."""
+    """Return a time in RFC 3339, in UTC regardless of the server's time zone."""
     return at.astimezone(UTC).isoformat() if at else None
 
 
 def truncate_results(results: Mapping[str, Json], *, budget: int) -> dict[str, Body]:
-    """Each result as fields of its step, cut fairly when together they are too long.
+    """Return each result as fields of its step, cut fairly if together they are too long.
 
-    What is cut says so, and how to get the rest.
+    A cut result says so, and how to get the rest.
     """
     texts = {step_id: as_text(value) for step_id, value in results.items()}
     if sum(len(text) for text in texts.values()) <= budget:
@@ -139,7 +134,7 @@ def truncate_results(results: Mapping[str, Json], *, budget: int) -> dict[str, B
 
 
 def result_share(lengths: list[int], budget: int) -> int:
-    """Return how long each result may be so that all keep to a budget."""
+    """Return how long each result may be so that all fit the budget."""
     return max(MIN_SHARE_BYTES, fair_share(lengths, budget))
 
 
@@ -154,9 +149,9 @@ def cut_result(step_id: str, text: str, left: int) -> Body:
 def fit_reply(
     body: Body, lists: tuple[str, ...], whole: Json, most: int = MAX_COMPACT_REPLY_BYTES
 ) -> Body:
-    """The reply, its longest lists cut until it is short enough for any client.
+    """Return the reply, its longest lists cut until it is short enough for any client.
 
-    What was left out is counted, beside the call that brings the whole.
+    Omitted items are counted, next to the call that returns the whole.
     """
     sizes = {name: _sizes(body[name]) for name in lists}
     kept = {name: len(items) for name, items in sizes.items()}
@@ -182,7 +177,7 @@ def _sizes(value: Json) -> list[int]:
 
 
 def stage_view(run: Run, compiled_dag: CompiledDag, slug: str) -> Body:
-    """A stage with its progress, numerator and denominator."""
+    """Return a stage with its progress, numerator and denominator."""
     steps = [step for step in run.steps.values() if step.stage == slug]
     total = len(compiled_dag.graphs[slug].order) if slug in run.stages else 0
     return {
@@ -197,7 +192,7 @@ def stage_view(run: Run, compiled_dag: CompiledDag, slug: str) -> Body:
 
 
 def stage_status(run: Run, slug: str) -> str:
-    """Where a stage of our own stands."""
+    """Return the status of a stage."""
     stage = run.stages.get(slug)
     if stage is None:
         return "not_started"
@@ -208,19 +203,19 @@ def stage_status(run: Run, slug: str) -> str:
 
 
 def started_view(stage: StageRun, run: Run) -> Body:
-    """A stage that has just been started."""
+    """Return a stage that has just been started."""
     opened = [step for step in run.steps.values() if step.stage == stage.slug]
     steps: list[Json] = [{"stepKey": step.key, "jobs": step.total} for step in opened]
     return {"stageSlug": stage.slug, "models": [*stage.models], "openSteps": steps}
 
 
 def next_job_call(run_id: str, why: str = "take a job of this run") -> Json:
-    """The call that gets the next job of a run."""
+    """Return the call that gets the next job of a run."""
     return next_call("get_next_job", why, runId=run_id)
 
 
 def job_view(job: Job) -> Body:
-    """A job in a list."""
+    """Return a job as a list entry."""
     return {
         "jobId": job.id,
         "stageSlug": job.stage,
@@ -232,7 +227,7 @@ def job_view(job: Job) -> Body:
 
 
 def next_after_job(run: Run, compiled_dag: CompiledDag, slug: str) -> Json:
-    """The call that makes sense once a job is over."""
+    """Return the suggested call after a job has ended."""
     if run.completed_at is not None:
         return next_call("get_run_progress", "the run is complete; see its documents", runId=run.id)
     if awaits_feedback(run, compiled_dag, slug):
@@ -242,14 +237,14 @@ def next_after_job(run: Run, compiled_dag: CompiledDag, slug: str) -> Json:
 
 
 def awaits_feedback(run: Run, compiled_dag: CompiledDag, slug: str) -> bool:
-    """Whether a person has to say something of this stage before the run goes on from it."""
+    """Return whether the run is blocked until a person gives feedback on this stage."""
     stage = run.stages[slug]
     told = stage.feedback is not None or not compiled_dag.dag.after(slug)
     return stage.completed_at is not None and not told
 
 
 def output_view(output: Output) -> Body:
-    """An output in a list: what it is, not what is in it."""
+    """Return an output as a list entry, without its content."""
     return {
         "outputId": output.id,
         "title": output.title,
@@ -263,7 +258,7 @@ def output_view(output: Output) -> Body:
 def next_after_completion(
     plan_id: str, media_type: str | None, skill_execution: str | None, outputs: Sequence[Output]
 ) -> Json:
-    """The call that makes sense on a completed plan: deliver, end the skill, or look elsewhere."""
+    """Return the suggested call for a completed plan: deliver, end the skill, or list others."""
     if is_missing(outputs, media_type):
         why = "write the deliverable from all results (get_research_context has them), then keep it"
         return next_call("store_research_output", why, planId=plan_id, mediaType=media_type)

@@ -1,6 +1,6 @@
-"""Hard ceiling on the size of every reply: the last resort behind the use cases.
+"""Hard limit on the size of every reply: the last resort behind the use cases.
 
-Use cases cut what they return and say how to get the rest. Whatever they did not foresee becomes
+Use cases cut what they return and name the call for the rest. Anything they did not foresee becomes
 an error here that names a narrower call. The command line is exempt: it runs in a process of its
 own, so no other caller waits for it.
 """
@@ -25,7 +25,7 @@ def within_ceiling(tool: Tool, caller: Caller, plain: Answer) -> tuple[Answer, i
 
 
 def reply_too_large(tool: Tool, size: int) -> TooLarge:
-    """Return the error for a reply beyond the ceiling, with a call that brings less."""
+    """Return the error for a reply above the limit, with a call that returns less."""
     done = "" if tool.reads_only else " The call was carried out; do not repeat it."
     look = "list_dags" if tool.profiles == RUNS else "get_research_context"
     brief = tool.reads_only and "detail" in tool.arguments.model_fields
@@ -43,7 +43,7 @@ def reply_too_large(tool: Tool, size: int) -> TooLarge:
 
 
 def dumped(value: object) -> bytes:
-    """Return a body as JSON; empty if it cannot be written."""
+    """Return a body as JSON; empty if it cannot be serialized."""
     try:
         return orjson.dumps(value)
     except TypeError:

@@ -1,4 +1,4 @@
-"""One call on its way through: who asks, and the transaction it happens in.
+"""Request context: the caller of one tool call, and the transactions it opens.
 
 A use case gets a `RequestContext`, opens what it needs, decides, and writes. The lock comes first,
 the stored answer to a repeated call second, the load third, all in one message.
@@ -33,7 +33,7 @@ from waybook.store.plans.load import LoadedPlan, PlanRequest
 
 
 class StoredAnswerFound(Exception):
-    """The call was answered before; here is that answer."""
+    """Signal that the call was answered before; carries the stored answer."""
 
     def __init__(self, answer: StoredAnswer) -> None:
         super().__init__()
@@ -46,36 +46,36 @@ class RequestContext:
     caller: Caller
     session: str | None = None
     key: Key | None = None
-    #: Whether it may rely on what is remembered; if that proves wrong, it is carried out without.
+    #: Whether the call may use cached plans; if one is outdated, the call is repeated without.
     use_cache: bool = True
-    #: What conditions cost so far, for the rate limit.
+    #: Cost of evaluated conditions so far, for the rate limit.
     operations: list[int] = field(default_factory=list, compare=False)
 
     def actor(self) -> Actor:
-        """The caller as the rules and the audit know it."""
+        """Return the caller as an actor for the rules and the audit."""
         return self.caller.actor(self.session)
 
     async def read(self, *statements: Statement | str) -> Results:
-        """Look at the org as it is now, in one snapshot."""
+        """Read the org as it is now, in one snapshot."""
         return await self.services.database.read_org(self.caller.org_id, *statements)
 
     async def write_and_read(self, *statements: Statement) -> Results:
-        """Note something that is no decision, and look at more beside it, in one message."""
+        """Execute writes that need no decision, and reads, in one transaction and message."""
         async with self.services.database.org_transaction(self.caller.org_id) as tx:
             return await tx.commit(*statements)
 
     async def load_plan(self, wanted: PlanRequest, *more: Statement) -> tuple[LoadedPlan, Results]:
-        """A plan as it is now, unlocked, and whatever else is asked in the same snapshot."""
+        """Return a plan, unlocked, and the results of more statements from the same snapshot."""
         asked = load.snapshot_statements(wanted)
         found = await self.read(*asked, *more)
         return require_plan(found[: len(asked)], wanted), found[len(asked) :]
 
     @asynccontextmanager
     async def begin(self, *statements: Statement | str) -> AsyncIterator["OpenTransaction"]:
-        """A transaction without a plan to lock, its first statements answered."""
+        """Open a transaction without locking a plan, its first statements executed."""
         async with self.services.database.org_transaction(self.caller.org_id) as tx:
             asked = [calls.lookup_statement(self.key)] if self.key else []
-            # A lock comes first: what is read after the wait must be seen after it.
+            # A lock comes first: reads after the wait must see what was committed during it.
             results = await tx.send(*statements, "select app_now()", *asked)
             found, (now, *stored) = results[: len(statements)], results[len(statements) :]
             if self.key is not None and stored[0]:
@@ -92,11 +92,11 @@ class RequestContext:
         review: bool = True,
         recalls: bool = False,
     ) -> "PlanLock":
-        """A plan, locked and loaded; with `recalls` maybe from memory, and locked with the write.
+        """Lock and load a plan; `recalls` allows a cached one, which is locked with the write.
 
         Raises:
-            NotFound: it is not there, or not this org's.
-            Answered: the call was carried out before.
+            NotFound: it does not exist, or belongs to another org.
+            StoredAnswerFound: the call was carried out before.
         """
         wanted = PlanRequest(
             plan_id=plan_id or "",
@@ -108,7 +108,7 @@ class RequestContext:
         return PlanLock(self, wanted, step_id, more, recalls=recalls and self.use_cache)
 
     async def plan_of_step(self, step_id: str) -> str:
-        """The plan this step belongs to.
+        """Return the plan that this step belongs to.
 
         Raises:
             NotFound: there is no such step.
@@ -124,13 +124,13 @@ class RequestContext:
         return str(rows[0][0])
 
     def cache_step_plan(self, step_id: str, plan_id: str) -> None:
-        """Note where a step is, for whoever names it next."""
+        """Cache the step's plan id."""
         self.services.step_parents.put(self.caller.org_id, step_id, plan_id)
 
     def answer_statements(
         self, body: Body, now: datetime, *, is_error: bool = False
     ) -> list[Statement]:
-        """The statement that keeps this answer for a repeated call, if it may be repeated."""
+        """Return the statements that store this answer under the call's idempotency key, if any."""
         if self.key is None:
             return []
         return [
@@ -146,7 +146,7 @@ class RequestContext:
 
 
 class PlanLock:
-    """A plan on its way into our hands, and out of them again."""
+    """Context manager that locks and loads a plan, and releases it at the end."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ class PlanLock:
         *,
         recalls: bool,
     ) -> None:
-        """Which plan, named by itself or by one of its steps, and how much of it."""
+        """Select the plan by its id or by one of its steps, and the parts of it to load."""
         self._call = ctx
         self._more = more
         self._wanted = wanted
@@ -184,7 +184,7 @@ class PlanLock:
         if locked is None or locked.verified or not isinstance(error, WaybookError):
             return
         if not isinstance(error, Busy | Unavailable):
-            # A refusal that rests on memory alone is none yet.
+            # Decided on a cached plan: retry against the locked row before reporting the refusal.
             raise StaleCache from error
 
     def _recalled(self) -> "LockedPlan | None":
@@ -215,7 +215,7 @@ class PlanLock:
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
-    """An open transaction, and what its first statements found."""
+    """Open transaction, with the results of its first statements."""
 
     call: RequestContext
     tx: Transaction
@@ -224,15 +224,15 @@ class OpenTransaction:
 
     @property
     def decision_context(self) -> DecisionContext:
-        """What the rules are told of the world."""
+        """Return the time, actor and id source for the rules."""
         return DecisionContext(now=self.now, actor=self.call.actor(), new_id=new_id)
 
     def write_context(self) -> audit.WriteContext:
-        """Who writes here."""
+        """Return the time and actor for the audit."""
         return audit.WriteContext(now=self.now, actor=self.call.actor())
 
     async def write(self, statements: list[Statement], body: Body) -> Body:
-        """Write, keep the answer, commit."""
+        """Write, store the answer, commit."""
         await self.tx.commit(*statements, *self.call.answer_statements(body, self.now))
         return body
 
@@ -242,16 +242,16 @@ ReplyT = TypeVar("ReplyT")
 
 @dataclass(slots=True)
 class LockedPlan:
-    """A plan until it is written or let go: locked, or remembered and locked with the write."""
+    """Plan until it is written or released: locked, or cached and locked with the write."""
 
     call: RequestContext
     key: PlanKey
     loaded: LoadedPlan
-    #: What else was asked for found.
+    #: Results of the additional statements.
     results: Results = field(default_factory=list)
-    #: None while the plan is only remembered.
+    #: None while the plan comes from the cache.
     tx: Transaction | None = None
-    #: Whether the plan is known to be so.
+    #: Whether the plan is known to be current.
     verified: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -263,24 +263,24 @@ class LockedPlan:
 
     @property
     def decision_context(self) -> DecisionContext:
-        """What the rules are told of the world."""
+        """Return the time, actor and id source for the rules."""
         return DecisionContext(now=self.loaded.now, actor=self.call.actor(), new_id=new_id)
 
     async def send(self, *statements: Statement | str) -> Results:
-        """Ask for more, in the same transaction.
+        """Execute more statements in the same transaction.
 
         Raises:
-            Outdated: there is no transaction yet.
+            StaleCache: there is no transaction yet.
         """
         if self.tx is None:
             raise StaleCache
         return await self.tx.send(*statements)
 
     async def write(self, decision: Decision[ReplyT], body: Body, *more: Statement) -> Body:
-        """Write what was decided and what more there is, keep the answer, commit; then answer.
+        """Write the decision and more statements, store the answer, commit; return the body.
 
         Raises:
-            Refused: the decision refuses, after what it keeps has been written.
+            Refused: the decision is a refusal; what it records has been written.
         """
         call, now, refusal = self.call, self.loaded.now, decision.refusal
         write_context = audit.WriteContext(now=now, actor=call.actor(), head=self.loaded.head)

@@ -1,4 +1,4 @@
-"""Settings of semantic search: which backend, and how much memory."""
+"""Settings of semantic search: the backend, and its memory limit."""
 
 from waybook.app.request.services import SearchBackend
 from waybook.app.request.vector_cache import MEGABYTE
@@ -11,7 +11,7 @@ AUTO = "auto"
 
 
 def check_search(settings: Settings) -> None:
-    """Raise Misconfigured if the settings of search cannot be met."""
+    """Raise Misconfigured if the search settings cannot be satisfied."""
     if settings.search_vectors not in {AUTO, *Backend}:
         raise Misconfigured(
             f"search_vectors cannot be {settings.search_vectors!r}: use auto, portable or pgvector"
@@ -27,6 +27,6 @@ def check_search(settings: Settings) -> None:
 
 
 def open_library(settings: Settings, embedder: EmbeddingModel | None) -> SearchBackend:
-    """Return what search needs, as these settings say."""
+    """Return the search backend for these settings."""
     max_bytes = settings.search_memory_mb * MEGABYTE
     return SearchBackend(embedder, backend=settings.search_vectors, max_bytes=max_bytes)

@@ -1,8 +1,6 @@
-"""What every call shares.
+"""Services shared by all calls, among them the search backend and the built-in embedding model.
 
-The table of words that comes with us, loaded when it is first needed, off the event loop.
-
-What search needs beside the rows: who makes vectors, what the server can do, what was swept.
+The word table of the built-in model is loaded on first use, outside the event loop.
 """
 
 import asyncio
@@ -37,16 +35,16 @@ from waybook.store.research.search import QueryVector, Scope, SearchCapabilities
 
 
 class BuiltinEmbeddingModel:
-    """Needs nothing and nobody; the same text gives the same vector everywhere."""
+    """Embedding model without external dependencies; deterministic on every machine."""
 
     name = StaticEmbedder.model
 
     async def vectors(self, texts: Sequence[str]) -> list[Vector]:
-        """A vector for each text, made in a thread."""
+        """Return a vector for each text, computed in a thread."""
         return await asyncio.to_thread(_all, texts)
 
     async def warm(self) -> None:
-        """Load the table."""
+        """Load the word table."""
         await asyncio.to_thread(builtin_embedder)
 
 
@@ -65,38 +63,38 @@ class SearchBackend:
         backend: str = "auto",
         max_bytes: int = DEFAULT_MAX_BYTES,
     ) -> None:
-        """Search with vectors of this model, or of the one that comes with us.
+        """Create a backend with this embedding model, or with the built-in one.
 
-        `backend` is where vectors are ranked, or `auto` for the best there is; `max_bytes` how
-        much memory the embeddings of all orgs may take.
+        `backend` names the backend that ranks vectors, or `auto` for the best available;
+        `max_bytes` limits the memory for the embeddings of all orgs.
         """
         self.model: EmbeddingModel = model or BuiltinEmbeddingModel()
-        #: For each org since when there may be something that is not indexed.
+        #: For each org, the time since which rows may not be indexed.
         self.swept: dict[UUID, datetime] = {}
-        #: How often writing the vector of a passage of an org broke the connection.
+        #: Number of connections broken by writing the vector of a passage.
         self.broken: Counter[tuple[UUID, str, int]] = Counter()
         self.cache = VectorCache(max_bytes)
         self._backend = backend
         self._abilities: SearchCapabilities | None = None
 
     def pending_statements(self) -> list[Statement]:
-        """What is still to be asked of the server, for who has a message to send anyway."""
+        """Return the capabilities query while it is pending, to be added to any message."""
         return [] if self._abilities else [search.capabilities_statement()]
 
     def store_capabilities(self, answers: Results) -> None:
-        """Remember the answer to `unasked`, if something was."""
+        """Store the results of `pending_statements`, if there were any."""
         for rows in answers:
             self._abilities = search.read_capabilities(rows, self._backend)
 
     async def capabilities(self, database: Database, org_id: UUID) -> SearchCapabilities:
-        """What the server can do for search; asked once, for it stays so while we run."""
+        """Return the server's search capabilities, queried once since they do not change."""
         if self._abilities is None:
             (rows,) = await database.read_org(org_id, search.capabilities_statement())
             self._abilities = search.read_capabilities(rows, self._backend)
         return self._abilities
 
     async def check(self, database: Database, org_id: UUID) -> None:
-        """Raise Misconfigured if the backend was named that the server does not have."""
+        """Raise Misconfigured if the settings name a backend that the server does not have."""
         if self._backend != Backend.PGVECTOR:
             return
         (rows,) = await database.read_org(org_id, search.capabilities_statement())
@@ -113,7 +111,7 @@ class SearchBackend:
         await asyncio.to_thread(make_vectors)
 
     async def embed_texts(self, texts: Sequence[str]) -> list[Vector] | None:
-        """A vector for each text; None if they cannot be had right now."""
+        """Return a vector for each text; None if they are not available now."""
         try:
             return await self.model.vectors(texts)
         except EndpointFailed as error:
@@ -123,7 +121,7 @@ class SearchBackend:
     async def embed_passages(
         self, pieces: Sequence[PassageDraft], abilities: SearchCapabilities
     ) -> Embeddings | None:
-        """The vectors of these pieces, where the server keeps any and they can be had now."""
+        """Return the vectors of these passages, if the server stores any and they are available."""
         if abilities.backend is None or not pieces:
             return None
         made = await self.embed_texts([piece.embedding_text for piece in pieces])
@@ -132,13 +130,13 @@ class SearchBackend:
     def portable_search(
         self, database: Database, meant: QueryVector, scope: Scope
     ) -> PortableSearch:
-        """Return a search by meaning that is ranked in this process."""
+        """Return a semantic search that is ranked in this process."""
         return PortableSearch(self.cache, database, meant, scope)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """What every call shares: the database, the skills, the patience, where people look."""
+    """Services and settings shared by all calls."""
 
     database: Database
     skills: tuple[Skill, ...] = ()
@@ -146,30 +144,30 @@ class Services:
     base_url: str = "http://127.0.0.1:8750"
     step_parents: ParentCache = field(default_factory=ParentCache)
     plan_cache: PlanCache = field(default_factory=PlanCache)
-    #: Where jobs are, as `whereabouts` is for steps.
+    #: Runs of jobs, as `step_parents` has the plans of steps.
     job_parents: ParentCache = field(default_factory=ParentCache)
     definition_cache: DefinitionCache = field(default_factory=DefinitionCache)
     search_backend: SearchBackend = field(default_factory=SearchBackend)
-    #: Who draws large maps.
+    #: Renderer of large maps.
     layout_worker: LayoutWorker = field(default_factory=LayoutWorker)
     cpu: CpuQueue = field(default_factory=CpuQueue)
-    #: How long a claimed job is its holder's without a sign of life.
+    #: Time a claimed job stays with its holder without a heartbeat.
     lease: timedelta = timedelta(minutes=15)
-    #: The events somebody is told of, and who tells them; none unless that is configured.
+    #: Events that trigger notifications, and their sender; empty unless configured.
     notification_events: frozenset[str] = frozenset()
     webhook_sender: WebhookSender | None = None
-    #: Set when there is something to tell.
+    #: Set when there are notifications to deliver.
     delivery_requested: asyncio.Event = field(default_factory=asyncio.Event)
-    #: Set when there is something to render.
+    #: Set when there are documents to render.
     render_requested: asyncio.Event = field(default_factory=asyncio.Event)
-    #: A model that may be asked from here, and for how long; without one, agents use their own.
+    #: The server's own model and its time limit; without one, agents use their own.
     model: Model | None = None
     model_seconds: float = 55
-    #: Where changes are made known, once they are committed.
+    #: Event bus for committed changes.
     bus: Bus = field(default_factory=Bus)
-    #: How often an org may call; as often as it likes, if nothing is said.
+    #: Rate limit per org; None for no limit.
     rate_limit: TokenBuckets | None = None
-    #: Which tokens were used, until it is written.
+    #: Token uses that are not written yet.
     last_used: LastUsed = field(default_factory=LastUsed)
     #: Background loops that fail at present.
     loops: LoopHealth = field(default_factory=LoopHealth)

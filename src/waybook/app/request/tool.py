@@ -1,6 +1,6 @@
-"""A tool as the doorway's table holds it.
+"""Tool definition, and compact JSON Schemas for tool lists.
 
-JSON Schemas for tools, made small: every byte of a tool list is paid for by every model.
+Schemas are kept small because every model pays for every byte of a tool list.
 """
 
 from collections.abc import Awaitable, Callable
@@ -14,21 +14,21 @@ from waybook.app.request.request_context import RequestContext
 from waybook.core.decision_context import Scope
 from waybook.json_values import Body
 
-#: What a schema keeps. Titles, defaults and limits are left to the error messages.
+#: Keywords that a schema keeps. Titles, defaults and limits appear in error messages only.
 KEPT_KEYWORDS = frozenset({"type", "properties", "required", "items", "enum", "description"})
 
 
 def input_schema(arguments: type[ToolArguments]) -> dict[str, object]:
-    """The schema of a tool's arguments: no references, no unions, no titles."""
+    """Return the schema of a tool's arguments: no references, no unions, no titles."""
     full = arguments.model_json_schema(schema_generator=GenerateJsonSchema)
     small = _small({**full, "description": None}, full.get("$defs", {}))
     return {"type": "object", "properties": {}, **small}
 
 
 def output_schema(**always: str) -> dict[str, object]:
-    """The schema of a reply: the fields it always has, by their JSON type.
+    """Return the schema of a reply: the fields it always has, by their JSON type.
 
-    What else a reply holds its own `next` and the tool's description tell.
+    Other fields are explained by the reply's own `next` and the tool's description.
     """
     return {
         "type": "object",
@@ -58,7 +58,7 @@ def _small(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
-    """The schema without its references, and without the null of an optional value."""
+    """Return the schema without references, and without the null of an optional value."""
     if "$ref" in schema:
         found = {**defs[schema["$ref"].rsplit("/", 1)[1]], "description": None}
         beside = {k: v for k, v in schema.items() if k != "$ref"}
@@ -73,17 +73,17 @@ def _plain(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
 PLAN = frozenset({"plan", "research"})
 RESEARCH = frozenset({"research"})
 RUNS = frozenset({"runs"})
-#: Tools for whoever looks after the place: only in the profile with all.
+#: Administration tools: only in the profile with all tools.
 ADMIN = frozenset[str]()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """One tool: what it is called, what it says of itself, what it takes, what it does."""
+    """Tool: its name, its description for models, its schemas and its handler."""
 
     name: str
     title: str
-    #: Read by a model at run time: when to call it and what comes back.
+    #: Read by a model at run time: when to call the tool and what it returns.
     description: str
     arguments: type[ToolArguments]
     output_schema: dict[str, object]
@@ -93,12 +93,12 @@ class Tool:
     idempotent: bool = False
     profiles: frozenset[str] = PLAN
     logged: bool = True
-    #: The scopes of which one is needed, where it is not as usual.
+    #: Alternative scopes, where they differ from the default.
     scopes: frozenset[Scope] = frozenset()
 
     @property
     def required_scopes(self) -> frozenset[Scope]:
-        """The scopes any one of which opens this tool."""
+        """Return the scopes, any one of which allows calling the tool."""
         if self.scopes:
             return self.scopes
         if self.reads_only:
@@ -107,5 +107,5 @@ class Tool:
 
     @property
     def input_schema(self) -> dict[str, object]:
-        """The JSON Schema of the arguments."""
+        """Return the JSON Schema of the arguments."""
         return input_schema(self.arguments)

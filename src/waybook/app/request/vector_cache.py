@@ -1,7 +1,7 @@
-"""Embeddings of orgs in memory, as far as they fit, brought up to date by what changed.
+"""Embeddings of orgs in memory, as far as they fit, updated incrementally.
 
-Several processes may serve one database: each asks, in the message of a search, for what was added
-and deleted since its last look. What does not fit is read page by page for each search.
+Several processes may serve one database: each requests, in the message of a search, what was added
+and deleted since its last read. Embeddings that do not fit are read page by page for each search.
 """
 
 import asyncio
@@ -23,18 +23,18 @@ Owner: TypeAlias = tuple[UUID, str]
 
 MEGABYTE = 1 << 20
 DEFAULT_MAX_BYTES = 256 * MEGABYTE
-#: The database keeps deletions for two days; a process that did not look for a day reloads all.
+#: The database keeps deletions for two days; a process without a read for a day reloads all.
 MAX_GAP_SECONDS = 86_400.0
-#: How long an org that did not fit is not tried again.
+#: Time before an org that did not fit is tried again.
 RETRY_SECONDS = 3_600.0
 
 
 class Vectors(Protocol):
-    """An index of vectors: see `research.ranking`, which is imported when it is first needed."""
+    """Index of vectors: see `research.ranking`, which is imported on first use."""
 
     @property
     def size_bytes(self) -> int:
-        """Memory it takes."""
+        """Return the memory it takes."""
 
     def extend(self, packed: bytes) -> None:
         """Add records whose keys are new."""
@@ -48,20 +48,20 @@ class Vectors(Protocol):
 
 @dataclass(slots=True)
 class Held:
-    """The embeddings of one org and model."""
+    """Embeddings of one org and model."""
 
-    #: None before they were read, and where they do not fit into memory.
+    #: None before the first load, and where they do not fit into memory.
     vectors: Vectors | None = None
     snapshot: Snapshot | None = None
-    #: Counted up whenever the vectors change.
+    #: Incremented whenever the vectors change.
     version: int = 0
-    #: Until when it is not tried again to read what does not fit, by the loop's clock.
+    #: Loop time before which embeddings that do not fit are not read again.
     too_large_until: float = 0.0
-    #: Held by the one who reads or changes them.
+    #: Held while the vectors are loaded or changed.
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def continues(self, later: Snapshot) -> bool:
-        """Return whether changes up to that snapshot lead on from ours."""
+        """Return whether changes up to that snapshot continue from this one."""
         return (
             self.snapshot is not None
             and later.running >= self.snapshot.running
@@ -69,7 +69,7 @@ class Held:
         )
 
     def shares_history(self, other: Snapshot) -> bool:
-        """Return whether a snapshot, earlier or later than ours, is of the same database."""
+        """Return whether a snapshot, earlier or later than this one, is of the same database."""
         ours = self.snapshot
         return (
             ours is not None
@@ -79,7 +79,7 @@ class Held:
 
 
 class VectorCache:
-    """Embeddings of many orgs; those not searched for the longest time make room for others."""
+    """Embeddings of many orgs; the least recently searched are evicted."""
 
     def __init__(self, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
         self.max_bytes = max_bytes
@@ -88,11 +88,11 @@ class VectorCache:
 
     @property
     def size_bytes(self) -> int:
-        """Memory of all that is held."""
+        """Return the memory of all cached embeddings."""
         return sum(held.vectors.size_bytes for held in self._held.values() if held.vectors)
 
     async def get(self, database: Database, owner: Owner) -> Held:
-        """Return the embeddings of an org, read now if they are not here yet."""
+        """Return the embeddings of an org, loaded now if they are not cached yet."""
         locked = self._held.setdefault(owner, Held())
         self._held.move_to_end(owner)
         if locked.vectors is None and locked.too_large_until <= _now():
@@ -104,7 +104,7 @@ class VectorCache:
     async def update(
         self, database: Database, owner: Owner, locked: Held, base: int, changes: Changes
     ) -> Vectors | None:
-        """Apply what changed since version `base`; return the vectors, None if too large."""
+        """Apply the changes since version `base`; return the vectors, None if too large."""
         snapshot = locked.snapshot
         if snapshot and not changes and locked.shares_history(changes.snapshot):
             running = max(snapshot.running, changes.snapshot.running)
@@ -114,7 +114,7 @@ class VectorCache:
             if locked.snapshot is not None and (
                 locked.version != base or locked.snapshot.running > changes.snapshot.running
             ):
-                # Another search was faster; its changes and ours may overlap in any way.
+                # A concurrent search was faster; its changes and these may overlap in any way.
                 asked = embeddings.changes_statement(owner[1], locked.snapshot.running)
                 (rows,) = await database.read_org(owner[0], asked)
                 changes = embeddings.read_changes(rows)
@@ -135,8 +135,8 @@ class VectorCache:
         self._make_room(owner)
 
     async def _load(self, database: Database, owner: Owner, locked: Held) -> None:
-        """Read all embeddings, in pages. What changes meanwhile is in the next changes."""
-        async with self._loading:  # one at a time: what is being read is not counted yet
+        """Load all embeddings, in pages. Concurrent changes are in the next changes."""
+        async with self._loading:  # one at a time: vectors being loaded are not counted yet
             await self._read_all(database, owner, locked)
 
     async def _read_all(self, database: Database, owner: Owner, locked: Held) -> None:
@@ -169,8 +169,8 @@ class VectorCache:
 
 
 def make_vectors(packed: bytes = b"") -> Vectors:
-    """Return an index of some packed embeddings. Call it in a thread: the first call imports."""
-    # Ranking uses none of its threads, each of which would take memory from the start.
+    """Return an index of packed embeddings. Call it in a thread: the first call imports numpy."""
+    # Ranking uses no OpenBLAS threads, each of which would take memory from the start.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     module = import_module("waybook.research.ranking")
     made: Vectors = module.VectorIndex(packed)

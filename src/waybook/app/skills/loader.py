@@ -1,12 +1,10 @@
-"""Reading a `SKILL.md`: front matter in the open format, then what to do.
+"""Loader of skills: directories with a `SKILL.md` of front matter and instructions.
 
 The front matter holds `name` and `description`, and under `metadata` what Waybook adds:
-`output-media-type` and `formatting-instructions`. Names we do not know are kept as they are.
+`output-media-type` and `formatting-instructions`. Unknown names are kept unchanged.
 
-Finding skills in folders: each a directory with a `SKILL.md` in the open format.
-
-What is read is read once, when the house opens. A folder that is not in order is left out, with
-what is wrong with it.
+Skills are read once, at startup. An invalid folder is left out, with a warning that names its
+errors.
 """
 
 import logging
@@ -34,19 +32,19 @@ MAX_COMPATIBILITY_LENGTH = 500
 MAX_FORMATTING_LENGTH = 20_000
 MAX_BYTES = 40_000
 MAX_FRONT_MATTER_BYTES = 8_000
-#: The parser takes its time for what is nested.
+#: Limit on nesting: the YAML parser is slow on deeply nested input.
 MAX_BRACKETS = 100
 
 
 class InvalidSkill(ValueError):
-    """A folder is not a skill; the message says why."""
+    """Folder that is not a valid skill; the message says why."""
 
 
 def parse_skill(text: str, folder: str) -> Skill:
-    """A skill from the text of its `SKILL.md` and the name of its folder.
+    """Return a skill from the text of its `SKILL.md` and the name of its folder.
 
     Raises:
-        BadSkill: it is not in the format.
+        InvalidSkill: it is not in the format.
     """
     if len(text.encode()) > MAX_BYTES:
         raise InvalidSkill(f"SKILL.md is over {MAX_BYTES:,} bytes; move details to references/")
@@ -87,7 +85,7 @@ def _head(text: str) -> dict[str, object]:
 
 
 def _plain(value: object) -> object:
-    """The value as JSON: names are texts, and so is what JSON has no form for."""
+    """Return the value as JSON: keys become strings, and so do values without a JSON form."""
     if isinstance(value, dict):
         return {str(name): _plain(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -182,7 +180,7 @@ MAX_DEPTH = 8
 
 @dataclass(frozen=True, slots=True)
 class SkillError:
-    """What was left out, and why."""
+    """Folder that was left out, with the reason."""
 
     path: str
     message: str
@@ -195,7 +193,7 @@ class SkillScan:
 
 
 def read_skills(directories: str) -> tuple[Skill, ...]:
-    """The skills there are; what is not in order is left out, with a warning in the log."""
+    """Return the available skills; log a warning for each invalid folder."""
     found = find_skills(directories)
     for error in found.errors:
         log.warning("skill %s left out: %s", error.path, error.message)
@@ -203,7 +201,7 @@ def read_skills(directories: str) -> tuple[Skill, ...]:
 
 
 def find_skills(directories: str) -> SkillScan:
-    """The built-in skills and those of the given folders, by name; a later one wins."""
+    """Return the built-in skills and those of the given folders, by name; a later one wins."""
     shipped = Path(str(files("waybook").joinpath("skills")))
     places = [shipped, *(Path(d).expanduser() for d in directories.split(os.pathsep) if d)]
     by_name: dict[str, Skill] = {}
@@ -233,10 +231,10 @@ def _in_words(error: Exception) -> str:
 
 
 def read_skill(folder: Path) -> Skill:
-    """The skill in a folder, with its files.
+    """Return the skill in a folder, with its files.
 
     Raises:
-        BadSkill: it is not in the format, too large, or leads out of its folder.
+        InvalidSkill: it is not in the format, too large, or leads out of its folder.
         OSError, UnicodeDecodeError: a file cannot be read.
     """
     kept: list[SkillFile] = []
@@ -252,7 +250,7 @@ def read_skill(folder: Path) -> Skill:
 
 
 def _paths(folder: Path) -> Iterator[Path]:
-    """The files in a folder, hidden ones left out; none of them outside, whatever links say."""
+    """Yield the files in a folder, without hidden ones; reject links that lead outside."""
     root = folder.resolve()
     for above, inner, names in os.walk(folder):
         here = Path(above)

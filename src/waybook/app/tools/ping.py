@@ -1,4 +1,4 @@
-"""ping: whether anybody is there, down to the database."""
+"""ping: check that the server and its database respond."""
 
 from datetime import datetime
 
@@ -14,7 +14,7 @@ class Ping(ReadArguments):
 
 
 async def ping(ctx: RequestContext, _: Ping) -> Body:
-    """Answer with the database's time."""
+    """Return the database's time."""
     (rows, *_rest) = await ctx.read("select app_now()")
     now: datetime = rows[0][0]
     return {

@@ -1,4 +1,4 @@
-"""complete_skill: the skill's work is done."""
+"""complete_skill: end a skill execution."""
 
 from datetime import UTC
 
@@ -21,7 +21,7 @@ class CompleteSkill(MutatingArguments):
 
 
 async def complete_skill(ctx: RequestContext, asked: CompleteSkill) -> Body:
-    """Note that a skill execution is over."""
+    """Record that a skill execution is completed."""
     skill_id = id_or_nil(asked.skill_execution_id)
     async with ctx.begin(skill_executions.SQL["lock_execution"](id=skill_id)) as opened:
         if not opened.results[0]:

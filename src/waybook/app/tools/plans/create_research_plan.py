@@ -1,4 +1,4 @@
-"""create_research_plan: write a plan down."""
+"""create_research_plan: create a plan with its steps."""
 
 from pydantic import Field
 
@@ -33,7 +33,7 @@ class CreateResearchPlan(MutatingArguments):
 
 
 async def create_research_plan(ctx: RequestContext, asked: CreateResearchPlan) -> Body:
-    """Write the plan, its steps and its conditions, linked to the session's latest skill."""
+    """Create the plan, its steps and its conditions, linked to the session's latest skill."""
     async with ctx.begin(skill_executions.latest_statement(ctx.actor().holder)) as opened:
         decision = create(
             _new_plan(asked, skill_executions.read_latest(opened.results[0])),

@@ -1,4 +1,4 @@
-"""get_next_step: take the next piece of work, or learn why there is none."""
+"""get_next_step: claim the next step of a plan, or return why none is available."""
 
 from typing import assert_never
 
@@ -40,7 +40,7 @@ class GetNextStep(MutatingArguments):
 
 
 async def get_next_step(ctx: RequestContext, asked: GetNextStep) -> Body:
-    """Start the plan's next pending step and hand it out, or say why there is none."""
+    """Start the plan's next pending step and return it, or return why none is available."""
     wanted = ctx.lock_plan(plan_id=asked.plan_id, candidates=True, review=False, recalls=True)
     async with wanted as locked:
         decision = next_step(locked.plan, locked.decision_context, another=asked.another)

@@ -1,4 +1,4 @@
-"""get_plan_status: where a plan stands."""
+"""get_plan_status: status and progress of a plan."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -37,7 +37,7 @@ from waybook.store import calls
 from waybook.store.plans import load
 from waybook.store.plans.load import LoadedPlan, PlanRequest
 
-#: The lists of steps in a reply.
+#: Lists of steps in a reply.
 LISTS = ("activeSteps", "completedSteps", "pendingSteps", "failedSteps", "stalledSteps")
 
 
@@ -47,7 +47,7 @@ class GetPlanStatus(ReadArguments):
 
 
 async def get_plan_status(ctx: RequestContext, asked: GetPlanStatus) -> Body:
-    """Look at the plan; a stall nobody has noticed yet is noted on the way."""
+    """Return the status of the plan; record a stall that is not recorded yet."""
     wanted = PlanRequest(plan_id=id_or_nil(asked.plan_id))
     limit = reply_limit(ctx.caller.channel, detail=asked.detail)
     most = limit if asked.detail else MAX_BYTES_PER_CHARACTER * RESULTS_BUDGET
@@ -77,7 +77,7 @@ def status_view(
     loaded: LoadedPlan,
     results: dict[str, Body],
 ) -> Body:
-    """The plan's standing: stored and derived status, the steps by kind, what is stalled."""
+    """Return the status of a plan: stored and derived status, steps by kind, stalled steps."""
     plan = loaded.plan
     progress = progress_view(plan)
     current = current_step(plan)
@@ -135,7 +135,7 @@ def _completed_view(step: Step, result: Body) -> Json:
 
 
 def _by_step(plan: Plan, rows: list[tuple[Any, ...]]) -> list[Json]:
-    """What each step took, in plan order; last those that are not in the plan any more."""
+    """Return the usage of each step, in plan order; steps no longer in the plan come last."""
     orders = {str(step.id): step.order for step in plan.steps}
     took = calls.read_steps(rows)
     last = len(orders) + 1

@@ -1,4 +1,4 @@
-"""get_research_context: everything a new conversation needs to go on with a plan."""
+"""get_research_context: everything a new conversation needs to continue a plan."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -39,7 +39,7 @@ from waybook.store.plans import contexts, load
 from waybook.store.plans.contexts import Page
 from waybook.store.plans.load import PlanRequest
 
-#: The lists that can be read on by themselves.
+#: Lists that can be continued separately.
 LISTS = ("steps", "artifacts")
 RECENT_EVENTS = 15
 MAX_EVENTS_SINCE = 200
@@ -50,15 +50,15 @@ class GetResearchContext(SessionArguments):
     since: int | None = Field(None, ge=0, description="a seq: only news")
     budget_tokens: int | None = Field(None, ge=MIN_TOKENS, le=MAX_TOKENS)
     detail: bool = False
-    # In no list of tools: whoever needs them finds them in the call that a reply names.
+    # Not in the published schema: agents find these arguments in the call that a reply names.
     part: SkipJsonSchema[Id | None] = None
     offset: SkipJsonSchema[int] = Field(0, ge=0, lt=2**30)
 
 
 async def get_research_context(ctx: RequestContext, asked: GetResearchContext) -> Body:
-    """The plan with its question, steps, results, open review, artifacts and last events.
+    """Return the plan with its question, steps, results, open review, artifacts and last events.
 
-    A session the plan has not met before is noted, once.
+    A session that is new to the plan is recorded, once.
     """
     plan_id = id_or_nil(asked.plan_id).lower()
     reader = PacketReader("get_research_context", {"planId": plan_id})
@@ -117,7 +117,7 @@ async def _material(
 
 
 async def _with_what_matters(ctx: RequestContext, material: PlanMaterial) -> PlanMaterial:
-    """With the artifacts that matter for the plan's question; or those that are new."""
+    """Add the artifacts relevant to the plan's question; or those that are new."""
     plan_id = material.plan.id
     if material.since is not None:
         stored = sorted(_changed(material.entries, Entity.ARTIFACT))

@@ -1,4 +1,4 @@
-"""get_step_context: what a step needs to know, in as many tokens as there are."""
+"""get_step_context: context of a step, within a token budget."""
 
 from typing import Any, NamedTuple
 
@@ -29,24 +29,24 @@ from waybook.store.plans.contexts import Page, StoredArtifact
 from waybook.store.plans.load import PlanRequest
 from waybook.store.research.search import Scope
 
-#: How many artifacts of those that search finds are looked at.
+#: Maximum search hits whose artifacts are read.
 MAX_MATCHES = 20
-#: How much of an artifact is read.
+#: Bytes read of each artifact.
 EXCERPT_BYTES = 1_200
-#: The lists that can be read on by themselves.
+#: Lists that can be continued separately.
 LISTS = ("feedback", "failures", "soFar", "earlierResults", "artifacts")
 
 
 class GetStepContext(ReadArguments):
     step_id: Id
     budget_tokens: int | None = Field(None, ge=MIN_TOKENS, le=MAX_TOKENS)
-    # In no list of tools: whoever needs them finds them in the call that a reply names.
+    # Not in the published schema: agents find these arguments in the call that a reply names.
     part: SkipJsonSchema[Id | None] = None
     offset: SkipJsonSchema[int] = Field(0, ge=0, lt=2**30)
 
 
 class StepSubject(NamedTuple):
-    """What a step is about, and where it belongs."""
+    """Topic of a step, and the plan it belongs to."""
 
     plan_id: str
     question: str
@@ -54,9 +54,9 @@ class StepSubject(NamedTuple):
 
 
 async def get_step_context(ctx: RequestContext, asked: GetStepContext) -> Body:
-    """The step's instructions, what earlier attempts left, earlier results, artifacts that matter.
+    """Return a step's instructions, earlier attempts, earlier results and relevant artifacts.
 
-    A sign of life: whoever reads up on a step is working on it.
+    The call is a heartbeat: an agent that reads the context of a step is working on it.
     """
     step_id = id_or_nil(asked.step_id).lower()
     about = await _about(ctx, step_id)
@@ -71,7 +71,7 @@ async def get_step_context(ctx: RequestContext, asked: GetStepContext) -> Body:
 
 
 async def _about(ctx: RequestContext, step_id: str) -> StepSubject:
-    """Touch the step, and learn what it is about."""
+    """Record a heartbeat of the step, and return its topic."""
     library = ctx.services.search_backend
     _, found, *able = await ctx.write_and_read(
         load.SQL["touch_step"](step_id=step_id),
@@ -125,13 +125,13 @@ def _searched(about: StepSubject, asked: GetStepContext) -> bool:
 
 
 async def matching_artifacts(ctx: RequestContext, plan_id: str, question: str) -> dict[str, int]:
-    """What a plan has that matters for a question, best first: ids, and the passages found."""
+    """Return artifacts of a plan relevant to a question, best first: ids and passage numbers."""
     found, _ = await run_search(ctx, question, Scope(plan_id=plan_id))
     return {hit.subject_id: hit.part for hit in found.hits[:MAX_MATCHES]}
 
 
 def order_by_hits(rows: list[tuple[Any, ...]], hits: dict[str, int]) -> list[StoredArtifact]:
-    """What was found, in the order it was found in. Sources are no artifacts, and fall out."""
+    """Return the artifacts in the order of the hits; sources are not artifacts, and are omitted."""
     stored = {row[0]: contexts.read_stored(row) for row in rows}
     return [stored[artifact_id] for artifact_id in hits if artifact_id in stored]
 

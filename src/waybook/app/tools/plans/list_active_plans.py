@@ -1,4 +1,4 @@
-"""list_active_plans: the plans that are not over."""
+"""list_active_plans: the plans that are not closed."""
 
 import base64
 import json
@@ -26,7 +26,7 @@ class ListActivePlans(ReadArguments):
 
 
 async def list_active_plans(ctx: RequestContext, asked: ListActivePlans) -> Body:
-    """A page of the org's open plans, newest activity first, with the true total."""
+    """Return a page of the org's open plans, newest activity first, with the true total."""
     before, before_id = _read_cursor(asked.cursor)
     total, rows = await ctx.read(
         load.SQL["count_open_plans"](),

@@ -1,4 +1,4 @@
-"""list_skills: the named ways of working there are, and the files that come with one."""
+"""list_skills: the available skills, and the files of one."""
 
 from pydantic import Field
 
@@ -11,7 +11,7 @@ from waybook.errors import InvalidInput, NextCall, NotFound
 from waybook.json_values import Body, Json
 from waybook.research.cutting import fair_share, truncate
 
-#: What all descriptions, or one file, may take in a reply.
+#: Maximum bytes of all descriptions, or of one file, in a reply.
 MAX_DESCRIPTIONS_BYTES = 25_000
 FILE = 40_000
 
@@ -22,7 +22,7 @@ class ListSkills(ReadArguments):
 
 
 async def list_skills(ctx: RequestContext, asked: ListSkills) -> Body:
-    """The configured skills, by name; or one of them, or one of its files."""
+    """Return the configured skills, by name; or one of them, or one of its files."""
     if asked.name is None:
         if asked.file is not None:
             raise InvalidInput("file: say the name of the skill too", argument="name")
@@ -37,10 +37,10 @@ async def list_skills(ctx: RequestContext, asked: ListSkills) -> Body:
 
 
 def find_skill(ctx: RequestContext, name: str) -> Skill:
-    """The skill of this name.
+    """Return the skill of this name.
 
     Raises:
-        NotFound: there is none.
+        NotFound: there is no such skill.
     """
     for skill in ctx.services.skills:
         if skill.name == name:
@@ -52,7 +52,7 @@ def find_skill(ctx: RequestContext, name: str) -> Skill:
 
 
 def file_names(skill: Skill) -> list[Json] | None:
-    """The files beside `SKILL.md`, if there are any."""
+    """Return the files other than `SKILL.md`, if there are any."""
     return [one.path for one in skill.extra_files] or None
 
 
@@ -75,7 +75,7 @@ def _view(skill: Skill, description: str, *, files: bool = True) -> Body:
 
 
 def _file_view(skill: Skill, path: str) -> Body:
-    """A file's text, or as much of it as fits; it was read when the house opened."""
+    """Return a file's text as far as it fits, as read at startup."""
     found = skill.file(path)
     if found is None:
         raise NotFound(
@@ -96,7 +96,7 @@ def _file_view(skill: Skill, path: str) -> Body:
 
 
 def text_of(file: SkillFile) -> str | None:
-    """The file as a text, if it is one."""
+    """Return the file as text, if it is text."""
     try:
         return file.content.decode()
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""modify_plan: change the steps of a plan while it runs."""
+"""modify_plan: change the steps of a running plan."""
 
 from typing import Annotated, Literal
 
@@ -24,7 +24,7 @@ Action = Literal[
     "retry_step",
 ]
 
-#: What each action needs, and what it may take beside that.
+#: Required and optional fields of each action.
 ACTION_FIELDS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     "add_steps": (frozenset({"steps"}), frozenset({"insert_after_order"})),
     "remove_step": (frozenset({"step_id"}), frozenset()),
@@ -58,7 +58,7 @@ class ModifyPlan(MutatingArguments):
 
 
 async def modify_plan(ctx: RequestContext, asked: ModifyPlan) -> Body:
-    """Apply all modifications or none; a dry run only shows what would come of them."""
+    """Apply all modifications or none; a dry run only returns the outcome."""
     modifications = tuple(_modification(n, m) for n, m in enumerate(asked.modifications))
     texts = tuple(m.step_id for m in asked.modifications if m.step_id)
     async with ctx.lock_plan(plan_id=asked.plan_id, texts=texts) as locked:

@@ -1,4 +1,4 @@
-"""request_user_review: pause a step for a person."""
+"""request_user_review: pause a step for a person's decision."""
 
 from pydantic import Field
 

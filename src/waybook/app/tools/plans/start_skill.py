@@ -1,4 +1,4 @@
-"""start_skill: begin to work in a named way."""
+"""start_skill: begin a skill execution."""
 
 from pydantic import Field
 
@@ -20,7 +20,7 @@ class StartSkill(MutatingArguments):
 
 
 async def start_skill(ctx: RequestContext, asked: StartSkill) -> Body:
-    """Note that this session works by a skill, and hand out its text."""
+    """Record that this session uses a skill, and return its text."""
     skill = find_skill(ctx, asked.name)
     async with ctx.begin() as opened:
         skill_id = new_id()

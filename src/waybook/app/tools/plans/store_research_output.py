@@ -1,4 +1,4 @@
-"""store_research_output: keep the deliverable of a plan."""
+"""store_research_output: store the deliverable of a plan."""
 
 from pydantic import Field
 
@@ -21,7 +21,7 @@ class StoreResearchOutput(MutatingArguments):
 
 
 async def store_research_output(ctx: RequestContext, asked: StoreResearchOutput) -> Body:
-    """Keep a deliverable as the next version of its title; the same again changes nothing."""
+    """Store a deliverable as the next version of its title; an identical one changes nothing."""
     new = NewOutput(
         media_type=parse_text_type(asked.media_type), title=asked.title, content=asked.content
     )

@@ -1,4 +1,4 @@
-"""submit_step_result: hand back what a step produced."""
+"""submit_step_result: submit the result of a step."""
 
 from collections.abc import Callable
 from functools import partial
@@ -29,7 +29,7 @@ class SubmitStepResult(MutatingArguments):
 
 
 async def submit_step_result(ctx: RequestContext, asked: SubmitStepResult) -> Body:
-    """Complete the step, look at its conditions, settle the plan."""
+    """Complete the step, evaluate its conditions, settle the plan."""
     submission = _submission(asked)
     async with ctx.lock_plan(step_id=asked.step_id, review=False, recalls=True) as locked:
         step_id = StepId(asked.step_id.lower())
@@ -41,10 +41,10 @@ async def submit_step_result(ctx: RequestContext, asked: SubmitStepResult) -> Bo
 async def evaluate(
     ctx: RequestContext, plan: Plan, step_id: StepId | None, rule: Callable[[], Decision[StepDone]]
 ) -> Decision[StepDone]:
-    """Apply a rule; where conditions of the step wait, in a thread, and charge their cost.
+    """Apply a rule; if conditions of the step are pending, in a thread, and charge their cost.
 
-    Conditions may take tens of milliseconds. Other calls go on meanwhile, since the server has the
-    interpreter switch threads often.
+    Conditions may take tens of milliseconds. Other calls proceed meanwhile, since the server sets a
+    short thread switch interval.
     """
     waiting = plan.pending_conditions()
     has_conditions = any(step_id in {None, condition.step_id} for condition in waiting)
@@ -69,7 +69,7 @@ def _submission(asked: SubmitStepResult) -> Submission:
 
 
 def submission_reply(decision: Decision[StepDone]) -> Body:
-    """What became of the step and its plan."""
+    """Return what became of the step and its plan."""
     plan, done = decision.plan, decision.reply
     branches: list[Json] = [branch.as_json() for branch in fired_branches(done.branches)]
     return non_empty(
@@ -87,7 +87,7 @@ def submission_reply(decision: Decision[StepDone]) -> Body:
 
 
 def next_after_step(plan: Plan) -> Json:
-    """The call that makes sense once a step is done."""
+    """Return the suggested call after a step is completed."""
     why = "see how the plan ended" if plan.status in CLOSED_PLAN else "take the next step"
     return next_call("get_next_step", why, planId=plan.id)
 

@@ -1,4 +1,4 @@
-"""submit_user_decision: pass on what a person decided."""
+"""submit_user_decision: submit a person's decision on a review."""
 
 from functools import partial
 from typing import Literal, Self
@@ -26,10 +26,10 @@ class SubmitUserDecision(MutatingArguments):
     step_id: Id | None = None
     decision: Literal["approve", "reject", "modify", "skip"]
     feedback: Text | None = None
-    #: Who has seen a review means that one, and not the one that came after it. Not listed: pages
-    #: send it, agents have no need to.
+    #: A person who has seen a review decides that one, and not a later one. Not published: pages
+    #: send it, agents do not need it.
     review_id: SkipJsonSchema[Id | None] = None
-    #: Where in a chat the person decided, as the map or a form says of itself.
+    #: Surface in a chat where the person decided, as the map or the form reports it.
     place: SkipJsonSchema[ReviewSurface | None] = None
 
     @model_validator(mode="after")
@@ -40,7 +40,7 @@ class SubmitUserDecision(MutatingArguments):
 
 
 async def submit_user_decision(ctx: RequestContext, asked: SubmitUserDecision) -> Body:
-    """Carry out a person's decision on the open review, once."""
+    """Apply a person's decision to the open review, once."""
     step_id = StepId(asked.step_id.lower()) if asked.step_id else None
     policy = accounts.policy_statement()
     locked = ctx.lock_plan(policy, plan_id=asked.plan_id, step_id=asked.step_id, candidates=True)

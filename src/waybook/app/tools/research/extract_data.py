@@ -1,8 +1,7 @@
-"""extract_data: structured data from a text, of the shape a JSON Schema asks for.
+"""extract_data: structured data from a text, in the shape of a JSON Schema.
 
-Asking the server's model for data: once, and once more with what was wrong.
-
-What the server's own model took: noted for the org, beside what agents tell.
+The server's model is asked once, and once more with the errors of its first reply. Its usage is
+recorded for the org, in addition to the usage that agents report.
 """
 
 import asyncio
@@ -42,7 +41,7 @@ from waybook.store.research import artifacts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractionOutcome:
-    """What the model gave, what is wrong with it, and what it took."""
+    """Reply of the model, its validation errors, and its usage."""
 
     data: Json
     faults: list[Mismatch]
@@ -50,7 +49,7 @@ class ExtractionOutcome:
 
 
 class SecondAttemptFailed(Exception):
-    """The endpoint failed at the second question: what went before was used all the same."""
+    """Failure of the endpoint at the second request; the usage of the first is recorded."""
 
     def __init__(self, failed: EndpointFailed, usage: Usage) -> None:
         super().__init__(failed)
@@ -61,11 +60,11 @@ class SecondAttemptFailed(Exception):
 async def extract_with_model(
     model: Model, given: str, schema: dict[str, Json], *, seconds: float
 ) -> ExtractionOutcome:
-    """What the model extracts from a text, checked; asked at most twice, in so many seconds.
+    """Return the data the model extracts from a text, validated; ask at most twice, in `seconds`.
 
     Raises:
-        EndpointFailed: there was no answer that can be used.
-        CutOff: there was one, but none to what was wrong with it.
+        EndpointFailed: there was no usable reply.
+        SecondAttemptFailed: the first reply was invalid, and the second request failed.
     """
     clock = asyncio.get_running_loop().time
     deadline = clock() + seconds
@@ -87,7 +86,7 @@ async def extract_with_model(
 
 
 def validate_reply(told: ModelReply, schema: dict[str, Json]) -> ExtractionOutcome:
-    """What a model said, held against the schema."""
+    """Return a model's reply, validated against the schema."""
     data: Json = None
     try:
         data = extract_json(told.text)
@@ -106,7 +105,7 @@ def validate_reply(told: ModelReply, schema: dict[str, Json]) -> ExtractionOutco
 
 
 def usage_view(usage: Usage) -> dict[str, Json]:
-    """Usage as every reply tells it."""
+    """Return usage in the form of all replies."""
     return {
         "inputTokens": usage.input_tokens,
         "outputTokens": usage.output_tokens,
@@ -118,7 +117,7 @@ log = logging.getLogger(__name__)
 
 
 async def record_model_usage(ctx: RequestContext, usage: Usage) -> None:
-    """Note it. What the model said is worth more than what it took: a failure is no error."""
+    """Record the model's usage; a failure is only logged, since the reply is worth more."""
     try:
         async with ctx.begin() as opened:
             by = ctx.caller.user
@@ -129,7 +128,7 @@ async def record_model_usage(ctx: RequestContext, usage: Usage) -> None:
         log.warning("usage of the server's model not noted: %s", error)
 
 
-#: What may take how many bytes: a schema, the errors of a reply, what stands around them.
+#: Maximum bytes of a schema, of the errors of a reply, and of the fields around them.
 MAX_SCHEMA_BYTES = 20_000
 MAX_ERROR_BYTES = 8_000
 REPLY_OVERHEAD = 4_000
@@ -149,14 +148,14 @@ class ExtractData(ReadArguments):
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """The text to extract from, from its offset on, and whose it is if it was stored."""
+    """Text to extract from, starting at its offset, and its author if it was stored."""
 
     text: str
     provenance: Body | None = None
 
 
 async def extract_data(ctx: RequestContext, asked: ExtractData) -> Body:
-    """Check a candidate; else ask the server's model; else say how to ask one's own."""
+    """Check a candidate; else ask the server's model; else return a prompt for the caller's own."""
     schema = _schema(asked.wanted)
     given = await _given(ctx, asked)
     if given is None or asked.candidate is not None:
@@ -197,10 +196,10 @@ def _schema(wanted: Json) -> dict[str, Json]:
 
 
 async def _given(ctx: RequestContext, asked: ExtractData) -> SourceText | None:
-    """The text; none is needed to check a candidate.
+    """Return the text; None if there is only a candidate to check.
 
     Raises:
-        NotFound: there is no such artifact, or it is somebody else's.
+        NotFound: there is no such artifact, or it belongs to another org.
     """
     if asked.text is not None and asked.artifact_id is not None:
         raise InvalidInput("give text or artifactId, not both")
@@ -243,7 +242,7 @@ def _from(given: SourceText, asked: ExtractData) -> SourceText:
 
 
 def _checked(asked: ExtractData, schema: dict[str, Json]) -> Body:
-    """What is wrong with a candidate, or the candidate; JSON that came as text is read."""
+    """Return the errors of a candidate, or the candidate; JSON that came as text is decoded."""
     faults: list[Mismatch] = []
     for candidate in _readings(asked.candidate):
         faults = mismatches(candidate, schema, value="candidate", shape="schema")
@@ -275,7 +274,7 @@ def _extracted(data: Json, asked: ExtractData) -> Body:
 
 
 def _by_yourself(given: SourceText, schema: dict[str, Json], asked: ExtractData) -> Body:
-    """What to tell one's own model; a long text in pieces."""
+    """Return a prompt for the caller's own model; a long text is split."""
     room = MAX_COMPACT_REPLY_BYTES - REPLY_OVERHEAD - MAX_ERROR_BYTES - len(orjson.dumps(schema))
     piece = truncate(given.text, room)
     upto, left = asked.offset + len(piece), len(given.text) - len(piece)
@@ -327,7 +326,7 @@ TOOL = Tool(
     output_schema=output_schema(status="string"),
     run=extract_data,
     reads_only=True,
-    # It changes nothing here, but whoever runs the server pays for the model it asks.
+    # The tool changes nothing here, but the operator pays for the model it asks.
     scopes=frozenset({Scope.PLAN_WRITE}),
     profiles=RESEARCH,
 )

@@ -1,4 +1,4 @@
-"""get_artifact: read what was stored, whole or piece by piece."""
+"""get_artifact: read a stored artifact, whole or piece by piece."""
 
 import json
 from typing import Any, cast
@@ -15,14 +15,14 @@ from waybook.json_values import Body, Json
 from waybook.research.cutting import escaped_size, truncate
 from waybook.store.research import artifacts, search
 
-#: What a piece of the content may take, in bytes, and everything beside it.
+#: Maximum bytes of a piece of the content, and of all other fields.
 MAX_CONTENT_BYTES = 30_000
 MAX_METADATA_BYTES = 12_000
-#: The same where detail is asked for.
+#: The same where detail is requested.
 MAX_DETAIL_CONTENT_BYTES = 120_000
 MAX_DETAIL_BESIDE_BYTES = 120_000
 MAX_CITATIONS = 20
-#: Further on there is nothing.
+#: Beyond the end of any content.
 MAX_OFFSET = 1_000_000_000
 
 
@@ -34,7 +34,7 @@ class GetArtifact(ReadArguments):
 
 
 async def get_artifact(ctx: RequestContext, asked: GetArtifact) -> Body:
-    """An artifact with its content, or a source with who came from it."""
+    """Return an artifact with its content, or a source with the artifacts that cite it."""
     if (asked.artifact_id is None) == (asked.source_id is None):
         raise InvalidInput("name one of artifactId and sourceId")
     if asked.source_id is not None:
@@ -98,7 +98,7 @@ def _artifact(row: tuple[Any, ...], sources: list[tuple[Any, ...]], asked: GetAr
 
 
 def source_view(row: tuple[Any, ...], *, quoted: bool = True) -> Body:
-    """A source of an artifact."""
+    """Return a source of an artifact."""
     source_id, url, title, quote, retrieved_at = row
     return non_empty(
         sourceId=source_id,
@@ -110,7 +110,7 @@ def source_view(row: tuple[Any, ...], *, quoted: bool = True) -> Body:
 
 
 def _beside(metadata: Json, sources: list[Body], asked: GetArtifact) -> Body:
-    """What stands around the content, at the beginning of it, as far as it goes."""
+    """Return metadata and sources as far as they fit; only with the beginning of the content."""
     if asked.offset and not asked.detail:
         return {}
     kept, left = list[Body](), MAX_DETAIL_BESIDE_BYTES if asked.detail else MAX_METADATA_BYTES
@@ -132,14 +132,14 @@ def _beside(metadata: Json, sources: list[Body], asked: GetArtifact) -> Body:
 
 
 def _next_beside(left_out: list[Body], asked: GetArtifact) -> Body:
-    """Return the arguments that bring what was left out, or the first source of it."""
+    """Return the arguments that fetch what was left out, or its first source."""
     if asked.detail and left_out:
         return {"sourceId": left_out[0]["sourceId"]}
     return {"artifactId": asked.artifact_id, "detail": True}
 
 
 def _piece(content: Json, asked: GetArtifact) -> Body:
-    """The content, or a piece of its text, and how many characters are left behind it."""
+    """Return the content, or a piece of its text, and the number of characters after it."""
     text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
     most = MAX_DETAIL_CONTENT_BYTES if asked.detail else MAX_CONTENT_BYTES
     if not asked.offset and escaped_size(text) <= most:
@@ -152,7 +152,7 @@ def _next(artifact_id: str, plan_id: str | None, asked: GetArtifact, piece: Body
     if piece["left"]:
         upto = asked.offset + len(str(piece["content"]))
         return next_call("get_artifact", "read on", artifactId=artifact_id, offset=upto)
-    # Never with its title: a text that somebody stored is nothing to call a tool with.
+    # Never with its title: stored user text must not become an argument of a suggested call.
     if plan_id is not None:
         return next_call("get_research_context", "see what it belongs to", planId=plan_id)
     return next_call("list_active_plans", "see what it may be of use for")

@@ -1,4 +1,4 @@
-"""search_sources: find what was learnt before, by words and by meaning."""
+"""search_sources: full-text and semantic search in earlier research."""
 
 from collections import defaultdict
 from typing import Any, cast
@@ -21,12 +21,12 @@ from waybook.research.query import SearchQuery, Snippet, build_snippet
 from waybook.store.research import search
 from waybook.store.research.search import Scope
 
-#: What all hits of a page may take together, in bytes.
+#: Maximum bytes of all hits of a page.
 MAX_HITS_BYTES = 42_000
-#: How many sources of an artifact are named with it, and how many words that match.
+#: Maximum sources listed per artifact, and matching words per hit.
 MAX_SOURCES = 3
 MAX_MATCHED_WORDS = 12
-#: How far one can page on.
+#: Maximum offset of a page.
 MAX_OFFSET = 100
 
 
@@ -41,7 +41,7 @@ class SearchSources(ReadArguments):
 
 
 async def search_sources(ctx: RequestContext, asked: SearchSources) -> Body:
-    """A page of what matches, best first: each hit with why it matched and where it came from."""
+    """Return a page of hits, best first, each with its match reasons and its origin."""
     start = _read_cursor(asked.cursor)
     found = await _search(ctx, asked)
     page = found.hits[start : start + asked.limit]
@@ -82,7 +82,7 @@ async def _views(ctx: RequestContext, question: SearchQuery, page: list[Hit]) ->
     came_from = defaultdict[str, list[tuple[Any, ...]]](list)
     for row in sources:
         came_from[row[0]].append(row[1:])
-    # What was replaced by a later version between the two looks is not there any more.
+    # Artifacts replaced by a later version between the two reads are missing.
     there = [hit for hit in page if hit.subject_id in by_id]
     return [_view(question, h, by_id[h.subject_id], came_from[h.subject_id]) for h in there]
 
@@ -116,7 +116,7 @@ def _view(
 
 
 def _why(reason: MatchReason, shown: Snippet) -> Json:
-    """One reason: the place it had by words or by meaning, and what put it there."""
+    """Return one match reason: the full-text or semantic rank, and what caused it."""
     if reason.by == "meaning":
         return {"by": reason.by, "rank": reason.rank, "nearness": round(reason.score, 3)}
     words = dict.fromkeys(shown.text[start:end].lower() for start, end in shown.marks)

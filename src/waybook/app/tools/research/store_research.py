@@ -1,4 +1,4 @@
-"""store_research: keep what was found out, and where it came from."""
+"""store_research: store findings with their sources."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -44,14 +44,14 @@ MAX_TAGS = 20
 
 
 def visible_line(text: str) -> str:
-    """A text of a line: what is compared letter by letter must be seen letter by letter."""
+    """Return a line of text; invisible characters are rejected since names are compared exactly."""
     if not text.isprintable():
         raise ValueError("must be of printable characters")
     return text
 
 
 def in_utc(at: datetime) -> datetime:
-    """A moment; one without a zone is taken for UTC."""
+    """Return a time in UTC; one without a zone is taken for UTC."""
     try:
         return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
     except OverflowError:
@@ -91,7 +91,7 @@ class StoreResearch(MutatingArguments):
 
 
 async def store(ctx: RequestContext, asked: StoreResearch) -> Body:
-    """Keep it as the next version of its name, findable by the very next search."""
+    """Store research as the next version of its name; the very next search finds it."""
     research = _research(asked)
     indexing = await _indexing(ctx, research)
     if asked.plan_id is None and asked.step_id is None:
@@ -136,7 +136,7 @@ async def _apart(ctx: RequestContext, research: Research, how: "ResearchIndexing
 
 @dataclass(frozen=True, slots=True)
 class ResearchIndexing:
-    """How research is made findable. Its vectors are made before anything is locked."""
+    """Indexing of research. Its embeddings are computed before anything is locked."""
 
     research: Research
     org_id: UUID
@@ -145,7 +145,7 @@ class ResearchIndexing:
 
     @property
     def describe(self) -> str:
-        """In words, for who stored it."""
+        """Return a description of the indexing, for the caller that stored the research."""
         if self.embeddings or not self.capabilities.vectors:
             return self.capabilities.describe
         return "full text; vectors follow when the embeddings endpoint answers"
@@ -153,7 +153,7 @@ class ResearchIndexing:
     def statements(
         self, kept: StoredResearch, before: ExistingResearch, plan_id: str | None, now: datetime
     ) -> Iterator[Statement]:
-        """Let search know this version, and pass by the one before it."""
+        """Yield the statements that index this version in place of the previous one."""
         if kept.unchanged:
             return
         if before.artifact_id is not None:

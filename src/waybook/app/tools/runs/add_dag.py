@@ -1,4 +1,4 @@
-"""add_dag: bring a definition of one's own, or a new version of it."""
+"""add_dag: add a DAG definition, or a new version of it."""
 
 from functools import partial
 from typing import Final
@@ -19,7 +19,7 @@ from waybook.core.decision_context import Scope
 from waybook.json_values import Body, Json
 from waybook.store.runs import load, writer
 
-#: About as many bytes a line of a map takes in its definition.
+#: Approximate definition bytes per step or edge; estimates layout cost before parsing.
 BYTES_PER_MAP_ITEM: Final = 20
 
 
@@ -28,7 +28,7 @@ class AddDag(MutatingArguments):
 
 
 async def add_dag(ctx: RequestContext, asked: AddDag) -> Body:
-    """Check a definition and keep it; the same one again changes nothing."""
+    """Check a definition and store it; an identical one changes nothing."""
     weight = len(orjson.dumps(asked.definition)) // BYTES_PER_MAP_ITEM
     checked = partial(compile_definition, asked.definition, 1)
     chart = await ctx.services.layout_worker.run(ctx.caller.org_id, weight, checked)
@@ -39,7 +39,7 @@ async def add_dag(ctx: RequestContext, asked: AddDag) -> Body:
 
 
 async def store_definition(opened: OpenTransaction, slug: str, name: str, body: Json) -> Body:
-    """Keep this as the latest version, unless it is that already."""
+    """Store this as the latest version, unless it already is."""
     rows, digest = opened.results[-1], definition_hash(body)
     latest = rows[0][0] if rows else 0
     if rows and bytes.fromhex(rows[0][3]) == digest:

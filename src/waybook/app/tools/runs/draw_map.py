@@ -1,7 +1,7 @@
-"""draw_map: a plan, a run or a workflow as the app in a chat shows it: drawn, with what is asked.
+"""draw_map: drawing of a plan, a run or a workflow for the chat app, with open questions.
 
-Agents have no use for it, and the list of tools says so: `get_plan_status` and `get_run_progress`
-tell the same in words.
+Agents do not need it, and its description says so: `get_plan_status` and `get_run_progress` return
+the same as text.
 """
 
 from collections import Counter
@@ -40,7 +40,7 @@ from waybook.research.cutting import as_text
 from waybook.store.plans.load import PlanRequest
 from waybook.store.runs import load
 
-#: How much of a result is shown beside the question about it.
+#: Length of a result shown with the question about it.
 MAX_RESULT_LENGTH = 4_000
 #: Charge for drawing, per step and line of the map: in CPU, about that of two operations of a
 #: condition.
@@ -50,7 +50,7 @@ OPERATIONS_PER_LINE = 2
 class DrawMap(ReadArguments):
     plan_id: Id | None = None
     run_id: Id | None = None
-    # The list of tools costs every model something; what the app knows anyway is not told there.
+    # Every model pays for the tool list, so arguments that only the app uses are not published.
     dag_slug: SkipJsonSchema[Id | None] = None
     width: SkipJsonSchema[Annotated[int, Field(ge=200, le=8_000)] | None] = None
     seen: SkipJsonSchema[Id | None] = None
@@ -58,7 +58,7 @@ class DrawMap(ReadArguments):
 
 
 async def draw_map(ctx: RequestContext, asked: DrawMap) -> Body:
-    """The picture as it is now; if it is the one that was seen, only that it is."""
+    """Return the current drawing; if the caller has seen it, only that it is unchanged."""
     drawn = await _drawn(ctx, asked)
     version = sha256(orjson.dumps(drawn)).hexdigest()[:16]
     if asked.seen == version:
@@ -79,7 +79,7 @@ async def _drawn(ctx: RequestContext, asked: DrawMap) -> Body:
 
 
 async def _look(ctx: RequestContext, plan_id: str) -> PlanOverview:
-    """The plan without its history, which no drawing shows."""
+    """Return the plan without its history, which no drawing shows."""
     loaded, _ = await ctx.load_plan(PlanRequest(plan_id=id_or_nil(plan_id)))
     return PlanOverview(
         plan=loaded.plan,
@@ -106,7 +106,7 @@ async def _plan(ctx: RequestContext, board: PlanOverview, width: int | None) -> 
 
 
 def _review(ctx: RequestContext, board: PlanOverview) -> Body | None:
-    """What a person is asked, and the call that carries the answer."""
+    """Return the question to the reviewer, and the call that submits the decision."""
     review = board.review
     if review is None:
         return None
@@ -142,7 +142,7 @@ async def _run(ctx: RequestContext, board: RunOverview, width: int | None) -> Bo
 
 
 def _feedback(board: RunOverview) -> Body | None:
-    """What a person is asked between two stages."""
+    """Return the request for feedback between two stages."""
     waiting = board.awaiting
     if waiting is None:
         return None
@@ -176,7 +176,7 @@ async def _svg(ctx: RequestContext, drawing: Drawing, width: int | None) -> str:
 
 
 def _progress(status: str, unit: str, statuses: Iterable[str]) -> Json:
-    """How many there are of each status, those first that are done, and the whole in a word."""
+    """Return the number of items per status, completed ones first, and the overall status."""
     counts = Counter(statuses)
     parts: list[Json] = [
         {"status": one, "word": symbol_for(one).label, "count": counts[one]}
@@ -188,7 +188,7 @@ def _progress(status: str, unit: str, statuses: Iterable[str]) -> Json:
 
 
 def _fitted(body: Body, asked: DrawMap) -> Body:
-    """The reply; without the drawing if that is too long for a client that did not ask for it."""
+    """Return the reply; without the drawing if it is too long and detail was not requested."""
     if len(orjson.dumps(body)) <= (
         MAX_DETAIL_REPLY_BYTES if asked.detail else MAX_COMPACT_REPLY_BYTES
     ):

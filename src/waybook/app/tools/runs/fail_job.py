@@ -1,4 +1,4 @@
-"""fail_job: give a job back that does not work out."""
+"""fail_job: report that a job failed."""
 
 from pydantic import Field
 
@@ -22,7 +22,7 @@ class FailJob(MutatingArguments):
 
 
 async def fail_job(ctx: RequestContext, asked: FailJob) -> Body:
-    """Have the job tried again after a while, or give it up."""
+    """Schedule the job for a retry, or give it up."""
     run_id, job_id = await run_of_job(ctx, asked.job_id), id_or_nil(asked.job_id).lower()
     async with lock_run(ctx, run_id, jobs.job_statement(job_id)) as locked:
         job = jobs.first_job(locked.results[0])

@@ -33,7 +33,7 @@ class GetDagMap(ReadArguments):
 
 
 async def get_dag_map(ctx: RequestContext, asked: GetDagMap) -> Body:
-    """Stages, steps and edges, and how many jobs to expect."""
+    """Return stages, steps and edges, and the expected number of jobs."""
     body = await _whole_map(ctx, asked)
     return _fitted(body, asked, reply_limit(ctx.caller.channel, detail=asked.detail))
 
@@ -95,7 +95,7 @@ def _map(
 
 
 def _fitted(body: Body, asked: GetDagMap, most: int) -> Body:
-    """The map; if it is too long for a client, its stages alone, with the call for the whole."""
+    """Return the map; if it is too long for a client, its stages alone, and the call for all."""
     if len(orjson.dumps(body)) <= most:
         return body
     named = non_empty(

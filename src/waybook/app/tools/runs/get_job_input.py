@@ -1,4 +1,4 @@
-"""get_job_input: read on in what a job works from."""
+"""get_job_input: read more of a job's inputs."""
 
 from collections.abc import Sequence
 
@@ -27,9 +27,9 @@ from waybook.research.cutting import truncate
 from waybook.run.model import Job
 from waybook.store.runs import jobs, writer
 
-#: What a piece may take, in bytes.
+#: Maximum bytes of a piece.
 MAX_SLICE_BYTES = 40_000
-#: Further on there is nothing.
+#: Beyond the end of any input.
 MAX_OFFSET = 1_000_000_000
 
 
@@ -42,7 +42,10 @@ class GetJobInput(ReadArguments):
 
 
 async def get_job_input(ctx: RequestContext, asked: GetJobInput) -> Body:
-    """A piece of an input, or the list of them. A sign of life: who reads for a job works on it."""
+    """Return a piece of an input, or the list of inputs.
+
+    The call is a heartbeat: an agent that reads the inputs of a job is working on it.
+    """
     run_id, job_id = await run_of_job(ctx, asked.job_id), id_or_nil(asked.job_id).lower()
     async with open_run(ctx, run_id, jobs.job_statement(job_id)) as locked:
         job = jobs.first_job(locked.results[0])
@@ -88,7 +91,7 @@ async def _document(locked: LockedRun, document_id: str, asked: GetJobInput) -> 
 
 
 def _text(desk: JobMaterials, key: str, stage: str | None) -> str:
-    """What is no document of the run: the prompt, what was handed in, or a text from outside."""
+    """Return a text that is no document of the run: prompt, submitted parts, external input."""
     if key in {PROMPT, SO_FAR}:
         return desk.prompt if key == PROMPT else desk.so_far
     outside = [one for one in desk.inputs if one.document is None]
@@ -114,7 +117,7 @@ def _piece(head: Body, which: Body, rest: str, length: int, asked: GetJobInput) 
 
 
 def _list(name: str, views: Sequence[Json], which: Body, asked: GetJobInput) -> Body:
-    """These from one on."""
+    """Return these views, starting at an offset."""
     listed = fit_views(views[asked.offset :], MAX_SLICE_BYTES)
     upto = asked.offset + len(listed)
     left = max(0, len(views) - upto)

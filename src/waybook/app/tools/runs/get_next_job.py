@@ -1,4 +1,4 @@
-"""get_next_job: take the next job of a run, or learn why there is none."""
+"""get_next_job: claim the next job of a run, or return why none is available."""
 
 from typing import assert_never
 
@@ -38,10 +38,10 @@ from waybook.run.next_job import (
 from waybook.store.runs import jobs
 from waybook.store.runs.jobs import JobRequest
 
-#: How often a job that cannot be handed out is put aside for the next one.
+#: Maximum jobs skipped in one call because they cannot be handed out.
 MAX_CLAIM_ATTEMPTS = 50
 MAX_OPEN_LISTED = 40
-#: The types of jobs there are for others than the server.
+#: Types of jobs that agents can claim; the others are for the server.
 CLAIMABLE_TYPES = frozenset({JobType.PLAN, JobType.EXECUTE})
 
 
@@ -53,7 +53,7 @@ class GetNextJob(MutatingArguments):
 
 
 async def get_next_job(ctx: RequestContext, asked: GetNextJob) -> Body:
-    """Claim the next free job and hand it out with all it needs, or say why there is none."""
+    """Claim the next free job and return it with its inputs, or return why none is available."""
     wanted = _asked(ctx, asked)
     for _ in range(MAX_CLAIM_ATTEMPTS):
         run_id = (
@@ -194,7 +194,7 @@ async def _nothing_anywhere(ctx: RequestContext, asked: GetNextJob) -> Body:
         "open": [],
         "next": next_call("list_dags", why),
     }
-    # A repeated call is answered as before, though nothing is left to lock.
+    # Store the answer, so that a repeated call gets the same one, though there is nothing to lock.
     async with ctx.begin() as opened:
         return await opened.write([], body)
 

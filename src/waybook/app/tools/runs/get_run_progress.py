@@ -1,4 +1,4 @@
-"""get_run_progress: the map and where a run, or a plan, stands on it."""
+"""get_run_progress: progress of a run, or of a plan, on its map."""
 
 from typing import cast
 
@@ -28,7 +28,7 @@ class GetRunProgress(ReadArguments):
 
 
 async def get_run_progress(ctx: RequestContext, asked: GetRunProgress) -> Body:
-    """The report, and the call that makes sense now."""
+    """Return the report, and the suggested next call."""
     if (asked.run_id is None) == (asked.plan_id is None):
         raise InvalidInput("name either a runId or a planId, one of the two")
     if asked.run_id is not None:
@@ -41,7 +41,7 @@ async def get_run_progress(ctx: RequestContext, asked: GetRunProgress) -> Body:
 
 
 def fit_report(body: Body, asked: GetRunProgress, most: int = MAX_COMPACT_REPLY_BYTES) -> Body:
-    """The report, without its documents if it is too long for a client, then without its steps."""
+    """Return the report; if it is too long, without its documents, then without its steps."""
     if _fits(body, most):
         return body
     named: Body = {"runId": asked.run_id} if asked.run_id else {"planId": asked.plan_id}

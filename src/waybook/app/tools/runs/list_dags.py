@@ -1,4 +1,4 @@
-"""list_dags: the prepared workflows there are, and the runs that are open."""
+"""list_dags: the available workflows, and the open runs."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from waybook.run.model import CompiledDag
 from waybook.store.runs import load
 
 MAX_RUNS = 50
-#: How much of a description is told, in bytes.
+#: Maximum bytes of a description.
 MAX_DESCRIPTION_BYTES = 600
 
 
@@ -24,7 +24,7 @@ class ListDags(ReadArguments):
 
 
 async def list_dags(ctx: RequestContext, _: ListDags) -> Body:
-    """Every definition in its latest version, and the open runs."""
+    """Return every definition in its latest version, and the open runs."""
     stored, found = await ctx.read(
         load.definitions_statement(), load.find_statement(MAX_RUNS, open_only=True)
     )

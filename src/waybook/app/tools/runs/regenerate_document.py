@@ -1,4 +1,4 @@
-"""regenerate_document: have a document written anew."""
+"""regenerate_document: create a job that rewrites a document."""
 
 from waybook.app.request.arguments import Id, MutatingArguments
 from waybook.app.request.locking import lock_run
@@ -17,7 +17,7 @@ class RegenerateDocument(MutatingArguments):
 
 
 async def regenerate_document(ctx: RequestContext, asked: RegenerateDocument) -> Body:
-    """Make a new job for a document; progress stays as it is."""
+    """Create a new job for a document; progress does not change."""
     document_id = id_or_nil(asked.document_id)
     (rows,) = await ctx.read(jobs.run_of_document_statement(document_id))
     if not rows:

@@ -1,4 +1,4 @@
-"""retry_failed: give what failed in a stage a fresh start."""
+"""retry_failed: retry the failed jobs of a stage."""
 
 from waybook.app.request.arguments import Id, MutatingArguments
 from waybook.app.request.locking import lock_run
@@ -18,7 +18,7 @@ class RetryFailed(MutatingArguments):
 
 
 async def retry_failed(ctx: RequestContext, asked: RetryFailed) -> Body:
-    """Bring back every failed job of a stage, or of one of its steps."""
+    """Reset every failed job of a stage, or of one of its steps."""
     statement = jobs.failed_statement(id_or_nil(asked.run_id), asked.stage_slug, asked.step_key)
     async with lock_run(ctx, asked.run_id, statement) as locked:
         failed = [jobs.read_job(row) for row in locked.results[0]]

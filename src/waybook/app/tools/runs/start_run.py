@@ -1,4 +1,4 @@
-"""start_run: begin a run of a prepared workflow."""
+"""start_run: start a run of a workflow."""
 
 from pydantic import Field
 
@@ -33,7 +33,7 @@ class StartRun(MutatingArguments):
 
 
 async def start_run(ctx: RequestContext, asked: StartRun) -> Body:
-    """Make a run, pinned to the definition's latest version, and start its first stage."""
+    """Create a run, pinned to the definition's latest version, and start its first stage."""
     if asked.input is None:
         raise InvalidInput("input: say what the run is about, in a text or texts by document key")
     check_result_size(input=asked.input)
@@ -63,7 +63,7 @@ async def start_run(ctx: RequestContext, asked: StartRun) -> Body:
 
 
 def _chart(opened: OpenTransaction, slug: str) -> tuple[CompiledDag, list[Statement]]:
-    """The definition to go by, and what keeps it if nobody has."""
+    """Return the definition to use, and the statements that store it if it is not stored yet."""
     charts, org_id = opened.call.services.definition_cache, opened.call.caller.org_id
     current = charts.current(org_id, slug, opened.results[0])
     chart = current.compiled_dag

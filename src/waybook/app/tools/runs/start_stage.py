@@ -1,4 +1,4 @@
-"""start_stage: begin a stage to which the way is open."""
+"""start_stage: start a stage whose transition is open."""
 
 from pydantic import Field
 
@@ -20,7 +20,7 @@ class StartStage(MutatingArguments):
 
 
 async def start_stage(ctx: RequestContext, asked: StartStage) -> Body:
-    """Start a stage; one that has been started stays as it is."""
+    """Start a stage; one that is already started does not change."""
     async with lock_run(ctx, asked.run_id) as locked:
         decision = start_open_stage(
             locked.run, locked.compiled_dag, asked.stage_slug, asked.models, locked.decision_context

@@ -1,4 +1,4 @@
-"""submit_job_result: hand in what a job made."""
+"""submit_job_result: submit the result of a job."""
 
 import json
 
@@ -52,7 +52,7 @@ class SubmitJobResult(MutatingArguments):
 
 
 async def submit_job_result(ctx: RequestContext, asked: SubmitJobResult) -> Body:
-    """End the job well; close what is closed by it, open what is free."""
+    """Complete the job; close the steps it completes, and open those that become free."""
     submission = _submission(asked)
     run_id, job_id = await run_of_job(ctx, asked.job_id), id_or_nil(asked.job_id).lower()
     async with lock_run(ctx, run_id, jobs.job_statement(job_id)) as locked:
@@ -74,7 +74,7 @@ async def submit_job_result(ctx: RequestContext, asked: SubmitJobResult) -> Body
 
 
 async def _before(locked: LockedRun, job: Job) -> tuple[list[str], int]:
-    """The parts a job goes on from, and the version of what it makes."""
+    """Return the parts that a job continues, and the version of its document."""
     parts: list[str] = []
     if job.continues is not None:
         (rows,) = await locked.send(jobs.parts_statement(job.id))
@@ -104,7 +104,7 @@ def _submission(asked: SubmitJobResult) -> Submission:
 
 
 def _text(content: Json) -> str:
-    """A document is a text; a structure is kept as its JSON."""
+    """Return the content as text: a string unchanged, any other value as JSON."""
     if isinstance(content, str):
         return content
     return json.dumps(content, ensure_ascii=False, indent=1)

@@ -1,4 +1,4 @@
-"""submit_stage_feedback: what a person says of a completed stage; it opens the next one."""
+"""submit_stage_feedback: a person's feedback on a completed stage; it opens the next one."""
 
 from typing import Literal
 
@@ -21,12 +21,12 @@ class SubmitStageFeedback(MutatingArguments):
     stage_slug: Id
     feedback: Text = Field(description="the person's words")
     models: LenientJson[list[Id]] | None = Field(None, description="for the next stage")
-    #: What the map in a chat says of itself; an agent has no use for it.
+    #: Set by the map in a chat; agents do not need it.
     place: SkipJsonSchema[Literal["app"] | None] = None
 
 
 async def submit_stage_feedback(ctx: RequestContext, asked: SubmitStageFeedback) -> Body:
-    """Keep the feedback, and start what it opens."""
+    """Store the feedback, and start the stages it opens."""
     async with lock_run(ctx, asked.run_id, accounts.policy_statement()) as locked:
         decision = give_feedback(
             locked.run,
