@@ -51,7 +51,7 @@ async def make_plans(system: Application, count: int) -> list[object]:
 
 async def call(system: Application, tool: str, arguments: dict[str, object]) -> dict[str, object]:
     """Call a tool that must succeed."""
-    answer = await system.doorway.dispatch(system.caller(Channel.MCP), tool, arguments)
+    answer = await system.dispatcher.dispatch(system.caller(Channel.MCP), tool, arguments)
     assert not answer.is_error, answer.body
     return answer.body
 

@@ -31,7 +31,7 @@ class Team:
 
     def app(self) -> ASGIApp:
         """The whole face, for nobody but those it knows."""
-        services = Application(doorway=self.world.doorway, settings=self.settings)
+        services = Application(dispatcher=self.world.doorway, settings=self.settings)
         return build_http_app(services, LoadedSettings(self.settings, {}), self.issuer)
 
     def browser(self, base_url: str = "http://localhost") -> httpx2.AsyncClient:

@@ -76,7 +76,7 @@ def gives_away(text: str, secret: str) -> bool:
 def gated(world: World, **more: object) -> ASGIApp:
     """The whole face over this world, for nobody but those who show a token."""
     settings = Settings(auth="required", tools="all", **more)  # type: ignore[arg-type]
-    services = Application(doorway=world.doorway, settings=settings)
+    services = Application(dispatcher=world.doorway, settings=settings)
     return build_http_app(services, LoadedSettings(settings, {}))
 
 

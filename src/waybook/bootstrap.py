@@ -67,7 +67,7 @@ FLUSH_SECONDS = 1.0
 class Application:
     """A running application: its dispatcher, and the caller in local mode."""
 
-    doorway: Dispatcher
+    dispatcher: Dispatcher
     settings: Settings
     owner_dsn: str = ""
     #: Owner of the token that the application was started with, if any.
@@ -94,7 +94,7 @@ class Application:
         token = self.settings.token
         if token is None:
             return self.caller(channel)
-        return await authenticate_token(self.doorway.house, token, channel)
+        return await authenticate_token(self.dispatcher.house, token, channel)
 
     async def create_org(self, slug: str) -> UUID:
         """Create an org, as the owner of the database.
@@ -164,7 +164,7 @@ async def start_application(
             async with _working(services, calls, settings, owner_dsn):
                 token = settings.token
                 yield Application(
-                    doorway=Dispatcher(services, calls),
+                    dispatcher=Dispatcher(services, calls),
                     settings=settings,
                     owner_dsn=postgres.owner_dsn,
                     bearer=await authenticate_token(services, token, Channel.CLI)

@@ -74,10 +74,10 @@ async def search_after_upgrade(data_dir: Path) -> None:
             ("store_research", bread),
             ("store_research", {**bread, "content": "Wheat flour, water, salt and yeast."}),
         ):
-            assert not (await system.doorway.dispatch(caller, name, arguments)).is_error
-        await index_all(system.doorway.house)
+            assert not (await system.dispatcher.dispatch(caller, name, arguments)).is_error
+        await index_all(system.dispatcher.house)
         asked = {"query": "insects pointing to blossoms"}
-        reply = await system.doorway.dispatch(caller, "search_sources", asked)
+        reply = await system.dispatcher.dispatch(caller, "search_sources", asked)
         hits: Any = reply.body["hits"]
         assert [hit["title"] for hit in hits] == ["bees", "bread"]
         assert [why["by"] for why in hits[0]["why"]] == ["meaning"]

@@ -18,7 +18,7 @@ class Worker:
 
     async def call(self, tool: str, **arguments: object) -> Body:
         services = self.here.app
-        answer = await services.doorway.dispatch(services.caller(Channel.MCP), tool, arguments)
+        answer = await services.dispatcher.dispatch(services.caller(Channel.MCP), tool, arguments)
         assert not answer.is_error, answer.body
         return answer.body
 
@@ -52,7 +52,7 @@ class Worker:
                 return
 
     async def render(self) -> None:
-        while await render_all_orgs(self.here.app.doorway.house):
+        while await render_all_orgs(self.here.app.dispatcher.house):
             pass
 
 

@@ -63,8 +63,10 @@ class Terminal:
             services = here.app
             if ago is not None:
                 (((now,),),) = await here.call.read("select app_now()")
-                services.doorway.house.database.frozen_now = now - ago
-            answer = await services.doorway.dispatch(services.caller(Channel.MCP), tool, arguments)
+                services.dispatcher.house.database.frozen_now = now - ago
+            answer = await services.dispatcher.dispatch(
+                services.caller(Channel.MCP), tool, arguments
+            )
             assert not answer.is_error, answer.body
             return answer.body
 

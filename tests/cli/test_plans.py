@@ -20,7 +20,7 @@ def long_plan(terminal: Terminal) -> str:
         caller = here.call.caller
 
         async def call(tool: str, **arguments: object) -> Body:
-            return (await services.doorway.dispatch(caller, tool, arguments)).body
+            return (await services.dispatcher.dispatch(caller, tool, arguments)).body
 
         for _ in range(20):
             step = await call("get_next_step", planId=plan_id)

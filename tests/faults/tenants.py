@@ -83,7 +83,7 @@ async def make_tenants(cluster: Cluster, rng: random.Random) -> list[Tenant]:
         for slug in ORGS:
             org_id = await here.create_org(slug)
             caller = replace(here.caller(Channel.CLI), org_id=org_id)
-            call = RequestContext(services=here.doorway.house, caller=caller)
+            call = RequestContext(services=here.dispatcher.house, caller=caller)
             tokens = {}
             for user in USERS:
                 await add_user(call, NewUser(name=user, scopes=SCOPES))

@@ -53,7 +53,7 @@ async def address() -> AsyncIterator[str]:
                 server,
                 hosts=AllowedHosts(),
                 ready=entrance.is_ready,
-                metrics=partial(collect_metrics, system.doorway),
+                metrics=partial(collect_metrics, system.dispatcher),
                 reading=ReadApi(build_gateway(system, Channel.REST)),
             )
             async with serve_in_background(app, listen("127.0.0.1", 0)) as where:

@@ -26,7 +26,9 @@ class AppSession:
     @property
     def call(self) -> RequestContext:
         """Return a request context for use cases that are not tools."""
-        return RequestContext(services=self.app.doorway.house, caller=self.app.caller(Channel.CLI))
+        return RequestContext(
+            services=self.app.dispatcher.house, caller=self.app.caller(Channel.CLI)
+        )
 
     async def for_org(self, slug: str | None) -> RequestContext:
         """Return a request context for the org with this slug.
@@ -39,11 +41,11 @@ class AppSession:
         caller = self.app.caller(Channel.CLI)
         if slug is None:
             return self.call
-        org_id = await require_org(self.app.doorway.house, slug)
+        org_id = await require_org(self.app.dispatcher.house, slug)
         if self.app.bearer is not None and caller.org_id != org_id:
             raise NotFound(f"the token is not of the org {slug}")
         return RequestContext(
-            services=self.app.doorway.house, caller=replace(caller, org_id=org_id)
+            services=self.app.dispatcher.house, caller=replace(caller, org_id=org_id)
         )
 
 

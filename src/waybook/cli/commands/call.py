@@ -44,7 +44,7 @@ def command(*, tool: str, arguments: str, as_json: bool, **flags: object) -> Non
 
 async def _call(settings: Settings, tool: str, arguments: dict[str, object]) -> Answer:
     async with start_application(settings, sweeping=False) as services:
-        return await services.doorway.dispatch(services.caller(Channel.CLI), tool, arguments)
+        return await services.dispatcher.dispatch(services.caller(Channel.CLI), tool, arguments)
 
 
 def _known(tool: str) -> str:

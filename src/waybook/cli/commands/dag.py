@@ -141,7 +141,7 @@ def schema_command() -> None:
 
 async def _call(settings: Settings, tool: str, asked: dict[str, object]) -> Answered:
     async with open_app(settings) as here:
-        answer = await here.app.doorway.dispatch(here.app.caller(Channel.CLI), tool, asked)
+        answer = await here.app.dispatcher.dispatch(here.app.caller(Channel.CLI), tool, asked)
     if answer.is_error:
         raise ToolError(cast("Answered", answer.body["error"]))
     return answer.body

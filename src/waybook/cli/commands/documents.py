@@ -143,7 +143,7 @@ async def _go(
 ) -> tuple[RunOverview, list[DocumentListItem], WrittenFile]:
     async with open_app(settings) as here:
         run = await resolve_run(here.call, text)
-        while await render_all_orgs(here.app.doorway.house):
+        while await render_all_orgs(here.app.dispatcher.house):
             pass
         board = await read_run_overview(here.call, run.id)
         found = await list_documents(here.call, run.id)

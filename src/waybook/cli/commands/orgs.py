@@ -75,7 +75,7 @@ def list_command(*, as_json: bool, **flags: object) -> None:
 
 async def _list(settings: Settings) -> list[OrgListItem]:
     async with open_app(settings) as here:
-        found, bearer = await find_orgs(here.app.doorway.house), here.app.bearer
+        found, bearer = await find_orgs(here.app.dispatcher.house), here.app.bearer
         mine = str(bearer.org_id) if bearer else None
         return [one for one in found if mine in {None, one.org.id}]
 

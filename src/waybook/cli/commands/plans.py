@@ -177,7 +177,7 @@ async def _answer(settings: Settings, text: str | None) -> dict[str, object]:
         plan = await resolve_plan(here.call, text)
         services = here.app
         asked = {"planId": plan.id}
-        answer = await services.doorway.dispatch(
+        answer = await services.dispatcher.dispatch(
             services.caller(Channel.CLI), "get_plan_status", asked
         )
         return answer.body

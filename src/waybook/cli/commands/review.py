@@ -65,7 +65,7 @@ async def _pass_on(settings: Settings, text: str, asked: dict[str, object]) -> d
     async with open_app(settings) as here:
         run = await resolve_run(here.call, text)
         caller, tool = here.app.caller(Channel.CLI), "submit_stage_feedback"
-        answer = await here.app.doorway.dispatch(caller, tool, {"runId": run.id, **asked})
+        answer = await here.app.dispatcher.dispatch(caller, tool, {"runId": run.id, **asked})
     if answer.is_error:
         raise ToolError(cast("dict[str, object]", answer.body["error"]))
     return answer.body
@@ -218,7 +218,7 @@ async def submit_decision(
     asked = {**named, "decision": decision}
     asked |= {"feedback": feedback} if feedback else {}
     services = here.app
-    answer = await services.doorway.dispatch(
+    answer = await services.dispatcher.dispatch(
         services.caller(Channel.CLI), "submit_user_decision", asked
     )
     if answer.is_error:

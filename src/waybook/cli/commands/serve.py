@@ -63,7 +63,7 @@ async def _serve(found: LoadedSettings, listening: socket.socket) -> None:
         app = build_http_app(services, found, issuer)
         freeze_gc()
         _announce(settings)
-        await serve(app, listening, services.doorway.bus.close)
+        await serve(app, listening, services.dispatcher.bus.close)
     click.echo("Stopped; everything acknowledged is in the database.")
 
 
@@ -79,24 +79,26 @@ def build_http_app(
     settings, asks = found.settings, found.settings.requires_auth
     entrance = build_gateway(services, asks=asks)
     door = SignInPage(
-        house=services.doorway.house,
+        house=services.dispatcher.house,
         base_url=settings.base_url,
         issuer=issuer,
         proxies=read_proxies(settings.trusted_proxies),
     )
     metadata = ResourceMetadata(issuer.settings) if issuer and asks else None
     pages = dashboard_routes(
-        services.doorway, authenticated_caller if asks else partial(_person, services), found
+        services.dispatcher, authenticated_caller if asks else partial(_person, services), found
     )
     server = build_server(published_tools(), entrance, profile=settings.tools)
     return build_app(
         server,
         hosts=allowed_hosts(settings),
         ready=build_gateway(services).is_ready,
-        stuck=services.doorway.house.database.pool.is_stuck,
-        metrics=partial(collect_metrics, services.doorway),
+        stuck=services.dispatcher.house.database.pool.is_stuck,
+        metrics=partial(collect_metrics, services.dispatcher),
         reading=ReadApi(build_gateway(services, Channel.REST, asks=asks)),
-        pace=RequestThrottle(entrance) if services.doorway.house.rate_limit is not None else None,
+        pace=RequestThrottle(entrance)
+        if services.dispatcher.house.rate_limit is not None
+        else None,
         pages=[
             *pages,
             *(door.routes() if asks else ()),
@@ -138,7 +140,7 @@ def build_gateway(
     """Return the HTTP tool gateway for authenticated callers, or for the one user of local mode."""
 
     async def dispatcher() -> Dispatcher:
-        return services.doorway
+        return services.dispatcher
 
     async def caller(_: Request | None) -> Caller:
         return services.caller(channel)

@@ -201,7 +201,7 @@ def _between(console: Console) -> None:
 
 
 async def _set_scene(services: Application) -> DemoContext:
-    database = services.doorway.house.database
+    database = services.dispatcher.house.database
     (((now,),),) = await database.read_org(services.caller(Channel.CLI).org_id, "select app_now()")
     clock = SimulatedClock(database, now - STORY, FAST)
     return DemoContext(app=services, clock=clock, feed=EventLog(clock))

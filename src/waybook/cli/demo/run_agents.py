@@ -120,7 +120,7 @@ async def replacement(scene: DemoContext) -> None:
 
 async def render_documents(scene: DemoContext) -> None:
     """Render submitted documents, as the server's background task does."""
-    services = scene.app.doorway.house
+    services = scene.app.dispatcher.house
     await scene.clock.sleep(0.6)
     while not scene.run_complete or services.render_requested.is_set():
         if services.render_requested.is_set():

@@ -47,7 +47,9 @@ class DemoContext:
     @property
     def call(self) -> RequestContext:
         """Return a request context for use cases that are not tools, as the local user."""
-        return RequestContext(services=self.app.doorway.house, caller=self.app.caller(Channel.CLI))
+        return RequestContext(
+            services=self.app.dispatcher.house, caller=self.app.caller(Channel.CLI)
+        )
 
     def count(self, name: str) -> None:
         """Increase the counter of this actor."""
@@ -68,7 +70,7 @@ class Actor:
         caller = replace(self.scene.app.caller(self.channel), user=self.name)
         if self.session is not None and "session_id" in TOOLS[tool].arguments.model_fields:
             arguments["sessionId"] = self.session
-        answer = await self.scene.app.doorway.dispatch(caller, tool, arguments)
+        answer = await self.scene.app.dispatcher.dispatch(caller, tool, arguments)
         if answer.is_error:
             raise ToolError(answer.body["error"])  # type: ignore[arg-type]  # an error is an object
         return answer.body
