@@ -29,7 +29,7 @@ Bits = int
 
 
 def hidden_dependencies(stage: Stage, graph: Graph, at: str) -> Iterator[Diagnostic]:
-    """Yield each required document of the stage that is produced only by steps not before its reader."""
+    """Yield each required document of the stage whose producers are all not before its reader."""
     makers = producers(stage)
     needs = [
         (number, place, step.key, document)
@@ -91,7 +91,7 @@ def _dependency_message(
 
 
 def transition_errors(dag: Dag) -> list[Diagnostic]:
-    """Return the errors of stage names and transitions; names first, as the rest depends on them."""
+    """Return the errors of stage names and transitions; names first, others depend on them."""
     return [*_stage_name_errors(dag), *_name_faults(dag)] or [*_shape_faults(dag)]
 
 
