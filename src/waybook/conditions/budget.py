@@ -72,7 +72,7 @@ class Budget:
         """Charge the cost before the work is done.
 
         Raises:
-            Exhausted: the work would cost more than is left.
+            BudgetExceeded: the work would cost more than is left.
         """
         if cost > self.left:
             self.left = 0
@@ -123,5 +123,5 @@ class Frame:
     budget: Budget
 
 
-#: Returns a CEL value or raises a `ConditionError`.
+#: Function that returns a CEL value or raises a `ConditionError`.
 Run: TypeAlias = Callable[[Frame], Json]

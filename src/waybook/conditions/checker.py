@@ -36,7 +36,7 @@ def check(tree: Node) -> None:
     """Reject a tree that is too deep or uses an unknown name.
 
     Raises:
-        Fault: the first such place.
+        ConditionError: the first such place.
     """
     for node, depth in walk(tree):
         if depth > MAX_TREE_DEPTH:

@@ -74,8 +74,8 @@ def start(compiled: Program, values: Mapping[str, Json], budget: Budget) -> Json
     """Run the program on the values and return the result.
 
     Raises:
-        Fault: the answer is an error of CEL.
-        Exhausted: the budget did not suffice.
+        ConditionError: the answer is an error of CEL.
+        BudgetExceeded: the budget did not suffice.
     """
     budget.spend(compiled.cost, 0)
     return compiled.run(Frame(values, [None] * compiled.slots, budget))

@@ -250,7 +250,7 @@ def select(value: Json, field: str, at: int) -> Json:
     """Return the field of a map.
 
     Raises:
-        Fault: there is no such field, or this is no map.
+        ConditionError: there is no such field, or this is no map.
     """
     if type(value) is dict:
         if field not in value:
@@ -273,7 +273,7 @@ def index(value: Json, key: Json, at: int, budget: Budget) -> Json:
     """Return the element of a list, or the value at a key of a map.
 
     Raises:
-        Fault: there is none, or this cannot be indexed so.
+        ConditionError: there is no such element, or the value cannot be indexed this way.
     """
     if type(value) is list:
         found = value[_place(key, len(value), at)]

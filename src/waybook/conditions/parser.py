@@ -51,7 +51,7 @@ def expand(at: int, name: str, receiver: Node | None, arguments: tuple[Node, ...
     """Return the node for a call, expanding macros.
 
     Raises:
-        Fault: a macro is called in a form it does not have.
+        ConditionError: a macro is called in a form it does not have.
     """
     if name == "has":
         return _has(at, receiver, arguments)
@@ -117,7 +117,7 @@ def parse(source: str) -> Node:
     """Parse the source and return its tree.
 
     Raises:
-        Fault: the source is not of CEL's grammar, or of no form in this subset.
+        ConditionError: the source is not of CEL's grammar, or of no form in this subset.
     """
     cursor = Cursor(source)
     if cursor.at_end():
@@ -170,7 +170,7 @@ def _binary(cursor: Cursor, floor: int) -> Node:
 
 
 def _unary(cursor: Cursor) -> Node:
-    """Parse a row of `!` or `-`; as in CEL, two of them cancel out, even without type check."""
+    """Parse a row of `!` or `-`; as in CEL, pairs cancel out without a type check."""
     at = cursor.token.at
     if cursor.peek_is("!"):
         odd = _odd(cursor, "!")

@@ -73,7 +73,7 @@ def tokenize(source: str) -> list[Token]:
     ["'size'", "'('", "'x'", "')'", "'>='", "'1'", 'end']
 
     Raises:
-        Fault: there is a character that begins no token.
+        ConditionError: there is a character that begins no token.
     """
     tokens: list[Token] = []
     at = 0
@@ -148,7 +148,7 @@ class Cursor:
         """Consume this symbol.
 
         Raises:
-            Fault: something else is next.
+            ConditionError: something else is next.
         """
         if not self.skip(symbol):
             closing = f" to close the {opened} at {opened.at}" if opened else ""
@@ -164,7 +164,7 @@ class Cursor:
         """Increase the nesting depth.
 
         Raises:
-            Fault: that is too deep.
+            ConditionError: that is too deep.
         """
         self._nesting += 1
         if self._nesting > MAX_NESTING_DEPTH:
@@ -202,7 +202,7 @@ def read_int(text: str, at: int, *, negative: bool) -> int:
     -255
 
     Raises:
-        Fault: it does not fit in 64 bits.
+        ConditionError: it does not fit in 64 bits.
     """
     digits = text.removeprefix("0x")
     base = 10 if digits == text else 16
@@ -227,7 +227,7 @@ def read_string(token: str, at: int) -> str:
     ('café', '\\d')
 
     Raises:
-        Fault: an escape is unknown or names no character.
+        ConditionError: an escape is unknown or names no character.
     """
     raw = token[0] in "rR"
     start = 1 if raw else 0

@@ -70,7 +70,7 @@ def to_cel_value(value: Json, at: int) -> Json:
     (inf, -inf)
 
     Raises:
-        Fault: the value is no JSON.
+        ConditionError: the value is no JSON.
     """
     if type(value) in SCALAR_TYPES:
         return value

@@ -89,9 +89,9 @@ def expand_scopes(scopes: Iterable[Scope]) -> frozenset[Scope]:
 
 
 def require_decider(context: DecisionContext, *, requested_as: str | None, look: NextCall) -> None:
-    """Check that the actor may decide this review.
+    """Check that the actor may make this decision.
 
-    `requested_as` is the credential that requested the review, if there was one.
+    `requested_as` is the credential that asked for the decision, if there was one.
 
     Raises:
         Forbidden: a person has to decide, and this is not known to be one.

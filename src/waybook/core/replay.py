@@ -20,7 +20,7 @@ def replay(changes: Iterable[Change]) -> Rows:
     """Apply the changes in order, starting without rows, and return the rows.
 
     Raises:
-        Unreplayable: a change does not fit what the ones before it made.
+        ReplayError: a change does not fit what the ones before it made.
     """
     rows: Rows = {}
     for change in changes:
@@ -68,7 +68,7 @@ def change_from_json(told: Mapping[str, Json]) -> Change:
     """Return a change parsed from its audit form.
 
     Raises:
-        Unreplayable: it is not of a change's form.
+        ReplayError: it is not of a change's form.
     """
     try:
         entity = Entity(str(told["entity"]))

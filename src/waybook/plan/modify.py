@@ -77,7 +77,7 @@ def modify(
         NotModifiable: the plan waits for a review or is stalled, or may not be emptied.
         StalePlan: the plan is not at the revision the caller saw.
         InvalidStepReference: a step that is not there.
-        IllegalMove: a step is not in a status that allows this.
+        InvalidTransition: a step is not in a status that allows this.
         InvalidInput: there is nothing to do, or a new step is not of its form.
     """
     _refuse_unmodifiable(plan, expected_revision)

@@ -1,4 +1,4 @@
-"""Assignment of the next step to an agent, or the reason there is none."""
+"""Assignment of the next step to an agent, or the reason for not assigning one."""
 
 from dataclasses import dataclass
 

@@ -97,7 +97,7 @@ def store_research(
 
     Raises:
         PlanTerminal: the plan is over; it can still be stored without one.
-        InvalidInput: the kind is one of ours.
+        InvalidInput: the kind is reserved.
     """
     _refuse_reserved(research)
     _refuse_closed(plan, research)
@@ -120,7 +120,7 @@ def store_standalone(
     """Store research without a plan, in an audit chain of its own.
 
     Raises:
-        InvalidInput: the kind is one of ours.
+        InvalidInput: the kind is reserved.
     """
     _refuse_reserved(research)
     if _is_there(research, before):

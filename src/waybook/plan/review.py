@@ -46,7 +46,7 @@ def request_review(
 
     Raises:
         PlanTerminal: the plan is over.
-        IllegalMove: the step is not in progress, or another review is open.
+        InvalidTransition: the step is not in progress, or another review is open.
     """
     require_open(plan)
     step = plan.step(step_id)
@@ -110,11 +110,11 @@ def decide(
     """Apply a person's decision on the open review.
 
     Raises:
-        NotAwaitingReview: there is none, it is not the one that is meant, or somebody has decided
-            it already.
+        NotAwaitingReview: no review is open, it is not the one that is meant, or it is already
+            decided.
         PlanTerminal: the plan is over.
         InvalidInput: `modify` without feedback.
-        Forbidden: a person has to decide here, and not whoever asked.
+        Forbidden: a person has to decide here, other than the requester.
     """
     review = _review_to_decide(plan, step_id)
     if review_id not in {None, review.id}:
@@ -185,7 +185,7 @@ def _reject(draft: Draft, step_id: StepId, feedback: str | None) -> None:
 
 
 def _send_back(draft: Draft, step_id: StepId, feedback: str, place: ReviewSurface | None) -> None:
-    """Return the step to work with the feedback in its instructions.
+    """Send the step back to work with the feedback in its instructions.
 
     The agent that relays the decision over MCP receives the step in the same reply and so holds it;
     decided through any other channel, the step is unassigned until the next agent asks.

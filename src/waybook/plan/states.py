@@ -78,7 +78,7 @@ def move_plan(old: PlanStatus, new: PlanStatus) -> PlanStatus:
     <PlanStatus.EXECUTING: 'executing'>
 
     Raises:
-        IllegalMove: the table has no edge from `old` to `new`.
+        InvalidTransition: the table has no edge from `old` to `new`.
     """
     if not can_move_plan(old, new):
         raise InvalidTransition(f"a plan cannot move from {old} to {new}", old=old, new=new)
@@ -89,7 +89,7 @@ def move_step(old: StepStatus, new: StepStatus) -> StepStatus:
     """Return `new`, or raise if the transition is not allowed.
 
     Raises:
-        IllegalMove: the table has no edge from `old` to `new`.
+        InvalidTransition: the table has no edge from `old` to `new`.
     """
     if not can_move_step(old, new):
         raise InvalidTransition(f"a step cannot move from {old} to {new}", old=old, new=new)

@@ -109,7 +109,7 @@ def submit(
 
     Raises:
         PlanTerminal: the plan is over.
-        IllegalMove: the step is not in progress (nor pending).
+        InvalidTransition: the step is not in progress (nor pending).
         InvalidInput: the result does not have the shape the step asks for, or too few sources.
     """
     require_open(plan)

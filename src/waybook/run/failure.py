@@ -81,7 +81,7 @@ def regenerate(
     A closed step stays closed; when the new job completes, there is a new version of the document.
 
     Raises:
-        IllegalMove: the job that made it is not completed, so the document is on its way anyway.
+        InvalidTransition: the job that made it is not completed: the document is still coming.
     """
     if job.status is not JobStatus.COMPLETED:
         raise InvalidTransition(
@@ -134,7 +134,7 @@ def require_holder(job: Job, attempt: int) -> None:
 
     Raises:
         StaleAttempt: the job has moved on to another attempt.
-        IllegalMove: it is not being worked on.
+        InvalidTransition: it is not being worked on.
     """
     refusal = stale_attempt_error(job, attempt)
     if refusal is not None:
@@ -169,8 +169,8 @@ def fail_job(
     """Record the failure of a job: schedule a retry, or give it up.
 
     Raises:
-        StaleAttempt: somebody else has taken it over.
-        IllegalMove: it is not being worked on.
+        StaleAttempt: another agent has taken it over.
+        InvalidTransition: it is not being worked on.
     """
     require_holder(job, attempt)
     draft = RunDraft(run, compiled_dag, context)

@@ -1,4 +1,4 @@
-"""Assignment of the next job to an agent, or the reason there is none."""
+"""Assignment of the next job to an agent, or the reason for not assigning one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class OpenJobs:
 
 @dataclass(frozen=True, slots=True)
 class NothingReady:
-    """Jobs are in progress, delayed, or assigned to another model."""
+    """Open jobs that are all in progress, delayed, or assigned to another model."""
 
     open_jobs: tuple[OpenJobs, ...]
 
@@ -58,7 +58,7 @@ class RunComplete:
 
 @dataclass(frozen=True, slots=True)
 class AttemptsExhausted:
-    """The candidate had no attempts left and was given up; the caller should ask again."""
+    """Candidate job without attempts left, now given up; the caller should ask again."""
 
     job: Job
 
@@ -77,7 +77,7 @@ def next_job(
     candidate: Job | None,
     open_jobs: Sequence[OpenJobs],
 ) -> RunDecision[NextJob]:
-    """Return the job the caller holds, else the candidate, else the reason there is none.
+    """Return the job the caller holds, else the candidate, else the reason for neither.
 
     `held` is only used if the caller is its holder, regardless of the store's query. The candidate
     is free: it is unclaimed, or its holder has been inactive for too long.

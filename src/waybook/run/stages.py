@@ -49,7 +49,7 @@ def validate_models(models: Sequence[str]) -> tuple[str, ...]:
     """Return the models without duplicates.
 
     Raises:
-        InvalidInput: there are none.
+        InvalidInput: the list is empty.
         TooLarge: there are too many.
     """
     frozen = distinct(models)

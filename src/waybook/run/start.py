@@ -59,7 +59,7 @@ def give_feedback(
 
     Raises:
         InvalidInput: there is no such stage.
-        IllegalMove: the stage is not complete.
+        InvalidTransition: the stage is not complete.
         NotAwaitingReview: it has had its feedback.
         Forbidden: a person has to say it here.
     """
@@ -105,7 +105,7 @@ def start_open_stage(
 
     Raises:
         InvalidInput: there is no such stage.
-        IllegalMove: a stage before it is not complete, or has had no feedback.
+        InvalidTransition: a stage before it is not complete, or has had no feedback.
     """
     require_stage(compiled_dag, slug)
     draft = RunDraft(run, compiled_dag, context)

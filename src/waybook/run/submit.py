@@ -59,7 +59,7 @@ def submit_job(
 
     Raises:
         InvalidInput: what was handed in is not what the step makes.
-        IllegalMove: nobody works on the job.
+        InvalidTransition: the job is not being processed.
         TooLarge: a unit has too many parts.
     """
     draft = RunDraft(run, compiled_dag, context)

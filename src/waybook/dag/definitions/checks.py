@@ -29,7 +29,7 @@ Bits = int
 
 
 def hidden_dependencies(stage: Stage, graph: Graph, at: str) -> Iterator[Diagnostic]:
-    """Yield each required document of the stage whose producers are all not before its reader."""
+    """Yield an error for each required document that no step before its reader produces."""
     makers = producers(stage)
     needs = [
         (number, place, step.key, document)

@@ -15,7 +15,7 @@ from typing import cast
 from waybook.dag.diagnostics import Diagnostic
 
 Schema = Mapping[str, object]
-#: Returns the errors of a value, each with its position inside the value.
+#: Function that returns the errors of a value, each with its position inside the value.
 Check = Callable[[object], Sequence[Diagnostic]]
 
 #: Maximum number of errors in a list or an object before checking stops.

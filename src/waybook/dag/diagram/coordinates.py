@@ -199,7 +199,7 @@ def gaps_of(grid: Grid, middle: Sequence[int], measures: Dimensions) -> Gaps:
 
 
 def _entry_rank(entry: tuple[int, bool], middle: Sequence[int]) -> tuple[bool, int]:
-    """Sort key from the left: entries from above, lowest first; then from below, highest first."""
+    """Return a sort key: entries from above, lowest first, then from below, highest first."""
     target, above = entry
     return (not above, -middle[target] if above else middle[target])
 

@@ -40,7 +40,7 @@ from waybook.dag.diagram.status_marks import (
     symbol_for,
 )
 
-#: Returns the URL of a step's page, by stage and step; None for a step without one.
+#: Function from stage and step to the URL of the step's page; None for a step without one.
 StepUrl = Callable[[str, str], str | None]
 HEADING_SIZE = 13
 NOTE_LEFT, NOTE_HEIGHT = 14, 24

@@ -114,7 +114,7 @@ def _found(resource: Resource, job: RenderJob | None) -> Iterator[Finding]:
 
 
 def _doubt(job: RenderJob) -> tuple[bool, tuple[str, ...]]:
-    """Sort key for two jobs with one id: the completed one is preferred, in any row order."""
+    """Return a sort key that prefers the completed one of two jobs with the same id."""
     return job.status != JobStatus.COMPLETED, tuple(map(str, job))
 
 

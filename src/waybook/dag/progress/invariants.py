@@ -12,7 +12,7 @@ from waybook.dag.progress.report import Progress, Report, StageReport, StepRepor
 
 
 def completed_steps_add_up(report: Report) -> bool:
-    """One: the number of completed steps equals the steps with status completed."""
+    """Return whether completed steps match the listed statuses (invariant 1)."""
     return all(
         progress["completedSteps"] == _count(steps, ProgressStatus.COMPLETED)
         for _, progress, steps in _stages(report)
@@ -20,12 +20,12 @@ def completed_steps_add_up(report: Report) -> bool:
 
 
 def total_steps_are_the_list(report: Report) -> bool:
-    """Two: the total equals the number of listed steps."""
+    """Return whether the total equals the number of listed steps (invariant 2)."""
     return all(progress["totalSteps"] == len(steps) for _, progress, steps in _stages(report))
 
 
 def failed_steps_add_up(report: Report) -> bool:
-    """Three: the number of failed steps equals the steps with status failed."""
+    """Return whether failed steps match the listed statuses (invariant 3)."""
     return all(
         progress["failedSteps"] == _count(steps, ProgressStatus.FAILED)
         for _, progress, steps in _stages(report)
@@ -33,7 +33,7 @@ def failed_steps_add_up(report: Report) -> bool:
 
 
 def completed_means_every_step(report: Report) -> bool:
-    """Four: a stage is completed if and only if it has steps, all are completed, none failed."""
+    """Return whether exactly the stages with steps, all completed, are completed (invariant 4)."""
     return all(
         (stage["status"] == ProgressStatus.COMPLETED)
         == (
@@ -44,13 +44,16 @@ def completed_means_every_step(report: Report) -> bool:
 
 
 def completed_stages_add_up(report: Report) -> bool:
-    """Five: the number of completed stages equals the stages with status completed."""
+    """Return whether completed stages match the listed statuses (invariant 5)."""
     completed = sum(stage["status"] == ProgressStatus.COMPLETED for stage in report["stages"])
     return report["dagProgress"]["completedStages"] == completed
 
 
 def completed_never_decreases(before: Report, after: Report) -> bool:
-    """Six: completed steps and stages stay completed. Failed steps may decrease, after a retry."""
+    """Return whether completed steps and stages stay completed (invariant 6).
+
+    Failed steps may decrease, after a retry.
+    """
     later = {stage["stageSlug"]: (stage, progress) for stage, progress, _ in _stages(after)}
     pairs = [
         (was, progress, *later[was["stageSlug"]])
@@ -67,7 +70,7 @@ def completed_never_decreases(before: Report, after: Report) -> bool:
 
 
 def is_deterministic(one: Report, other: Report) -> bool:
-    """Seven: the same state gives the same report, in any order of rows and calls."""
+    """Return whether the same state gave the same report, in any order of rows (invariant 7)."""
     return one == other
 
 

@@ -51,7 +51,7 @@ MAX_CONTINUATION_DEPTH = 100
 
 
 class Row(NamedTuple):
-    """Job row; missing values are None."""
+    """Job row, with None for missing values."""
 
     id: str | None
     stage: str | None

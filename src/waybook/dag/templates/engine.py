@@ -52,7 +52,7 @@ class Budget:
         """Charge the cost before the work is done.
 
         Raises:
-            Exhausted: the work would cost more than is left.
+            TemplateBudgetExceeded: the work would cost more than is left.
         """
         if cost > self.left:
             raise TemplateBudgetExceeded(f"it takes more than {BUDGET} operations")
@@ -62,7 +62,7 @@ class Budget:
         """Charge for a value, including everything nested in it.
 
         Raises:
-            Exhausted: it is too large for what is left, or nested too deeply.
+            TemplateBudgetExceeded: it is too large for what is left, or nested too deeply.
         """
         level: list[Json] = [value]
         for _ in range(MAX_DATA_DEPTH):
@@ -100,7 +100,7 @@ def render_template(template: Template, context: Mapping[str, Json]) -> str:
     """Return the template rendered with these values.
 
     Raises:
-        Exhausted: it would be too long, or cost too much.
+        TemplateBudgetExceeded: it would be too long, or cost too much.
         UndefinedError: a name the template uses is not among the values.
     """
     pieces: list[str] = []
@@ -210,7 +210,7 @@ def _environment() -> DataEnvironment:
 
 
 class _Metered(NodeTransformer):
-    """Replaces Jinja's loops and comparisons with metered ones."""
+    """Transformer that replaces Jinja's loops and comparisons with metered ones."""
 
     def visit_For(self, node: nodes.For) -> nodes.For:  # noqa: N802 - the library's name
         """Charge the loop for the nodes of its body on each round."""
@@ -238,7 +238,7 @@ def compile_template(text: str, names: frozenset[str]) -> Template:
     """Return the compiled template; it may use these names.
 
     Raises:
-        TemplateFault: it is too long, no template, or says what a template may not say.
+        TemplateRuleError: it is too long, no template, or says what a template may not say.
     """
     if len(text) > MAX_TEMPLATE_LENGTH:
         raise TemplateRuleError(f"a template has at most {MAX_TEMPLATE_LENGTH} characters", 1)

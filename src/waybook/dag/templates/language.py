@@ -81,7 +81,7 @@ def check(tree: nodes.Template, names: frozenset[str]) -> None:
     """Check that a tree uses only the template language and these names.
 
     Raises:
-        TemplateFault: the first place that does not.
+        TemplateRuleError: the first place that does not.
     """
     for count, (node, depth, loops) in enumerate(_walk(tree)):
         if depth > MAX_TREE_DEPTH or count >= MAX_NODES:
