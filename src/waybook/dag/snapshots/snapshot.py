@@ -1,8 +1,8 @@
 """Snapshots: the state of a run exported by another system.
 
 The only error is input that is not a snapshot: missing or unexpected data becomes a warning in the
-report, and the rest is reported. A map is stricter, because callers rely on it: an invalid structure is
-refused.
+report, and the rest is reported. A map is stricter, because callers rely on it: an invalid
+structure is refused.
 """
 
 from collections import Counter
