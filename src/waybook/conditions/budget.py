@@ -1,18 +1,17 @@
-"""What one evaluation may cost, counted in operations and bytes, never in time.
+"""Evaluation budget, counted in operations and bytes, never in time.
 
-The rates, chosen so that the dearest condition stays far below 50 ms and a few megabytes:
+The rates are chosen so that the most expensive condition stays far below 50 ms and a few megabytes:
 
 - each node of the expression costs 1, paid before the evaluation starts;
 - each round of a macro costs the nodes of its body, and 1;
 - copying or comparing text costs 1 per `TEXT_PER_UNIT` characters, lists 1 per `ITEMS_PER_UNIT`;
-- comparing lists and maps costs `COMPARED_PAIR` per list, map and element in them, however deep;
-- looking for an element in a list costs `COMPARED_ITEM` for each it is compared with;
+- comparing lists and maps costs `COMPARED_PAIR` per list, map and element, at any depth;
+- searching a list for an element costs `COMPARED_ITEM` for each comparison;
 - an error that `&&`, `||`, `exists` or `all` absorbs costs `ABSORBED_ERROR`;
 - searching a text costs by both lengths, see `waybook.conditions.functions`.
 
 The conditions of a step share one budget, since one call evaluates them all: see `SharedBudget`.
-
-What one evaluation reads and writes, and the shape of what runs in it.
+`Frame` is the state of one evaluation.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,7 +21,7 @@ from typing import TypeAlias
 from waybook.conditions.values import Json
 
 BUDGET = 100_000
-#: Part of a shared budget that is kept for each condition still to be evaluated.
+#: Part of a shared budget reserved for each condition still to be evaluated.
 RESERVED_PER_CONDITION = 1_000
 
 TEXT_PER_UNIT = 64
@@ -33,10 +32,10 @@ COMPARED_ITEM = 3
 
 
 class BudgetExceeded(Exception):
-    """The budget is spent. Nothing absorbs this: the evaluation is over."""
+    """The budget is spent. No operator absorbs this error: the evaluation ends."""
 
     def __init__(self, at: int, limit: int = BUDGET) -> None:
-        """Remember which operation could not be paid, and how much there was to spend."""
+        """Store the position of the operation that exceeded the budget, and the limit."""
         self.at = at
         self.limit = limit
 
@@ -49,7 +48,7 @@ class BudgetExceeded(Exception):
 
 
 class Budget:
-    """What is left of one evaluation's budget.
+    """Remaining budget of one evaluation.
 
     >>> budget = Budget()
     >>> budget.spend(10, at=0)
@@ -60,20 +59,20 @@ class Budget:
     __slots__ = ("left", "limit")
 
     def __init__(self, limit: int = BUDGET) -> None:
-        """Start with everything."""
+        """Start with the full limit."""
         self.limit = limit
         self.left = limit
 
     @property
     def spent(self) -> int:
-        """What was paid so far, never more than the whole budget."""
+        """Return the cost so far, never more than the limit."""
         return self.limit - self.left
 
     def spend(self, cost: int, at: int) -> None:
-        """Pay before the work is done.
+        """Charge the cost before the work is done.
 
         Raises:
-            Exhausted: the work would cost more than is left.
+            BudgetExceeded: the work would cost more than is left.
         """
         if cost > self.left:
             self.left = 0
@@ -82,10 +81,10 @@ class Budget:
 
 
 class SharedBudget:
-    """One budget for all conditions that a call evaluates, in their order.
+    """Budget shared by all conditions that one call evaluates, in order.
 
-    Each may spend what is left but for a reserve of those behind it, so that an expensive
-    condition does not keep a cheap one from being evaluated.
+    Each may spend what is left minus a reserve for those after it, so that an expensive condition
+    does not prevent a cheap one from being evaluated.
 
     >>> shared = SharedBudget(conditions=2)
     >>> first = shared.next_budget()
@@ -97,13 +96,13 @@ class SharedBudget:
     """
 
     def __init__(self, conditions: int) -> None:
-        """Start with a whole budget for this many conditions."""
+        """Start with a full budget for this many conditions."""
         self._waiting = conditions
         self._left = BUDGET
         self._current: Budget | None = None
 
     def next_budget(self) -> Budget:
-        """Return the budget of the next condition; the one before it is settled."""
+        """Return the budget of the next condition, after deducting what the previous one spent."""
         if self._current is not None:
             self._left -= self._current.spent
         self._waiting -= 1
@@ -114,9 +113,9 @@ class SharedBudget:
 
 @dataclass(slots=True)
 class Frame:
-    """The variables, those bound by macros, and the budget.
+    """State of one evaluation: variables, macro bindings, and budget.
 
-    It is written to, but only by the one evaluation it was made for.
+    It is mutable, but only the evaluation it was created for writes to it.
     """
 
     values: Mapping[str, Json]
@@ -124,5 +123,5 @@ class Frame:
     budget: Budget
 
 
-#: Returns an admitted value, or raises a `Fault`.
+#: Function that returns a CEL value or raises a `ConditionError`.
 Run: TypeAlias = Callable[[Frame], Json]

@@ -1,4 +1,4 @@
-"""What a tree may name: the five variables, those of its macros, and the functions there are."""
+"""Name and depth check: variables, macro variables, and functions a condition may use."""
 
 from waybook.conditions.functions import SIGNATURES, Signature
 from waybook.conditions.syntax import Call, Macro, Name, Node, children, walk
@@ -6,8 +6,8 @@ from waybook.conditions.values import ConditionError
 
 VARIABLES = ("result", "confidence", "report", "step", "plan")
 
-#: How deep a tree may be. A member, an operator, a call and an argument are a level each;
-#: a chain of `&&` or `||` is one level, however long.
+#: Maximum depth of a tree. A member, an operator, a call and an argument are a level each; a chain
+#: of `&&` or `||` is one level, regardless of length.
 MAX_TREE_DEPTH = 64
 
 _MEANT_FUNCTION = {
@@ -33,10 +33,10 @@ _MEANT_CONSTANT = {
 
 
 def check(tree: Node) -> None:
-    """Refuse a tree that is too deep or names what is not there.
+    """Reject a tree that is too deep or uses an unknown name.
 
     Raises:
-        Fault: the first such place.
+        ConditionError: the first such place.
     """
     for node, depth in walk(tree):
         if depth > MAX_TREE_DEPTH:

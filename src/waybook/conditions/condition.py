@@ -1,13 +1,13 @@
-"""The conditions of branches: compiled when a plan is written, evaluated when a step is done.
+"""Branch conditions: compiled when a plan is written, evaluated when a step completes.
 
-The language is a subset of CEL over JSON values; what is in it means what it means in CEL:
+The language is a subset of CEL over JSON values, with CEL's semantics:
 
 - literals, lists, and maps with string keys; fields, indexes, `has()`, `in`;
 - `+ - * / %`, `== != < <= > >=`, `&& || ! ?:`, and `===`, `!==` as other spellings;
 - `size contains startsWith endsWith`, and the macros `exists all filter`;
 - the variables `result`, `confidence`, `report`, `step` and `plan`.
 
-How JSON is read as CEL stands in `waybook.conditions.values`, the limits in
+The mapping of JSON to CEL is in `waybook.conditions.values`, the limits are in
 `waybook.conditions.budget`. Nothing is type-checked beforehand, as in CEL without its checker.
 """
 
@@ -27,7 +27,7 @@ MAX_SOURCE_LENGTH = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Whether the condition fired; if an error kept it from firing, which; and what it cost."""
+    """Result of an evaluation: fired or not, the error that prevented it if any, and the cost."""
 
     fired: bool
     error: str | None
@@ -36,16 +36,16 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """A condition that compiled."""
+    """Compiled condition."""
 
     source: str
     tree: Node
     program: Program = field(repr=False, compare=False)
 
     def evaluate(self, values: Mapping[str, Json], budget: Budget | None = None) -> Outcome:
-        """Look whether the condition fires; never raises, whatever the values.
+        """Evaluate the condition; never raises, for any values.
 
-        Without a budget it has a whole one for itself.
+        Without a budget, the full default budget applies.
 
         >>> condition = compile_condition("confidence < 0.5 && size(result.sources) == 0")
         >>> condition.evaluate({"confidence": 0.3, "result": {"sources": []}})
@@ -68,7 +68,7 @@ class Condition:
 
 
 def compile_condition(source: str) -> Condition:
-    """Compile a condition, so that all that can be wrong with its text is found now.
+    """Compile a condition; all errors in its text are found here, not during evaluation.
 
     Raises:
         BadExpression: it does not compile; the details hold `position`, `source`, and `hint`

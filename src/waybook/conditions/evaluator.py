@@ -1,4 +1,4 @@
-"""From a checked tree to closures: each node becomes a function of the frame."""
+"""Compiler from a checked tree to closures: each node becomes a function of the frame."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ from waybook.conditions.syntax import (
 )
 from waybook.conditions.values import SCALAR_TYPES, ConditionError, Json, kind, to_cel_value
 
-#: The place of each variable that a macro has bound.
+#: Slot of each variable bound by a macro.
 Scope: TypeAlias = Mapping[str, int]
 Operation: TypeAlias = Callable[[Json, Json, int, Budget], Json]
 
@@ -57,7 +57,7 @@ _OPERATIONS: Mapping[Operator, Operation] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """A compiled tree: what to run, what one pass over it costs, how many places macros bind."""
+    """Compiled tree: its entry point, the cost of one pass, and the number of macro slots."""
 
     run: Run
     cost: int
@@ -71,11 +71,11 @@ def program(tree: Node) -> Program:
 
 
 def start(compiled: Program, values: Mapping[str, Json], budget: Budget) -> Json:
-    """Run the program on the values.
+    """Run the program on the values and return the result.
 
     Raises:
-        Fault: the answer is an error of CEL.
-        Exhausted: the budget did not suffice.
+        ConditionError: the answer is an error of CEL.
+        BudgetExceeded: the budget did not suffice.
     """
     budget.spend(compiled.cost, 0)
     return compiled.run(Frame(values, [None] * compiled.slots, budget))
@@ -83,7 +83,7 @@ def start(compiled: Program, values: Mapping[str, Json], budget: Budget) -> Json
 
 @singledispatch
 def _compiled(node: Node, scope: Scope) -> Run:
-    """The function that evaluates one node; there is one for each kind of node."""
+    """Return the function that evaluates one node; registered per node type."""
     raise NotImplementedError(node, scope)
 
 

@@ -1,12 +1,11 @@
-"""The functions of the language, as tables: how each is called, and what it does.
+"""Functions and macros of the condition language, with their signatures.
 
 Searching a text may take the product of both lengths: Python's search is quadratic on short texts
-and linear from some length on. `contains` pays for the worst of what it can meet.
+and linear from some length on. `contains` charges the worst case.
 
-Where errors may be absorbed: `&&`, `||` and the macros, which CEL builds from them.
-
-One operand may settle a question whatever the others say, errors included: a true one settles `||`
-and `exists`, a false one `&&` and `all`. Only if none settles it, the first error is the answer.
+`&&`, `||` and the macros, which CEL defines in terms of them, absorb errors: one operand may decide
+the result regardless of errors in the others. True decides `||` and `exists`, false decides `&&`
+and `all`. If no operand decides, the first error is raised.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -20,14 +19,14 @@ from waybook.conditions.values import SCALAR_TYPES, ConditionError, Json, kind, 
 
 TextTest: TypeAlias = Callable[[str, str, int, Budget], bool]
 
-#: From this length on Python searches in linear time, whatever the texts.
+#: From this length on, Python's search is linear for any text.
 _LINEAR_SEARCH = 30_000
 _COMPARISONS_PER_UNIT = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """How a function is called: on something, with so many arguments; or without a receiver."""
+    """Call form of a function: argument count, and whether it may be called without a receiver."""
 
     arguments: int
     bare: bool
@@ -47,14 +46,14 @@ SIGNATURES: Mapping[str, Signature] = MappingProxyType({
 
 
 def size(value: Json, at: int) -> int:
-    """The number of code points, elements or keys."""
+    """Return the number of code points, elements or keys."""
     if type(value) is str or type(value) is list or type(value) is dict:
         return len(value)
     raise ConditionError(f"size needs a string, list or map, found {kind(value)},", at)
 
 
 def contains(text: str, part: str, at: int, budget: Budget) -> bool:
-    """Say whether the part stands anywhere in the text."""
+    """Return whether the part occurs in the text."""
     if len(text) < _LINEAR_SEARCH:
         budget.spend(len(text) * len(part) // _COMPARISONS_PER_UNIT, at)
     else:
@@ -63,13 +62,13 @@ def contains(text: str, part: str, at: int, budget: Budget) -> bool:
 
 
 def starts_with(text: str, part: str, at: int, budget: Budget) -> bool:
-    """Say whether the text begins with the part."""
+    """Return whether the text begins with the part."""
     budget.spend(len(part) // TEXT_PER_UNIT, at)
     return text.startswith(part)
 
 
 def ends_with(text: str, part: str, at: int, budget: Budget) -> bool:
-    """Say whether the text ends with the part."""
+    """Return whether the text ends with the part."""
     budget.spend(len(part) // TEXT_PER_UNIT, at)
     return text.endswith(part)
 
@@ -80,7 +79,7 @@ TEXT_TESTS: Mapping[str, TextTest] = MappingProxyType(
 
 
 def junction(sign: str, operands: tuple[tuple[int, Run], ...], *, settles: bool) -> Run:
-    """`&&` (settled by false) or `||` (settled by true) of operands, each with its place."""
+    """Build `&&` (decided by false) or `||` (decided by true) from operands with positions."""
 
     def run(frame: Frame) -> Json:
         error: ConditionError | None = None
@@ -102,7 +101,7 @@ def junction(sign: str, operands: tuple[tuple[int, Run], ...], *, settles: bool)
 
 
 def quantifier(node: Macro, source: Run, body: Run, *, slot: int, cost: int) -> Run:
-    """`exists` (settled by true) or `all` (settled by false)."""
+    """Build `exists` (decided by true) or `all` (decided by false)."""
     settles = node.macro is MacroName.EXISTS
     at = node.body.at
 
@@ -128,7 +127,7 @@ def quantifier(node: Macro, source: Run, body: Run, *, slot: int, cost: int) -> 
 
 
 def selection(node: Macro, source: Run, body: Run, *, slot: int, cost: int) -> Run:
-    """`filter`: the elements for which the body is true; the first error is the answer."""
+    """Build `filter`: the elements for which the body is true; the first error is raised."""
 
     def run(frame: Frame) -> Json:
         kept: list[Json] = []
@@ -146,7 +145,7 @@ def selection(node: Macro, source: Run, body: Run, *, slot: int, cost: int) -> R
 
 
 def conditional(at: int, condition: Run, then: Run, otherwise: Run) -> Run:
-    """`condition ? then : otherwise`, of which only one is looked at."""
+    """Build `condition ? then : otherwise`; only the chosen branch is evaluated."""
 
     def run(frame: Frame) -> Json:
         verdict = condition(frame)
@@ -160,7 +159,7 @@ def conditional(at: int, condition: Run, then: Run, otherwise: Run) -> Run:
 
 
 def negation(at: int, operand: Run) -> Run:
-    """`!operand`."""
+    """Build `!operand`."""
 
     def run(frame: Frame) -> Json:
         verdict = operand(frame)
@@ -172,7 +171,7 @@ def negation(at: int, operand: Run) -> Run:
 
 
 def _elements(node: Macro, group: Json) -> Iterable[Json]:
-    """The elements of a list, or the keys of a map in its own order."""
+    """Return the elements of a list, or the keys of a map in its own order."""
     if type(group) is list or type(group) is dict:
         return group
     raise ConditionError(f"{node.macro} needs a list or a map, found {kind(group)},", node.at)
@@ -181,7 +180,7 @@ def _elements(node: Macro, group: Json) -> Iterable[Json]:
 def _first(
     known: ConditionError | None, new: ConditionError, at: int, frame: Frame
 ) -> ConditionError:
-    """Keep the first fault; each is paid for, and lets go of the frames it came through."""
+    """Keep the first error; charge each, and drop its traceback so that frames are freed."""
     frame.budget.spend(ABSORBED_ERROR, at)
     new.__traceback__ = None
     return known or new

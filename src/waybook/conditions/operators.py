@@ -1,14 +1,9 @@
-"""The operators `+ - * / %` and the minus sign, on CEL's numbers, texts and lists.
+"""Operators: arithmetic, comparison, membership, and access to fields and elements.
 
 Integers have 64 bits and an overflow is an error; doubles follow IEEE 754, zero divisors included.
-An `int` and a `double` do not mix.
-
-Equality, order and membership, as CEL has them over JSON values.
-
-Anything may be compared with `==`: values of different kinds are unequal, except that an `int` and
-a `double` are compared as doubles. Order is for two numbers, two strings or two bools.
-
-Fields, keys and elements: how a condition reaches into JSON.
+Arithmetic does not mix `int` and `double`. Any two values may be compared with `==`: values of
+different types are unequal, except that an `int` and a `double` are compared as doubles. Ordering
+is defined for two numbers, two strings or two bools.
 """
 
 import operator
@@ -36,7 +31,7 @@ from waybook.conditions.values import (
 
 
 def add(left: Json, right: Json, at: int, budget: Budget) -> Json:
-    """Add numbers, or put texts or lists one after the other."""
+    """Add numbers, or concatenate texts or lists."""
     if type(left) is int and type(right) is int:
         return _within(left + right, at)
     if type(left) is float and type(right) is float:
@@ -69,7 +64,7 @@ def multiply(left: Json, right: Json, at: int, _: Budget) -> Json:
 
 
 def divide(left: Json, right: Json, at: int, _: Budget) -> Json:
-    """Divide numbers; integers are cut towards zero."""
+    """Divide numbers; integer division truncates toward zero."""
     if type(left) is int and type(right) is int:
         if right == 0:
             raise ConditionError("division by zero", at)
@@ -80,7 +75,7 @@ def divide(left: Json, right: Json, at: int, _: Budget) -> Json:
 
 
 def modulo(left: Json, right: Json, at: int, _: Budget) -> Json:
-    """The rest of an integer division, with the sign of the dividend."""
+    """Return the remainder of an integer division, with the sign of the dividend."""
     if type(left) is int and type(right) is int:
         if right == 0:
             raise ConditionError("modulus by zero", at)
@@ -89,7 +84,7 @@ def modulo(left: Json, right: Json, at: int, _: Budget) -> Json:
 
 
 def negate(value: Json, at: int) -> Json:
-    """The number with the other sign."""
+    """Return the negated number."""
     if type(value) is int:
         return _within(-value, at)
     if type(value) is float:
@@ -104,7 +99,7 @@ def _within(value: int, at: int) -> int:
 
 
 def _cut_quotient(left: int, right: int) -> int:
-    """The quotient without its fraction: Python rounds down, CEL towards zero.
+    """Return the quotient truncated toward zero, as in CEL; Python's `//` rounds down.
 
     >>> _cut_quotient(-5, 3), -5 // 3
     (-1, -2)
@@ -140,19 +135,19 @@ _ORDERED = (bool, int, float, str)
 
 
 def equal(left: Json, right: Json, at: int, budget: Budget) -> bool:
-    """Say whether two admitted values are equal."""
+    """Return whether two CEL values are equal."""
     if type(left) is list or type(left) is dict:
         return type(left) is type(right) and _same(left, right, at, budget)
     return _same_scalar(left, right, at, budget)
 
 
 def unequal(left: Json, right: Json, at: int, budget: Budget) -> bool:
-    """Say whether two admitted values differ."""
+    """Return whether two CEL values differ."""
     return not equal(left, right, at, budget)
 
 
 def member(item: Json, group: Json, at: int, budget: Budget) -> bool:
-    """Say whether a list has this element, or a map this key."""
+    """Return whether a list has this element, or a map this key."""
     if type(group) is list:
         return _among(item, group, at, budget)
     if type(group) is not dict:
@@ -188,7 +183,7 @@ def _same_scalar(left: Json, right: Json, at: int, budget: Budget) -> bool:
 
 
 def _same(left: Json, right: Json, at: int, budget: Budget) -> bool:
-    """Compare without recursion: what agents submit may be deeper than Python's stack."""
+    """Compare without recursion: submitted values may be deeper than Python's stack."""
     waiting = [(left, right)]
     while waiting:
         one, other = waiting.pop()
@@ -207,7 +202,7 @@ def _same(left: Json, right: Json, at: int, budget: Budget) -> bool:
 
 
 def _list_pairs(one: list[Json], other: list[Json], at: int, budget: Budget) -> Pairs | None:
-    """The elements to compare, or None if the lists differ already."""
+    """Return the pairs of elements to compare, or None if the lists differ in length."""
     if len(one) != len(other):
         return None
     budget.spend(COMPARED_PAIR * (1 + len(one)), at)
@@ -217,7 +212,7 @@ def _list_pairs(one: list[Json], other: list[Json], at: int, budget: Budget) -> 
 def _map_pairs(
     one: dict[str, Json], other: dict[str, Json], at: int, budget: Budget
 ) -> Pairs | None:
-    """The values to compare, or None if the maps differ already."""
+    """Return the pairs of values to compare, or None if the maps differ in their keys."""
     if len(one) != len(other):
         return None
     budget.spend(COMPARED_PAIR, at)
@@ -252,10 +247,10 @@ at_least = _ordering(">=", operator.ge)
 
 
 def select(value: Json, field: str, at: int) -> Json:
-    """The field of a map.
+    """Return the field of a map.
 
     Raises:
-        Fault: there is no such field, or this is no map.
+        ConditionError: there is no such field, or this is no map.
     """
     if type(value) is dict:
         if field not in value:
@@ -266,7 +261,7 @@ def select(value: Json, field: str, at: int) -> Json:
 
 
 def has(value: Json, field: str, at: int) -> bool:
-    """Say whether a map has the field; of anything else the question is an error, as in CEL."""
+    """Return whether a map has the field; raise an error for other types, as in CEL."""
     if type(value) is dict:
         return field in value
     raise ConditionError(
@@ -275,10 +270,10 @@ def has(value: Json, field: str, at: int) -> bool:
 
 
 def index(value: Json, key: Json, at: int, budget: Budget) -> Json:
-    """The element of a list, or the value at a key of a map.
+    """Return the element of a list, or the value at a key of a map.
 
     Raises:
-        Fault: there is none, or this cannot be indexed so.
+        ConditionError: there is no such element, or the value cannot be indexed this way.
     """
     if type(value) is list:
         found = value[_place(key, len(value), at)]
@@ -292,7 +287,7 @@ def index(value: Json, key: Json, at: int, budget: Budget) -> Json:
 
 
 def _place(key: Json, length: int, at: int) -> int:
-    """The place in a list; CEL also takes a double without fraction."""
+    """Return the position in a list; CEL also accepts a double without fraction."""
     if type(key) is float and key.is_integer():
         place = int(key)
     elif type(key) is int:

@@ -1,4 +1,4 @@
-"""From tokens to a tree, by CEL's grammar.
+"""Parser from tokens to a tree, by CEL's grammar.
 
 ::
 
@@ -12,11 +12,9 @@
     member     = primary {"." name ["(" arguments ")"] | "[" expression "]"}
     primary    = literal | name ["(" arguments ")"] | "(" expression ")" | list | map
 
-Two spellings are ours: ``===`` and ``!==`` stand for ``==`` and ``!=``.
-
-Calls that are no functions: `has`, `exists`, `all` and `filter` take their arguments unread.
-
-CEL expands them while it parses, and so do we.
+Two spellings are additions to CEL: ``===`` and ``!==`` mean ``==`` and ``!=``. The macros `has`,
+`exists`, `all` and `filter` receive their arguments unevaluated and are expanded during parsing, as
+in CEL.
 """
 
 from collections.abc import Mapping
@@ -50,10 +48,10 @@ _LOOP_ARGUMENTS = 2
 
 
 def expand(at: int, name: str, receiver: Node | None, arguments: tuple[Node, ...]) -> Node:
-    """The node a call stands for.
+    """Return the node for a call, expanding macros.
 
     Raises:
-        Fault: a macro is called in a form it does not have.
+        ConditionError: a macro is called in a form it does not have.
     """
     if name == "has":
         return _has(at, receiver, arguments)
@@ -116,10 +114,10 @@ _RESERVED = frozenset(
 
 
 def parse(source: str) -> Node:
-    """The tree of the source.
+    """Parse the source and return its tree.
 
     Raises:
-        Fault: the source is not of CEL's grammar, or of no form in this subset.
+        ConditionError: the source is not of CEL's grammar, or of no form in this subset.
     """
     cursor = Cursor(source)
     if cursor.at_end():
@@ -162,7 +160,7 @@ def _both(cursor: Cursor) -> Node:
 
 
 def _binary(cursor: Cursor, floor: int) -> Node:
-    """Operators that bind at least as tightly as `floor`, grouped to the left."""
+    """Parse operators that bind at least as tightly as `floor`, left-associative."""
     left = _unary(cursor)
     while (found := _OPERATORS.get(cursor.token.text)) and found[0] >= floor:
         level, operator = found
@@ -172,7 +170,7 @@ def _binary(cursor: Cursor, floor: int) -> Node:
 
 
 def _unary(cursor: Cursor) -> Node:
-    """A row of `!` or of `-`; as in CEL, two of them cancel each other unseen."""
+    """Parse a row of `!` or `-`; as in CEL, pairs cancel out without a type check."""
     at = cursor.token.at
     if cursor.peek_is("!"):
         odd = _odd(cursor, "!")
@@ -263,7 +261,7 @@ def _number(cursor: Cursor) -> Literal:
     return Literal(at, read_double(token.text, negative=negative))
 
 
-# Rows
+# Lists, maps and arguments
 
 
 def _arguments(cursor: Cursor) -> tuple[Node, ...]:
@@ -278,7 +276,7 @@ def _arguments(cursor: Cursor) -> tuple[Node, ...]:
 
 
 def _list(cursor: Cursor) -> Node:
-    """A list; a comma may follow its last item, and in CEL even stand alone."""
+    """Parse a list; a trailing comma is allowed, and as in CEL even a lone comma."""
     opened = cursor.take()
     items: list[Node] = []
     if not cursor.skip(","):

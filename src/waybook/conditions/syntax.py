@@ -1,7 +1,7 @@
-"""The tree of a condition: what the parser builds, the checker reads, the evaluator compiles.
+"""Syntax tree of a condition: built by the parser, read by the checker and the evaluator.
 
-Each node knows `at`, the offset in the source that an error about it should point to.
-`&&` and `||` are flat, so that a long chain of them is a wide tree and not a deep one.
+Each node has `at`, the source offset that an error about it refers to. `&&` and `||` are flat, so
+that a long chain of them is a wide tree and not a deep one.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class Operator(StrEnum):
-    """The operators of two operands that evaluate both."""
+    """Binary operators that evaluate both operands."""
 
     EQUAL = "=="
     UNEQUAL = "!="
@@ -27,7 +27,7 @@ class Operator(StrEnum):
 
 
 class MacroName(StrEnum):
-    """The macros that go through a list or the keys of a map."""
+    """Macros that iterate over a list or the keys of a map."""
 
     EXISTS = "exists"
     ALL = "all"
@@ -36,7 +36,7 @@ class MacroName(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """Any node of the tree."""
+    """Base class of all nodes."""
 
     at: int
 
@@ -148,7 +148,7 @@ class MapOf(Node):
 
 
 def children(node: Node) -> list[Node]:
-    """The nodes directly below, in the order of the fields."""
+    """Return the direct children, in the order of the fields."""
     found: list[Node] = []
     for name in node.__slots__:
         part: object = getattr(node, name)
@@ -158,7 +158,7 @@ def children(node: Node) -> list[Node]:
 
 
 def walk(tree: Node) -> Iterator[tuple[Node, int]]:
-    """Every node with its depth, without recursion: the tree may be deeper than Python's stack."""
+    """Yield every node with its depth, without recursion: trees may exceed Python's stack."""
     waiting = [(tree, 1)]
     while waiting:
         node, depth = waiting.pop()
@@ -167,5 +167,5 @@ def walk(tree: Node) -> Iterator[tuple[Node, int]]:
 
 
 def size(tree: Node) -> int:
-    """The number of nodes: what one pass over the tree costs."""
+    """Return the number of nodes: the cost of one pass over the tree."""
     return sum(1 for _ in walk(tree))

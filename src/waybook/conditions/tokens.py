@@ -1,8 +1,6 @@
-"""From text to tokens, by CEL's lexical grammar.
+"""Tokenizer by CEL's lexical grammar, token cursor, and literal values.
 
-A place in the row of tokens, and how deeply nested it is.
-
-What a literal in the source stands for: numbers within CEL's ranges, strings without escapes.
+Numbers are limited to CEL's ranges; strings are returned with their escapes replaced.
 """
 
 import re
@@ -28,7 +26,7 @@ class Token:
     at: int
 
     def __str__(self) -> str:
-        """Name the token in a message."""
+        """Return the token as error messages quote it."""
         if self.kind is Kind.END:
             return "end"
         return self.text if self.kind is Kind.STRING else f"'{self.text}'"
@@ -69,13 +67,13 @@ _ADVICE = {
 
 
 def tokenize(source: str) -> list[Token]:
-    """All tokens of the source, closed by an END.
+    """Return all tokens of the source, followed by an END.
 
     >>> [str(token) for token in tokenize("size(x) >= 1")]
     ["'size'", "'('", "'x'", "')'", "'>='", "'1'", 'end']
 
     Raises:
-        Fault: there is a character that begins no token.
+        ConditionError: there is a character that begins no token.
     """
     tokens: list[Token] = []
     at = 0
@@ -94,7 +92,7 @@ def tokenize(source: str) -> list[Token]:
     return tokens
 
 
-#: How many brackets, branches and arguments may stand within each other.
+#: Maximum nesting depth of brackets, branches and arguments.
 MAX_NESTING_DEPTH = 32
 
 _WORD_ADVICE = {
@@ -109,64 +107,64 @@ _WORD_ADVICE = {
 
 
 class Cursor:
-    """The tokens of one source, read from left to right."""
+    """Cursor over the tokens of one source, from left to right."""
 
     __slots__ = ("_nesting", "_next", "_tokens", "token")
 
     def __init__(self, source: str) -> None:
-        """Stand before the first token."""
+        """Start at the first token."""
         self._tokens = tokenize(source)
         self._next = 1
         self._nesting = 0
         self.token = self._tokens[0]
 
     def at_end(self) -> bool:
-        """Say whether everything is read."""
+        """Return whether all tokens are read."""
         return self.token.kind is Kind.END
 
     def peek_is(self, symbol: str) -> bool:
-        """Say whether this symbol or word is next."""
+        """Return whether this symbol or word is next."""
         return self.token.text == symbol
 
     def peek_is_signed_number(self) -> bool:
-        """Say whether a minus and a number are next: together they are one literal."""
+        """Return whether a minus and a number are next: together they are one literal."""
         return self.peek_is("-") and self._tokens[self._next].kind in {Kind.INT, Kind.DOUBLE}
 
     def take(self) -> Token:
-        """Step over the next token, which is not the end."""
+        """Consume and return the next token, which is not the end."""
         token = self.token
         self.token = self._tokens[self._next]
         self._next += 1
         return token
 
     def skip(self, symbol: str) -> bool:
-        """Step over this symbol if it is next, and say whether it was."""
+        """Consume this symbol if it is next, and return whether it was."""
         if not self.peek_is(symbol):
             return False
         self.take()
         return True
 
     def expect(self, symbol: str, opened: Token | None = None) -> None:
-        """Step over this symbol.
+        """Consume this symbol.
 
         Raises:
-            Fault: something else is next.
+            ConditionError: something else is next.
         """
         if not self.skip(symbol):
             closing = f" to close the {opened} at {opened.at}" if opened else ""
             raise self.unexpected(f"expected '{symbol}'{closing}")
 
     def unexpected(self, expected: str = "") -> ConditionError:
-        """The complaint about the next token."""
+        """Return the error for the next token."""
         advice = _WORD_ADVICE.get(self.token.text, "")
         both = "; ".join(part for part in (expected, advice) if part)
         return ConditionError(f"unexpected {self.token}", self.token.at, both)
 
     def enter(self) -> None:
-        """Go one level deeper.
+        """Increase the nesting depth.
 
         Raises:
-            Fault: that is too deep.
+            ConditionError: that is too deep.
         """
         self._nesting += 1
         if self._nesting > MAX_NESTING_DEPTH:
@@ -174,7 +172,7 @@ class Cursor:
             raise ConditionError(text, self.token.at, "take brackets away or split the condition")
 
     def leave(self) -> None:
-        """Come back up."""
+        """Decrease the nesting depth."""
         self._nesting -= 1
 
 
@@ -198,13 +196,13 @@ _LAST_CODE_POINT = 0x10FFFF
 
 
 def read_int(text: str, at: int, *, negative: bool) -> int:
-    """The integer, decimal or hexadecimal.
+    """Return the integer, decimal or hexadecimal.
 
     >>> read_int("0xff", 0, negative=True)
     -255
 
     Raises:
-        Fault: it does not fit in 64 bits.
+        ConditionError: it does not fit in 64 bits.
     """
     digits = text.removeprefix("0x")
     base = 10 if digits == text else 16
@@ -218,18 +216,18 @@ def read_int(text: str, at: int, *, negative: bool) -> int:
 
 
 def read_double(text: str, *, negative: bool) -> float:
-    """The double; beyond the range it is infinite, as in CEL."""
+    """Return the double; out of range it is infinite, as in CEL."""
     return -float(text) if negative else float(text)
 
 
 def read_string(token: str, at: int) -> str:
-    r"""The text of a string token: quotes taken off, escapes replaced, line ends made `\n`.
+    r"""Return the text of a string token: unquoted, escapes replaced, line ends made `\n`.
 
     >>> read_string(r"'caf\u00e9'", 0), read_string(r"r'\d'", 0)
     ('café', '\\d')
 
     Raises:
-        Fault: an escape is unknown or names no character.
+        ConditionError: an escape is unknown or names no character.
     """
     raw = token[0] in "rR"
     start = 1 if raw else 0
@@ -239,7 +237,7 @@ def read_string(token: str, at: int) -> str:
 
 
 def _read_raw(body: str, at: int) -> str:
-    """A raw body, which CEL does not let end in an odd number of backslashes."""
+    """Return a raw body; CEL rejects one that ends in an odd number of backslashes."""
     if (len(body) - len(body.rstrip("\\"))) % 2:
         raise ConditionError(
             "this raw string ends in a backslash", at, "write it without r and doubled"

@@ -1,4 +1,4 @@
-"""The values a condition sees: JSON, read as CEL.
+"""JSON values as CEL values, and the error type of conditions.
 
 ========================  ======================================================
 JSON                      CEL
@@ -9,10 +9,9 @@ string, true, false, null ``string``, ``bool``, ``null``
 array, object             ``list``, ``map`` (keys are strings)
 ========================  ======================================================
 
-Values are read where they are touched, never copied beforehand. An array is a `list` and an object
-a `dict`, as `json.loads` makes them; another sequence or mapping is an error of the condition.
-
-What can go wrong with a condition, told in one sentence with its place in the text.
+Values are converted when they are accessed, never copied beforehand. An array is a `list` and an
+object a `dict`, as `json.loads` creates them; another sequence or mapping is an error of the
+condition.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,14 +21,14 @@ from typing import TypeAlias
 
 
 class ConditionError(Exception):
-    """An error of the condition; CEL's `&&` and `||` may absorb it during evaluation.
+    """Error of a condition; CEL's `&&` and `||` may absorb it during evaluation.
 
     >>> str(ConditionError("unknown name 'score'", 0, "did you mean result.score?"))
     "unknown name 'score' at position 0; did you mean result.score?"
     """
 
     def __init__(self, text: str, at: int, advice: str = "", *, hint: str | None = None) -> None:
-        """Say what was found, where, and how to mend it; `hint` is the mended piece as data."""
+        """Store the message, position and advice; `hint` is the corrected piece as data."""
         self.text = text
         self.at = at
         self.advice = advice
@@ -45,7 +44,7 @@ Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json
 INT_MIN = -(2**63)
 INT_MAX = 2**63 - 1
 
-#: What needs no second look; an `int` may be too large for CEL's.
+#: Types that need no conversion; an `int` is absent because it may exceed CEL's range.
 SCALAR_TYPES = frozenset({NoneType, bool, float, str, list, dict})
 
 _KINDS: Mapping[type, str] = {
@@ -63,7 +62,7 @@ _LONGEST_DOUBLE = 1024  # in bits
 
 
 def to_cel_value(value: Json, at: int) -> Json:
-    """Read one JSON value as a CEL value; what it holds is read when it is touched.
+    """Return one JSON value as a CEL value; nested values are converted when accessed.
 
     >>> to_cel_value("text", 0), to_cel_value(7, 0), to_cel_value(2**64, 0)
     ('text', 7, 1.8446744073709552e+19)
@@ -71,7 +70,7 @@ def to_cel_value(value: Json, at: int) -> Json:
     (inf, -inf)
 
     Raises:
-        Fault: the value is no JSON.
+        ConditionError: the value is no JSON.
     """
     if type(value) in SCALAR_TYPES:
         return value
@@ -85,12 +84,12 @@ def to_cel_value(value: Json, at: int) -> Json:
 
 
 def kind(value: Json) -> str:
-    """CEL's name for the type of an admitted value."""
+    """Return CEL's name for the type of a CEL value."""
     return _KINDS[type(value)]
 
 
 def quoted(text: str) -> str:
-    """The text in quotes, cut to a readable length.
+    """Return the text in quotes, cut to a readable length.
 
     >>> quoted("score"), quoted("x" * 1000)
     ("'score'", "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…'")
@@ -99,7 +98,7 @@ def quoted(text: str) -> str:
 
 
 def _nearest_double(value: int) -> float:
-    """The double nearest to an integer of any size."""
+    """Return the double nearest to an integer of any size."""
     beyond = inf if value > 0 else -inf
     if value.bit_length() > _LONGEST_DOUBLE:
         return beyond

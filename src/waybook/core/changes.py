@@ -1,10 +1,9 @@
-"""What a decision asks to be written: audit entries that carry their changes.
+"""Audit entries and the row changes they carry, as a decision requests them.
 
 A change is one field of one row, from and to. The ledger writes exactly these changes to the rows
 and exactly these entries to the audit, so state = replay(audit) by construction. The field `*`
-stands for the whole row: from null it is made, to null it is removed.
-
-Texts kept once, in their rows: the audit knows them by their hash.
+means the whole row: a change from null creates it, a change to null removes it. Long texts are
+stored once, in their rows; the audit refers to them by hash.
 """
 
 from collections.abc import Mapping
@@ -18,12 +17,12 @@ from waybook.json_values import Json, rfc3339
 
 WHOLE_ROW = "*"
 
-#: What is JSON as it stands.
+#: Types that need no conversion to JSON.
 PLAIN = frozenset({str, int, float, bool, NoneType})
 
 
 class Event(StrEnum):
-    """The eight things that happen. Truth is in the changes; the event says why."""
+    """Event of an audit entry: the reason for its changes. The changes alone define the state."""
 
     STEP_STARTED = "step_started"
     STEP_COMPLETED = "step_completed"
@@ -36,7 +35,7 @@ class Event(StrEnum):
 
 
 class Entity(StrEnum):
-    """The kinds of rows a change can be about."""
+    """Kind of row a change refers to."""
 
     PLAN = "plan"
     STEP = "step"
@@ -71,7 +70,7 @@ class Change(NamedTuple):
     new: Json
 
     def as_json(self) -> dict[str, Json]:
-        """The change as it stands in the audit."""
+        """Return the change as it is stored in the audit."""
         return {
             "entity": self.entity,
             "id": self.id,
@@ -82,7 +81,7 @@ class Change(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One audit entry to be: its event, its details, and the changes it accounts for."""
+    """Audit entry to be written: its event, its details, and the changes it accounts for."""
 
     event: Event
     details: Mapping[str, Json]
@@ -90,7 +89,7 @@ class Entry(NamedTuple):
 
 
 def as_json(value: object) -> Json:
-    """A field's value as JSON: times in RFC 3339, enumerations as their words.
+    """Return a field's value as JSON: times in RFC 3339, enumerations as their values.
 
     >>> as_json("a"), as_json(None), as_json((1, 2))
     ('a', None, [1, 2])
@@ -109,7 +108,7 @@ def as_json(value: object) -> Json:
 
 
 def text_hash(*texts: str) -> str:
-    """The hash of a text, or of several, by which the audit knows them.
+    """Return the SHA-256 by which the audit refers to one or more texts.
 
     >>> text_hash("a")[:8], text_hash("a", "b") == text_hash("ab")
     ('ca978112', False)

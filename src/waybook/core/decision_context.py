@@ -1,7 +1,4 @@
-"""Who acts at which moment: what every rule is told of the world.
-
-What somebody may do: the scopes a credential carries, and who may decide a review.
-"""
+"""Decision context: the time, the actor, the actor's scopes, and the org's review policy."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -13,7 +10,7 @@ from waybook.errors import Forbidden, NextCall
 
 
 class Channel(StrEnum):
-    """The door a call came through."""
+    """Channel through which a call arrived."""
 
     MCP = "mcp"
     DASHBOARD = "dashboard"
@@ -23,43 +20,44 @@ class Channel(StrEnum):
 
 
 class ReviewPolicy(StrEnum):
-    """Whose word counts as a person's decision, in an org."""
+    """Policy of an org for who may decide a review."""
 
-    #: An agent may pass on what its user said; it is recorded as such.
+    #: An agent may relay its user's decision; it is recorded as relayed.
     RELAYED = "relayed"
-    #: Only whoever may review, on a page or with a credential of their own; never the requester.
+    #: Only a user with the review scope, on a page or with a separate credential; never the
+    #: requester.
     HUMAN = "human"
 
 
 class Actor(NamedTuple):
-    """Who acts, through which door, in which conversation of their own naming."""
+    """User, channel and optional session that a call is recorded under."""
 
     user: str
     channel: Channel
     session: str | None = None
-    #: By which credential they are known; a person and their agent have different ones.
+    #: Identity of the credential; a person and that person's agent have different ones.
     principal: str | None = None
-    #: Whether that credential lets them decide reviews.
+    #: True if that credential carries the review scope.
     reviews: bool = False
 
     @property
     def holder(self) -> Holder:
-        """The holder that this actor becomes by taking a step or job."""
+        """Return the holder that this actor becomes by taking a step or job."""
         return Holder(self.user, self.session)
 
 
 class DecisionContext(NamedTuple):
-    """What a rule is told of the world: the time, the actor, and fresh ids."""
+    """Inputs of a rule besides the plan or run: the time, the actor, and fresh ids."""
 
     now: datetime
     actor: Actor
     new_id: Callable[[], str]
-    #: Asked for only where somebody decides.
+    #: Only read by rules that decide a review.
     policy: ReviewPolicy = ReviewPolicy.RELAYED
 
 
 class Scope(StrEnum):
-    """One thing a credential lets its bearer do."""
+    """Permission carried by a credential."""
 
     PLAN_READ = "plan:read"
     PLAN_WRITE = "plan:write"
@@ -68,7 +66,7 @@ class Scope(StrEnum):
     ADMIN = "admin"
 
 
-#: Whoever writes or decides must be able to read; who looks after the place may do everything.
+#: Writing and reviewing imply reading; an administrator has every scope.
 IMPLIED: Final = {
     Scope.PLAN_READ: frozenset({Scope.PLAN_READ}),
     Scope.PLAN_WRITE: frozenset({Scope.PLAN_READ, Scope.PLAN_WRITE}),
@@ -80,7 +78,7 @@ ALL_SCOPES: Final = frozenset(Scope)
 
 
 def expand_scopes(scopes: Iterable[Scope]) -> frozenset[Scope]:
-    """All that these scopes let one do, those they imply included.
+    """Return these scopes and those they imply.
 
     >>> sorted(expand_scopes([Scope.REVIEW]))
     [<Scope.PLAN_READ: 'plan:read'>, <Scope.REVIEW: 'review'>]
@@ -91,9 +89,9 @@ def expand_scopes(scopes: Iterable[Scope]) -> frozenset[Scope]:
 
 
 def require_decider(context: DecisionContext, *, requested_as: str | None, look: NextCall) -> None:
-    """Let nobody decide who may not.
+    """Check that the actor may make this decision.
 
-    `requested_as` is the credential that asked for the decision, if one did.
+    `requested_as` is the credential that asked for the decision, if there was one.
 
     Raises:
         Forbidden: a person has to decide, and this is not known to be one.

@@ -1,4 +1,4 @@
-"""Lengths of time in words, for people."""
+"""Human-readable durations and ages."""
 
 from datetime import datetime, timedelta
 
@@ -6,7 +6,7 @@ MINUTE, HOUR, DAY = 60, 3_600, 86_400
 
 
 def format_duration(gap: timedelta) -> str:
-    """A length of time, as short as it can be told.
+    """Return a duration in its shortest readable form.
 
     >>> (
     ...     format_duration(timedelta(seconds=5.4)),
@@ -28,7 +28,7 @@ def format_duration(gap: timedelta) -> str:
 
 
 def format_age(at: datetime, now: datetime) -> str:
-    """When something was, seen from now.
+    """Return the age of a time as a short phrase.
 
     >>> noon = datetime.fromisoformat("2030-01-01T12:00:00Z")
     >>> (

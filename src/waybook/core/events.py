@@ -1,10 +1,9 @@
-"""News: that a plan or a run has changed, told in ids and numbers alone.
+"""Change events and notifications.
 
-What changed is read where it is kept, by whoever may read it. `encode_batches` makes short texts of
-many news, to be sent from one process to the others; `decode_batch` reads them, and no text upsets
-it.
-
-What people are told without asking: that something has happened which may need them.
+A change event says that a plan or run has changed, in ids and numbers alone; subscribers read the
+change from the store, under their own permissions. `encode_batches` packs events into short
+payloads for other processes; `decode_batch` reads them and ignores malformed input. A notification
+reports something that may need a person's attention.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,7 +14,7 @@ from uuid import UUID
 
 from waybook.json_values import Json
 
-#: A payload of PostgreSQL's NOTIFY has fewer than 8,000 bytes.
+#: The payload of PostgreSQL's NOTIFY must be shorter than 8,000 bytes.
 MAX_PAYLOAD_BYTES: Final = 7_900
 
 PLAN: Final = "plan"
@@ -26,17 +25,17 @@ _HEAD = pattern(r"([0-9a-f]{8}) ([0-9a-f-]{36})")
 
 
 class ChangeEvent(NamedTuple):
-    """A plan or a run stands at this number of its audit."""
+    """A plan or run and the number of its latest audit entry."""
 
     kind: str
     id: str
     version: int
-    #: Whether it may stand otherwise as a whole: as a list shows it, or before a person.
+    #: True if the change may affect lists or the inbox, not only the subject's own page.
     list_changed: bool = False
 
 
 class EventBatch(NamedTuple):
-    """News of one org, and which process sends them."""
+    """Change events of one org, and the process that sent them."""
 
     sender: str
     org_id: UUID
@@ -44,7 +43,7 @@ class EventBatch(NamedTuple):
 
 
 def event_topics(event: ChangeEvent) -> tuple[str, ...]:
-    """What somebody may have asked to be told of.
+    """Return the subscription topics this event matches.
 
     >>> event_topics(ChangeEvent("plan", "7", 3, list_changed=True))
     ('plan:7', 'plans', 'inbox')
@@ -54,7 +53,7 @@ def event_topics(event: ChangeEvent) -> tuple[str, ...]:
 
 
 def merge_events(known: ChangeEvent | None, event: ChangeEvent) -> ChangeEvent:
-    """Two news of the same plan or run as one."""
+    """Return two events of the same plan or run merged into one."""
     if known is None:
         return event
     later = max(known.version, event.version)
@@ -62,7 +61,7 @@ def merge_events(known: ChangeEvent | None, event: ChangeEvent) -> ChangeEvent:
 
 
 def encode_batches(sender: str, org_id: UUID, news: Iterable[ChangeEvent]) -> Iterator[str]:
-    """Texts that hold all these news of an org, none too long to be sent."""
+    """Yield payloads that hold all these events of an org, each short enough for NOTIFY."""
     head = f"{sender} {org_id}"
     text = head
     for one in news:
@@ -76,7 +75,7 @@ def encode_batches(sender: str, org_id: UUID, news: Iterable[ChangeEvent]) -> It
 
 
 def decode_batch(payload: str) -> EventBatch | None:
-    """The news in a text; none if it is not one of ours."""
+    """Return the events in a payload, or None if it is not a valid batch."""
     head = _HEAD.match(payload)
     if head is None:
         return None
@@ -89,15 +88,15 @@ def decode_batch(payload: str) -> EventBatch | None:
     return EventBatch(head[1], org_id, news)
 
 
-#: The characters a name may have in a notice, and a summary.
+#: Maximum lengths of a name and of a summary in a notification.
 MAX_NAME_LENGTH = 200
 MAX_SUMMARY_LENGTH = 500
-#: The parts a notice names, at most.
+#: Maximum number of parts a notification names.
 MAX_NAMES_LISTED = 10
 
 
 class NotificationKind(StrEnum):
-    """What a notice can be about."""
+    """Kind of notification."""
 
     REVIEW_REQUESTED = "plan.review_requested"
     PLAN_STALLED = "plan.stalled"
@@ -106,12 +105,12 @@ class NotificationKind(StrEnum):
     AWAITING_FEEDBACK = "run.awaiting_feedback"
     STAGE_FAILED = "run.stage_failed"
     RUN_COMPLETED = "run.completed"
-    #: Sent by whoever wants to know whether notices arrive.
+    #: Sent on request, to check that notifications arrive.
     TEST = "webhook.test"
 
 
 class Notification(NamedTuple):
-    """One thing to tell, of one plan or run: ids, names and counts, never what a result says."""
+    """Notification about one plan or run: ids, names and counts, never the content of a result."""
 
     kind: NotificationKind
     subject_id: str
@@ -119,7 +118,7 @@ class Notification(NamedTuple):
 
 
 def shorten(text: str, most: int = MAX_NAME_LENGTH) -> str:
-    r"""A text on one line, of so many characters at most.
+    r"""Return the text on one line, shortened to at most `most` characters.
 
     >>> shorten("Rivers\n of  Asia"), shorten("abcdef", 4)
     ('Rivers of Asia', 'abc…')

@@ -1,9 +1,9 @@
-"""Characters that nobody sees, or that make others look like something else, found in texts.
+"""Detection of hidden characters: invisible ones, and those that change how others appear.
 
-Texts are stored as they came. Whoever reads one is told which such characters are in it, and
-people see them written out. What languages and emoji need is left alone: joiners between emoji or
-between letters of scripts that join, breaks between words of scripts without blanks, the flags
-that are spelt in tags, and one variant of an ideograph.
+Texts are stored unchanged. Replies list the hidden characters of the texts they contain, and pages
+show them as code points. Characters that languages and emoji need are exempt: joiners between emoji
+or between letters of scripts that join, breaks between words of scripts without spaces, the flags
+spelled in tags, and one variation selector after an ideograph.
 """
 
 import re
@@ -14,9 +14,9 @@ from typing import Final
 
 from waybook.json_values import Json
 
-#: Under this name a reply tells of them.
+#: Reply field that lists the hidden characters.
 FLAG: Final = "oddCharacters"
-#: What a flag tells of, in the order in which it is told.
+#: Kinds of hidden characters, in the order in which a reply lists them.
 KINDS: Final = (
     ("control", "\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"),
     ("bidi", "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"),
@@ -26,7 +26,7 @@ KINDS: Final = (
     ("tag", "\U000e0000-\U000e007f"),
     ("surrogate", "\ud800-\udfff"),
 )
-#: A reply names so many fields that have such characters; of the others it says how many.
+#: Maximum number of fields a reply lists by name; the rest are only counted.
 MAX_NAMES_LISTED: Final = 8
 MAX_PATH_LENGTH: Final = 80
 
@@ -35,17 +35,19 @@ _ARABIC: Final = "\u0600-\u07ff\u0840-\u08ff\u1800-\u18af\ufb50-\ufdff\ufe70-\uf
 _INDIC: Final = "\u0900-\u0dff\u0f00-\u0fff"
 _WITHOUT_BLANKS: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 _IDEOGRAPH: Final = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-#: The three flags that are spelt in tags: England, Scotland, Wales.
+#: The three flags spelled in tag characters: England, Scotland, Wales.
 _FLAG: Final = "\U0001f3f4\U000e0067\U000e0062(?:{})\U000e007f".format(
     "|".join("".join(chr(0xE0000 + ord(c)) for c in name) for name in ("eng", "sct", "wls"))
 )
-#: What has no variants: ASCII but the keys of a telephone, blanks, and what is odd itself.
+#: Characters that cannot precede a variation selector: ASCII except keycap bases, whitespace, and
+#: hidden characters.
 _NO_VARIANTS: Final = r"\0-\x22\x24-\x29\x2b-\x2f\x3a-\x7f\s" + "".join(m for _, m in KINDS)
-#: What stands where it belongs: tried before the single characters are.
+#: Legitimate sequences; matched before the single characters.
 _FITTING: Final = "|".join(
     (
         _FLAG,
-        # A variant: of a sign, a letter beyond ASCII, a key; of an ideograph in its own range.
+        # A variation selector after a symbol, a non-ASCII letter or a keycap base, or after an
+        # ideograph in its own range.
         rf"[^{_NO_VARIANTS}][\ufe00-\ufe0f](?:\u200d(?=[{_EMOJI}]))?",
         rf"[{_IDEOGRAPH}][\U000e0100-\U000e01ef]",
         rf"[{_EMOJI}]\u200d(?=[{_EMOJI}])",
@@ -54,7 +56,7 @@ _FITTING: Final = "|".join(
         rf"[{_WITHOUT_BLANKS}]\u200b(?=[{_WITHOUT_BLANKS}])",
     )
 )
-#: What needs no second look, and how JSON writes the control characters that do.
+#: Bytes that are never hidden characters, and JSON escapes of control characters.
 _PLAIN: Final = bytes([*b"\t\n\r", *range(0x20, 0x7F)])
 _ESCAPED: Final = (rb"\u00", rb"\b", rb"\f")
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,31}")
@@ -62,24 +64,24 @@ _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,31}")
 
 @cache
 def _odd() -> re.Pattern[str]:
-    """Any character of the kinds; made when it is first needed, not when a server starts."""
+    """Return a pattern for any hidden character; compiled on first use to keep startup fast."""
     return re.compile("[" + "".join(marks for _, marks in KINDS) + "]")
 
 
 @cache
 def _found() -> re.Pattern[str]:
-    """The same in their places: what fits its place is found too, but is in no group."""
+    """Return a pattern that also matches legitimate sequences, but outside its named groups."""
     kinds = "|".join(f"(?P<k{n}>[{marks}])" for n, (_, marks) in enumerate(KINDS))
     return re.compile(rf"\A\ufeff|(?:{_FITTING})|{kinds}")
 
 
 def may_contain_hidden(json: bytes) -> bool:
-    """Whether texts in this JSON may be odd: a glance, for whatever is answered."""
+    """Return whether texts in this JSON may contain hidden characters; fast, run on every reply."""
     return _has_odd(json) or any(escaped in json for escaped in _ESCAPED)
 
 
 def contains_hidden(text: str) -> bool:
-    """Whether there may be something odd in a text; most texts are through here at once."""
+    """Return whether a text may contain hidden characters; fast for most texts."""
     return _has_odd(text.encode("utf-8", "surrogatepass"))
 
 
@@ -89,7 +91,7 @@ def _has_odd(utf8: bytes) -> bool:
 
 
 def count_hidden(text: str) -> dict[str, int]:
-    r"""How many odd characters of each kind a text has.
+    r"""Return the number of hidden characters of each kind in a text.
 
     >>> (
     ...     count_hidden("Pay \u202eeno on"),
@@ -104,7 +106,7 @@ def count_hidden(text: str) -> dict[str, int]:
 
 
 def escape_hidden(text: str) -> str:
-    r"""The text with its odd characters written out, so that nothing in it hides or acts.
+    r"""Return the text with its hidden characters replaced by visible code points.
 
     >>> print(escape_hidden("\x1b[31mred"))
     ⟦U+001B⟧[31mred
@@ -113,7 +115,7 @@ def escape_hidden(text: str) -> str:
 
 
 def replace_hidden(text: str, mark: str) -> str:
-    """The text with one mark for each odd character, where there is no room to write them out."""
+    """Return the text with one mark per hidden character, for output with limited space."""
     if not contains_hidden(text):
         return text
     return _found().sub(lambda found: mark if found.lastgroup else found[0], text)
@@ -124,7 +126,7 @@ def _written_out(match: re.Match[str]) -> str:
 
 
 def hidden_by_field(value: Json) -> dict[str, Json]:
-    r"""Where in a reply odd characters are: kinds and counts by field, a few fields, then how many.
+    r"""Return the kinds and counts of hidden characters by field; `more` counts unlisted fields.
 
     >>> hidden_by_field({"steps": [{"title": "a\u200bb"}]})
     {'steps[0].title': {'zero-width': 1}}
@@ -148,7 +150,7 @@ def _walk(value: Json, path: str) -> Iterator[tuple[str, dict[str, int]]]:
     elif isinstance(value, dict):
         for key, inner in value.items():
             kinds = count_hidden(key)
-            # A key may be anybody's text: only what looks like a name of ours is said.
+            # A key may be arbitrary input: only a plain identifier is repeated in the reply.
             name = key if _NAME.fullmatch(key) else "*"
             at = f"{path}.{name}" if path else name
             if kinds:

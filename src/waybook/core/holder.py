@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class Holder(NamedTuple):
-    """The one definition of a holder, for steps and jobs alike.
+    """User and session that hold a step or job.
 
     A session is a name that a caller chooses, so it identifies a conversation only together with
     the user. All credentials of a user are the same user.
@@ -16,8 +16,8 @@ class Holder(NamedTuple):
     def is_same_conversation(self, other: "Holder | None") -> bool:
         """Return whether `other` is this very conversation.
 
-        Two calls without a session cannot be told apart from two agents of one user, so a holder
-        without a session is recognized by the attempt alone.
+        Without a session, two agents of one user are indistinguishable, so a holder without a
+        session is recognized by the attempt alone.
 
         >>> Holder("ann", "main").is_same_conversation(Holder("ann", "main"))
         True

@@ -1,7 +1,7 @@
-"""A person's name where we write it ourselves, and how another word takes its place.
+"""Pseudonymization: replacement of a person's name in the fields the server writes itself.
 
-What people write is their org's; that they wrote it is their own. So the places are known: who
-acts, who holds, who asked, who decided. A text that happens to say the name is not touched.
+Content belongs to the org; authorship is personal data. The affected fields are therefore a fixed
+set: actor, holder, requester, decider. Free text that mentions the name is not changed.
 """
 
 from collections.abc import Mapping
@@ -11,16 +11,16 @@ from waybook.core.changes import WHOLE_ROW
 from waybook.core.decision_context import Channel
 from waybook.json_values import Json
 
-#: Fields of rows that name a person, the credential a person showed, or why something ended.
+#: Row fields that hold a person's name, a person's credential, or the reason something ended.
 PERSON_FIELD_SUFFIXES = ("_by", "_as")
 PERSON_FIELDS = frozenset({"by", "actor", "fail_reason"})
-#: The same for what entries tell beside their changes, and for what answers say.
+#: The same for the details of audit entries and for replies.
 PERSON_DETAIL_SUFFIXES = ("By", "As")
 PERSON_DETAIL_KEYS = frozenset({"takenFrom", "actor", "by", "user", "author", "reason"})
 
 
 def rejection_reason(user: str) -> str:
-    """Why a plan ended that somebody rejected, as far as it is in our words.
+    """Return the server-written part of the reason a rejected plan ended.
 
     >>> rejection_reason("ann")
     'rejected by ann'
@@ -29,13 +29,13 @@ def rejection_reason(user: str) -> str:
 
 
 class Pseudonymization(NamedTuple):
-    """A name, and what stands in its place from now on."""
+    """A person's name and the pseudonym that replaces it."""
 
     name: str
     pseudonym: str
 
     def replace(self, value: Json) -> Json:
-        """What stands in the place of this value: itself, unless it names the person.
+        """Return the value with the name replaced, or unchanged if it does not name the person.
 
         >>> to = Pseudonymization("ann", "erased-1a2b")
         >>> to.replace("ann"), to.replace("mcp:ann"), to.replace("annabel"), to.replace(None)
@@ -53,7 +53,7 @@ class Pseudonymization(NamedTuple):
 
 
 def is_person_field(field: str) -> bool:
-    """Whether a field of a row names somebody.
+    """Return whether a row field holds a person's name.
 
     >>> is_person_field("held_by"), is_person_field("requested_as"), is_person_field("name")
     (True, True, False)
@@ -62,7 +62,7 @@ def is_person_field(field: str) -> bool:
 
 
 def is_person_detail(word: str) -> bool:
-    """Whether what stands under this word names somebody.
+    """Return whether a detail key holds a person's name.
 
     >>> is_person_detail("decidedBy"), is_person_detail("takenFrom"), is_person_detail("title")
     (True, True, False)
@@ -71,7 +71,7 @@ def is_person_detail(word: str) -> bool:
 
 
 def pseudonymize_details(details: Mapping[str, Json], to: Pseudonymization) -> dict[str, Json]:
-    """An audit entry's details without the name."""
+    """Return an audit entry's details with the name replaced."""
     told: dict[str, Json] = {
         word: to.replace(value) if is_person_detail(word) else value
         for word, value in details.items()
@@ -108,9 +108,9 @@ def _row(row: Json, to: Pseudonymization) -> Json:
 def remove_member_details(
     details: Mapping[str, Json], gone: frozenset[str], to: Pseudonymization
 ) -> dict[str, Json]:
-    """The details of an entry of an org's chain without what is personal of those who are gone.
+    """Return the details of an org audit entry without the personal data of removed members.
 
-    Who they were is blank; what could be done with which token, and when, stays.
+    Identifying fields are blanked; token permissions and times are kept.
     """
     changes = details.get("changes")
     if not isinstance(changes, list):
@@ -134,7 +134,7 @@ def _without_member(change: Json, gone: frozenset[str], to: Pseudonymization) ->
 
 
 def pseudonymize_answer(answer: Json, to: Pseudonymization, *, ours: bool = False) -> Json:
-    """An answer without the name: where it names somebody, and in the words of an error.
+    """Return an answer with the name replaced in person fields and in error messages.
 
     >>> pseudonymize_answer(
     ...     {"error": {"message": "held by ann."}},

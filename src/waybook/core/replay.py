@@ -1,6 +1,6 @@
-"""Replay: audit entries in, rows out. State = replay(audit), always.
+"""Replay of audit entries into rows: state = replay(audit), always.
 
-Rows are plain: entity → id → field → value. Nothing here knows what the fields mean.
+Rows are plain mappings: entity → id → field → value. This module does not interpret the fields.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,14 +13,14 @@ Rows = dict[str, dict[str, Row]]
 
 
 class ReplayError(ValueError):
-    """A change says it started from a value that is not there."""
+    """A change whose old value does not match the row it applies to."""
 
 
 def replay(changes: Iterable[Change]) -> Rows:
-    """Apply the changes to nothing, in their order.
+    """Apply the changes in order, starting without rows, and return the rows.
 
     Raises:
-        Unreplayable: a change does not fit what the ones before it made.
+        ReplayError: a change does not fit what the ones before it made.
     """
     rows: Rows = {}
     for change in changes:
@@ -43,7 +43,7 @@ def _apply(kind: dict[str, Row], change: Change) -> None:
 
 
 def differences(replayed: Rows, stored: Rows) -> list[str]:
-    """What differs between the rows the audit makes and the rows there are, in words."""
+    """Return the differences between replayed and stored rows, one sentence each."""
     found: list[str] = []
     for entity in sorted({*replayed, *stored}):
         ours, theirs = replayed.get(entity, {}), stored.get(entity, {})
@@ -65,10 +65,10 @@ def _row_differences(name: str, replayed: Row | None, stored: Row | None) -> lis
 
 
 def change_from_json(told: Mapping[str, Json]) -> Change:
-    """A change as it stands in the audit, read back.
+    """Return a change parsed from its audit form.
 
     Raises:
-        Unreplayable: it is not of a change's form.
+        ReplayError: it is not of a change's form.
     """
     try:
         entity = Entity(str(told["entity"]))

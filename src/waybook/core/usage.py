@@ -1,4 +1,4 @@
-"""What work took: tokens and money, as it is told with a result, and what it comes to.
+"""Usage of tokens and money, reported with results, and its totals.
 
 Money is counted in millionths of a dollar, as a whole number: sums are exact, in any order.
 """
@@ -9,13 +9,13 @@ from decimal import ROUND_HALF_UP, Decimal
 
 from waybook.json_values import Json
 
-#: One dollar in the unit in which money is counted.
+#: One dollar in millionths.
 DOLLAR = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What one result took; None is what nobody told."""
+    """Usage reported with one result; None means not reported."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -23,7 +23,7 @@ class Usage:
     model: str | None = None
 
     def plus(self, other: "Usage") -> "Usage":
-        """What both took; the model is the last one's.
+        """Return the sum of both; the model is the last one reported.
 
         >>> Usage(input_tokens=3).plus(Usage(input_tokens=1, output_tokens=2, model="m"))
         Usage(input_tokens=4, output_tokens=2, cost_micros=None, model='m')
@@ -36,7 +36,7 @@ class Usage:
         )
 
     def as_row(self) -> dict[str, Json]:
-        """The columns it fills."""
+        """Return the usage as database columns."""
         return {
             "input_tokens": self.input_tokens,
             "output_tokens": self.output_tokens,
@@ -51,7 +51,7 @@ def _sum(one: int | None, other: int | None) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """What several results took together, and how many of them told."""
+    """Usage summed over several results, and the number of results that reported it."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -63,7 +63,7 @@ class Totals:
         return self.input_tokens + self.output_tokens
 
     def plus(self, usage: Usage) -> "Totals":
-        """The same with one result more."""
+        """Return the totals with one more result added."""
         return Totals(
             input_tokens=self.input_tokens + (usage.input_tokens or 0),
             output_tokens=self.output_tokens + (usage.output_tokens or 0),
@@ -72,7 +72,7 @@ class Totals:
         )
 
     def as_json(self) -> dict[str, Json]:
-        """The totals as they are stored and audited."""
+        """Return the totals as they are stored and audited."""
         return {
             "input_tokens": self.input_tokens,
             "output_tokens": self.output_tokens,
@@ -81,7 +81,7 @@ class Totals:
         }
 
     def as_reply(self) -> dict[str, Json]:
-        """The totals as they are told.
+        """Return the totals as they appear in replies.
 
         >>> Totals(input_tokens=3, output_tokens=1, cost_micros=150, results=1).as_reply()
         {'inputTokens': 3, 'outputTokens': 1, 'costUsd': 0.00015, 'results': 1}
@@ -94,17 +94,17 @@ class Totals:
         }
 
 
-#: Nobody has told anything yet.
+#: Totals before any usage is reported.
 NO_USAGE = Totals()
 
 
 def totals_from_json(stored: Mapping[str, int] | None) -> Totals:
-    """The totals as they were stored; nothing is stored until somebody tells."""
+    """Return stored totals; nothing is stored until usage is reported."""
     return Totals(**stored) if stored else NO_USAGE
 
 
 def to_micros(dollars: float) -> int:
-    """An amount in millionths of a dollar, rounded half up.
+    """Return an amount in millionths of a dollar, rounded half up.
 
     >>> to_micros(0.1 + 0.2), to_micros(0.0000005), to_micros(1e-9), to_micros(12)
     (300000, 1, 0, 12000000)
@@ -113,7 +113,7 @@ def to_micros(dollars: float) -> int:
 
 
 def to_dollars(micros: int) -> float:
-    """The same amount in dollars.
+    """Return an amount of millionths in dollars.
 
     >>> to_dollars(300_000), to_dollars(1)
     (0.3, 1e-06)
@@ -122,7 +122,7 @@ def to_dollars(micros: int) -> float:
 
 
 def format_cost(micros: int) -> str:
-    """An amount, to the cent, or as small as it is.
+    """Return an amount rounded to the cent, or exactly if it is smaller than a cent.
 
     >>> format_cost(1_234_560_000), format_cost(450_000), format_cost(150), format_cost(0)
     ('$1,234.56', '$0.45', '$0.00015', '$0.00')

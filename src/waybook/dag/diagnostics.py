@@ -1,6 +1,7 @@
-"""What can be wrong with a definition: each fault by its name, its place, and in words.
+"""Diagnostics of definitions and warnings of reports.
 
-Warnings: what a reader of a report should know; each once, in one order, and not too many.
+A diagnostic has a name, a position and a message. Warnings are deduplicated, sorted, and limited in
+number.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,25 +10,25 @@ from typing import NamedTuple
 
 from waybook.errors import BadRecipe
 
-#: More than this many faults at once help nobody.
+#: Maximum number of diagnostics reported at once; more would not help the author.
 MAX_DIAGNOSTICS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One thing that is wrong, and where."""
+    """One error and its position."""
 
     name: str
     at: str
     message: str
 
     def as_json(self) -> dict[str, str]:
-        """The fault as it stands in the error."""
+        """Return the diagnostic as it appears in the error."""
         return {"fault": self.name, "at": self.at, "message": self.message}
 
 
 def bad_recipe_error(faults: Sequence[Diagnostic]) -> BadRecipe:
-    """The error that tells of these faults, the first of them in its message."""
+    """Return the error for these diagnostics, with the first of them in its message."""
     first = faults[0]
     more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
     return BadRecipe(
@@ -38,19 +39,19 @@ def bad_recipe_error(faults: Sequence[Diagnostic]) -> BadRecipe:
     )
 
 
-#: A name from outside may be a book; this much of it is enough to find it again.
+#: Maximum length of an external name in a message; enough to identify it.
 MAX_NAME_LENGTH = 80
 
 
 class StageWarning(NamedTuple):
-    """A warning, and the stage it is of, if it is of any."""
+    """Warning and the stage it belongs to, if any."""
 
     stage: str | None
     message: str
 
 
 def quote_name(name: object) -> str:
-    """A name from outside, quoted, and no longer than a line.
+    """Return an external name in quotes, cut to one line.
 
     >>> print(quote_name("thesis"), quote_name("x" * 1000)[-4:], quote_name(None))
     'thesis' xxx… None
@@ -60,7 +61,7 @@ def quote_name(name: object) -> str:
 
 
 def count_noun(number: int, noun: str) -> str:
-    """So many of something.
+    """Return a number with its noun in singular or plural.
 
     >>> count_noun(1, "job"), count_noun(3, "job")
     ('1 job', '3 jobs')
@@ -69,7 +70,7 @@ def count_noun(number: int, noun: str) -> str:
 
 
 def sorted_messages(warnings: Iterable[str]) -> list[str]:
-    """The warnings as they are told, whatever order they were found in.
+    """Return the warnings sorted, without duplicates, and limited in number.
 
     >>> sorted_messages(["no b", "no a", "no b"])
     ['no a', 'no b']
@@ -84,7 +85,7 @@ def sorted_messages(warnings: Iterable[str]) -> list[str]:
 
 
 def messages_by_stage(warned: Iterable[StageWarning]) -> dict[str | None, list[str]]:
-    """The warnings of each stage; those that are of none stand under None."""
+    """Return the warnings of each stage; those without a stage under None."""
     found: dict[str | None, list[str]] = {}
     for stage, said in warned:
         found.setdefault(stage, []).append(said)

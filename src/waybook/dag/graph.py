@@ -1,16 +1,10 @@
-"""A recipe as a graph: its order, its roots and leaves, who comes before and after whom.
+"""Graph of a recipe: topological order, roots and leaves, the walker, and document sources.
 
-Everything here is one pass over steps and edges.
-
-The walker: which steps of a stage close and which open, now that work has ended.
-
-There is no barrier. A step opens when the steps before it are closed, whatever goes on elsewhere;
-it opens once, with all its units, and closing is final.
-
-Where a step's documents come from: who makes what, and the one a step goes by.
-
-The primary source of a `per_source_document` step is the predecessor that makes the first of its
-inputs; the step has one unit for each of that predecessor's outputs.
+Everything here is one pass over steps and edges. The walker decides which steps of a stage close
+and open after work has ended. There is no barrier: a step opens when its predecessors are closed,
+regardless of other steps; it opens once, with all its units, and closing is final. The primary
+source of a `per_source_document` step is the predecessor that produces the first of its inputs; the
+step has one unit for each of that predecessor's outputs.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -20,14 +14,14 @@ from heapq import heapify, heappop, heappush
 from waybook.dag.diagnostics import Diagnostic, bad_recipe_error
 from waybook.dag.model import Recipe, RecipeStep, Stage, Strategy
 
-#: A cycle longer than this is told in part.
+#: Maximum number of steps shown of a cycle.
 MAX_CYCLE_SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graph:
     steps: Mapping[str, RecipeStep]
-    #: All keys, each behind everything it depends on; ties by step number, then as declared.
+    #: All keys in topological order; ties by step number, then as declared.
     order: tuple[str, ...]
     predecessors: Mapping[str, tuple[str, ...]]
     successors: Mapping[str, tuple[str, ...]]
@@ -36,7 +30,7 @@ class Graph:
 
 
 def graph_of(recipe: Recipe, at: str = "recipe") -> Graph:
-    """The recipe's graph.
+    """Return the recipe's graph.
 
     Raises:
         BadRecipe: it has no steps, duplicate keys, dangling or duplicate edges, or a cycle.
@@ -48,7 +42,7 @@ def graph_of(recipe: Recipe, at: str = "recipe") -> Graph:
 
 
 def graph_or_errors(recipe: Recipe, at: str = "recipe") -> Graph | list[Diagnostic]:
-    """The recipe's graph, or everything that keeps it from being one."""
+    """Return the recipe's graph, or all errors that prevent it."""
     faults = [*_step_faults(recipe, at), *_edge_faults(recipe, at)]
     if faults:
         return faults
@@ -134,7 +128,7 @@ def _order(
 
 
 def find_cycle(before: Mapping[str, Collection[str]], stuck: Collection[str]) -> str:
-    """One cycle among those that can never come: walk back until one is met again.
+    """Return one cycle among the stuck steps: walk back until a step repeats.
 
     >>> find_cycle({"a": ["b"], "b": ["a"], "c": ["b"]}, {"a", "b", "c"})
     'b → a → b'
@@ -153,11 +147,11 @@ def find_cycle(before: Mapping[str, Collection[str]], stuck: Collection[str]) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepState:
-    """Where a step stands; one that has no state has not been opened."""
+    """State of a step; a step without a state has not been opened."""
 
     opened: bool
     closed: bool
-    #: Its units, and those whose work has ended well.
+    #: Number of its units, and of those completed.
     total: int
     done: int
 
@@ -167,17 +161,17 @@ UNOPENED = StepState(opened=False, closed=False, total=0, done=0)
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """What is to be written, in the graph's order. A step without units is in both."""
+    """Steps to close and to open, in the graph's order. A step without units is in both."""
 
     closed: tuple[str, ...]
     opened: tuple[str, ...]
 
 
 def walk(graph: Graph, states: Mapping[str, StepState], count_of: Callable[[str], int]) -> Walk:
-    """Close what is done, open what is free, and go on over steps without units.
+    """Close finished steps, open ready ones, and continue past steps without units.
 
-    `count_of` is asked for the units of each step that opens. One pass in the graph's order is
-    enough: when a step's turn comes, everything before it has been decided.
+    `count_of` returns the number of units of a step that opens. One pass in the graph's order is
+    enough: all predecessors of a step are decided before it.
     """
     over: set[str] = set()
     closed: list[str] = []
@@ -202,23 +196,23 @@ def _opened(total: int) -> StepState:
 
 
 def start(graph: Graph, count_of: Callable[[str], int]) -> Walk:
-    """The walk from nothing: the roots open."""
+    """Return the walk from the initial state: the roots open."""
     return walk(graph, {}, count_of)
 
 
 def stage_complete(graph: Graph, closed: Collection[str]) -> bool:
-    """Whether every step is closed."""
+    """Return whether every step is closed."""
     return all(key in closed for key in graph.order)
 
 
 def output_keys(step: RecipeStep) -> tuple[str, ...]:
-    """The keys of the documents each unit of this step makes, each once."""
+    """Return the keys of the documents each unit of this step produces, without duplicates."""
     keys = dict.fromkeys(output.document_key for output in step.outputs)
     return tuple(keys) or (step.output_type,)
 
 
 def producers(stage: Stage) -> Mapping[str, tuple[str, ...]]:
-    """The steps of a stage that make each document, by the document's key."""
+    """Return the steps of a stage that produce each document, by the document's key."""
     found: dict[str, list[str]] = {}
     for step in stage.recipe.steps:
         for key in output_keys(step):
@@ -227,7 +221,7 @@ def producers(stage: Stage) -> Mapping[str, tuple[str, ...]]:
 
 
 def primary_source_candidates(step: RecipeStep, stage_slug: str, graph: Graph) -> tuple[str, ...]:
-    """The predecessors that could be this step's primary source; in a good recipe, one."""
+    """Return the possible primary sources of this step; exactly one in a valid recipe."""
     before = graph.predecessors[step.key]
     if step.inputs is None:
         return before
@@ -238,9 +232,9 @@ def primary_source_candidates(step: RecipeStep, stage_slug: str, graph: Graph) -
 
 
 def primary_source(step: RecipeStep, stage_slug: str, graph: Graph) -> str | None:
-    """The predecessor whose outputs this step has a unit for each; None if it has none.
+    """Return the predecessor whose outputs define this step's units, or None.
 
-    The recipe has been checked: a `per_source_document` step that is no root has exactly one.
+    The recipe has been checked: a `per_source_document` step that is not a root has exactly one.
     """
     if step.strategy is not Strategy.PER_SOURCE_DOCUMENT or not graph.predecessors[step.key]:
         return None

@@ -1,6 +1,6 @@
-"""The words of a map: a DAG of stages, each a recipe of steps and edges.
+"""Data model of a DAG: stages, each with a recipe of steps and edges.
 
-These are structure only. Where a run stands on it is evidence, and comes in from outside.
+Structure only; the progress of a run is evidence and is passed in separately.
 """
 
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class JobType(StrEnum):
-    """What a job does. RENDER is the server's own, never part of a recipe nor of progress."""
+    """Kind of a job. RENDER is for the server only, never part of a recipe or of progress."""
 
     PLAN = "PLAN"
     EXECUTE = "EXECUTE"
@@ -16,7 +16,7 @@ class JobType(StrEnum):
 
 
 class Strategy(StrEnum):
-    """How many jobs a step has, and which: see `granularity`."""
+    """Strategy by which a step is split into jobs: see `granularity`."""
 
     ALL_TO_ONE = "all_to_one"
     PER_MODEL = "per_model"
@@ -37,12 +37,12 @@ class JobStatus(StrEnum):
     SUPERSEDED = "superseded"
 
 
-#: A job that will not be tried again by itself.
+#: Statuses of jobs that are not retried automatically.
 FAILED_JOB = frozenset({JobStatus.FAILED, JobStatus.RETRY_LOOP_FAILED})
 
 
 class ProgressStatus(StrEnum):
-    """Where a step or a stage stands."""
+    """Progress status of a step or stage."""
 
     NOT_STARTED = "not_started"
     IN_PROGRESS = "in_progress"
@@ -52,20 +52,20 @@ class ProgressStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Input:
-    """A document a step reads: of its own stage, of an earlier one, or from outside."""
+    """Document a step reads: of its own stage, of an earlier one, or external."""
 
     document_key: str
-    #: The stage it comes from; None is the step's own stage.
+    #: Stage it comes from; None means the step's own stage.
     stage: str | None = None
     required: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """A document each unit of a step makes."""
+    """Document each unit of a step produces."""
 
     document_key: str
-    #: The template it is rendered with; None if it is not for people to read.
+    #: Template it is rendered with; None if people do not read it.
     render: str | None = None
 
 
@@ -77,7 +77,7 @@ class RecipeStep:
     job_type: JobType
     strategy: Strategy
     output_type: str
-    #: None where nothing is said of inputs; then the only predecessor is the primary one.
+    #: None if the recipe declares no inputs; then the only predecessor is the primary source.
     inputs: tuple[Input, ...] | None = None
     outputs: tuple[Output, ...] = ()
     parallel_group: int | str | None = None
@@ -100,7 +100,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """The way from a stage to the next; a person's feedback opens it."""
+    """Link from a stage to the next, opened by a person's feedback."""
 
     source: str
     target: str
@@ -116,15 +116,15 @@ class Dag:
     description: str = ""
 
     def stage(self, slug: str) -> Stage | None:
-        """The stage of this slug."""
+        """Return the stage with this slug."""
         return next((stage for stage in self.stages if stage.slug == slug), None)
 
     def before(self, slug: str) -> tuple[str, ...]:
-        """The stages with a transition into this one, in declared order."""
+        """Return the stages with a transition to this one, in declared order."""
         sources = {t.source for t in self.transitions if t.target == slug}
         return tuple(stage.slug for stage in self.stages if stage.slug in sources)
 
     def after(self, slug: str) -> tuple[str, ...]:
-        """The stages this one has a transition to, in declared order."""
+        """Return the stages this one has a transition to, in declared order."""
         targets = {t.target for t in self.transitions if t.source == slug}
         return tuple(stage.slug for stage in self.stages if stage.slug in targets)

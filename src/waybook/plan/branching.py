@@ -1,7 +1,8 @@
-"""Branching: what happens when a step completes and its conditions are looked at.
+"""Branching: evaluation of a step's conditions when the step completes.
 
-In order of creation, each fires at most once. A condition that errs (a missing field, say) does
-not fire, and the audit says so. `fail` ends the plan and the looking.
+Conditions are evaluated in order of creation, and each fires at most once. A condition that raises
+an error (for example a missing field) does not fire, and the audit records the error. `fail` ends
+the plan and the evaluation.
 """
 
 from collections.abc import Mapping
@@ -20,7 +21,7 @@ from waybook.plan.states import PlanStatus, StepStatus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
-    """One condition as it was looked at: whether it fired, and what it did."""
+    """Evaluated condition: its outcome and its effects."""
 
     condition: Condition
     outcome: BranchOutcome
@@ -28,11 +29,11 @@ class Branch:
     skipped: tuple[StepId, ...] = ()
     added: tuple[StepId, ...] = ()
     note: str | None = None
-    #: Operations that its evaluation took.
+    #: Operations its evaluation took.
     cost: int = 0
 
     def as_json(self) -> dict[str, Json]:
-        """The branch as the audit and the reply tell it."""
+        """Return the branch as it appears in the audit and in replies."""
         told: dict[str, Json] = {
             "action": str(self.condition.action),
             "conditionId": self.condition.id,
@@ -50,14 +51,14 @@ class Branch:
 
 @lru_cache(maxsize=1024)
 def compile_expression(source: str) -> Expression:
-    """The compiled form of a condition's expression."""
+    """Return the compiled form of a condition's expression."""
     return compile_condition(source)
 
 
 def evaluate_conditions(
     draft: Draft, step_id: StepId, submitted: Mapping[str, Json]
 ) -> list[Branch]:
-    """Look at the conditions of the step that has just completed, and act on those that fire."""
+    """Evaluate the conditions of a step that has just completed, and apply those that fire."""
     branches: list[Branch] = []
     waiting = [c for c in draft.plan.pending_conditions() if c.step_id == step_id]
     shared = SharedBudget(len(waiting))
@@ -72,7 +73,7 @@ def evaluate_conditions(
 
 
 def variables(plan: Plan, step: Step, submitted: Mapping[str, Json]) -> dict[str, Json]:
-    """What a condition may look at."""
+    """Return the variables a condition may read."""
     statuses = plan.statuses()
     return {
         "result": submitted.get("result_summary"),

@@ -1,4 +1,4 @@
-"""Creating a plan: everything about it is checked before anything exists."""
+"""Creation of a plan: all input is validated before any row is written."""
 
 from dataclasses import dataclass
 
@@ -29,7 +29,7 @@ from waybook.plan.states import PlanStatus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewCondition:
-    """A branching condition as somebody asks for it: steps by their order."""
+    """Requested branching condition; refers to steps by their order."""
 
     after_step_order: int
     expression: str
@@ -89,7 +89,7 @@ def _check_whole(new: NewPlan) -> None:
 
 
 def check_size(steps: int, conditions: int = 0) -> None:
-    """Let only plans of a bearable size pass.
+    """Check that a plan stays within its size limits.
 
     Raises:
         TooLarge: more steps or conditions than a plan may have.
@@ -107,7 +107,7 @@ def check_size(steps: int, conditions: int = 0) -> None:
 
 
 def plan_row(new: NewPlan, context: DecisionContext) -> dict[str, Json]:
-    """The plan as a row: all but its id."""
+    """Return the plan as a row, without its id."""
     return {
         "name": new.name,
         "research_question": new.research_question,

@@ -1,6 +1,6 @@
-"""What a rule decides about a plan: what to answer, and what to write.
+"""Decisions about plans, and the refusals that several rules share.
 
-The refusals several rules share, each with the call that is safe to make instead.
+Each refusal carries the call that is safe to make instead.
 """
 
 from collections.abc import Mapping
@@ -17,26 +17,26 @@ ReplyT_co = TypeVar("ReplyT_co", covariant=True)
 
 
 class Decision(NamedTuple, Generic[ReplyT_co]):
-    """What to answer and what to write. It has done neither."""
+    """Reply and writes that a rule decided on; neither has been carried out."""
 
     reply: ReplyT_co
     plan: Plan
     entries: tuple[Entry, ...] = ()
-    #: Steps that gave a sign of life.
+    #: Steps whose heartbeat the call renews.
     touched: tuple[StepId, ...] = ()
-    #: An error to answer with after writing: a late result is refused, and kept.
+    #: Error to raise after writing: a late result is refused, but stored.
     refusal: Refused | None = None
-    #: The texts of new rows that the audit knows by their hash, by the id of the row.
+    #: Texts of new rows that the audit refers to by hash, keyed by row id.
     texts: Mapping[str, str] = NO_TEXTS
 
 
 def status_call(plan: Plan, why: str) -> NextCall:
-    """The safe next call after most refusals: look where the plan stands."""
+    """Return the safe next call after most refusals: read the plan's status."""
     return NextCall("get_plan_status", {"planId": plan.id}, why)
 
 
 def require_open(plan: Plan) -> None:
-    """Let only open plans pass.
+    """Check that the plan is open.
 
     Raises:
         PlanTerminal: the plan is completed or failed.

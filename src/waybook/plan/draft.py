@@ -1,7 +1,7 @@
-"""A plan being changed: applies each change to the plan in hand and remembers it for the audit.
+"""Draft of a plan: applies each change to the plan and records it for the audit.
 
-The rules in this folder take a frozen plan, change a draft of it, and hand back a decision. The
-draft is where the two stay together: nothing can change the plan without leaving its trace.
+The rules in this package take an immutable plan, change a draft of it, and return a decision. All
+changes go through the draft, so none can be missing from the audit.
 """
 
 from dataclasses import fields, replace
@@ -19,14 +19,14 @@ from waybook.plan.states import CLOSED_PLAN, DONE_STEP, PlanStatus, StepStatus, 
 
 ReplyT = TypeVar("ReplyT")
 
-#: Step fields that belong to a result: written once, read by nobody here.
+#: Step fields of a result: written once, never read by a rule.
 RESULT_FIELDS = ("result_summary", "confidence", "report", "formatting_notes")
 
 
 class Draft:
     def __init__(self, plan: Plan, context: DecisionContext) -> None:
-        """Begin with the plan as it is."""
-        #: The plan with all that has been changed so far.
+        """Start from the plan as it is."""
+        #: The plan with all changes made so far.
         self.plan = plan
         self.moment = context
         self._changes: list[Change] = []
@@ -34,10 +34,10 @@ class Draft:
         self._touched: list[StepId] = []
         self._texts: dict[str, str] = {}
 
-    # Moving
+    # Status changes
 
     def move_plan(self, *path: PlanStatus) -> None:
-        """Walk the plan's status along documented edges."""
+        """Move the plan's status along documented edges."""
         for status in path:
             self.set_plan(status=move_plan(self.plan.status, status))
             if status in CLOSED_PLAN:
@@ -45,7 +45,7 @@ class Draft:
                 self._note(Entity.PLAN, self.plan.id, "completed_at", None, ended)
 
     def move_step(self, step_id: StepId, *path: StepStatus) -> None:
-        """Walk a step's status along documented edges, keeping its clock."""
+        """Move a step's status along documented edges, and set its timestamps."""
         for status in path:
             moved = move_step(self.plan.step(step_id).status, status)
             self.set_step(step_id, status=moved, **self._clock(status))
@@ -55,7 +55,7 @@ class Draft:
             return {"in_progress_since": self.moment.now}
         return {"completed_at": self.moment.now} if status in DONE_STEP else {}
 
-    # Setting
+    # Field updates
 
     def set_plan(self, **values: object) -> None:
         for name, value in values.items():
@@ -74,7 +74,7 @@ class Draft:
         self._with_steps(tuple([changed if s is step else s for s in self.plan.steps]))
 
     def assign_to_actor(self, step_id: StepId) -> None:
-        """Let a step be the work of whoever acts, if it was held by another user or by nobody."""
+        """Make the actor the holder of a step, if it is unassigned or held by another user."""
         actor = self.moment.actor
         if self.plan.step(step_id).held_by != actor.user:
             self.set_step(step_id, held_by=actor.user, held_session=actor.session)
@@ -87,13 +87,13 @@ class Draft:
         self.plan = self.plan._replace(texts=texts)
 
     def set_result(self, step_id: StepId, **values: Json) -> None:
-        """Keep a step's result. Results are written once, so what was there before is null."""
+        """Store a step's result. Results are written once, so the old value is null."""
         for name in RESULT_FIELDS:
             if values.get(name) is not None:
                 self._note(Entity.STEP, step_id, name, None, values[name])
 
     def set_usage(self, totals: Totals) -> None:
-        """Keep what the plan took so far; before the first result told, nothing is kept."""
+        """Store the plan's usage totals; null until the first result reports usage."""
         old = self.plan.usage
         before = None if old == NO_USAGE else old.as_json()
         self._note(Entity.PLAN, self.plan.id, "usage", before, totals.as_json())
@@ -115,10 +115,10 @@ class Draft:
                 self._note(Entity.REVIEW, review.id, name, old, as_json(value))
         self.plan = self.plan._replace(review=replace(review, **values))  # type: ignore[arg-type]  # as above
 
-    # Making and removing
+    # Creation and removal
 
     def add_steps(self, steps: tuple[NewStep, ...], *, after: int) -> list[StepId]:
-        """Insert steps behind the order `after`, pending, moving the later ones up."""
+        """Insert pending steps after the order `after`, renumbering the later ones."""
         made = [
             new_step(StepId(self.moment.new_id()), new, after + n) for n, new in enumerate(steps, 1)
         ]
@@ -134,9 +134,9 @@ class Draft:
         return [step.id for step in made]
 
     def remove_step(self, step_id: StepId) -> None:
-        """Take a step out, with the conditions tied to it, and close the gap.
+        """Remove a step and the conditions tied to it, and renumber the rest.
 
-        Nobody waits for a step that is gone.
+        The step is also removed from the dependencies of other steps.
         """
         for other in [s for s in self.plan.steps if step_id in s.depends_on]:
             left = tuple(before for before in other.depends_on if before != step_id)
@@ -150,7 +150,7 @@ class Draft:
         self.reorder([s.id for s in self.plan.steps if s.id != step_id])
 
     def reorder(self, ids: list[StepId]) -> None:
-        """Give the steps these places; a step that is not named is gone."""
+        """Assign orders in the sequence of these ids; a step that is not listed is dropped."""
         places = {step_id: order for order, step_id in enumerate(ids, start=1)}
         moved = []
         for step in self.plan.steps:
@@ -162,23 +162,23 @@ class Draft:
         self._with_steps(tuple(sorted(moved, key=lambda step: step.order)))
 
     def insert(self, entity: Entity, row_id: str, row: dict[str, Json]) -> None:
-        """Make a whole row of another kind."""
+        """Record the creation of a row of any entity."""
         self._note(entity, row_id, WHOLE_ROW, None, row)
 
     def store_text(self, entity: Entity, row_id: str, text: str, **row: Json) -> None:
-        """Make a row with a text of its own, which the audit knows by its hash."""
+        """Record the creation of a row with a long text, which the audit refers to by hash."""
         self._texts[row_id] = text
         self.insert(entity, row_id, {**row, "content_hash": text_hash(text)})
 
     def add_change(self, change: Change) -> None:
-        """Take a change as it is, of a kind of row no plan in hand knows."""
+        """Record a change as given, for entities that `Plan` does not model."""
         self._changes.append(change)
 
     def record_heartbeat(self, step_id: StepId) -> None:
-        """Take this call as a sign of life of the step."""
+        """Count this call as a heartbeat of the step."""
         self._touched.append(step_id)
 
-    # Recording
+    # Audit
 
     def record(self, event: Event, **details: Json) -> None:
         """Close the changes so far into one audit entry."""
@@ -187,7 +187,7 @@ class Draft:
         self.plan = self.plan._replace(seq=self.plan.seq + 1)
 
     def decide(self, reply: ReplyT, *, refusal: Refused | None = None) -> Decision[ReplyT]:
-        """Hand back what was decided. Every change has been recorded by then."""
+        """Return the decision; raise AssertionError if a change has no audit entry."""
         if self._changes:
             unrecorded = [f"{change.entity}.{change.field}" for change in self._changes]
             raise AssertionError(f"changes without an audit entry: {unrecorded}")
@@ -202,7 +202,7 @@ class Draft:
 
 
 def new_step(step_id: StepId, new: NewStep, order: int) -> Step:
-    """A step nobody has worked on yet. Its first attempt is number 1."""
+    """Return a pending step. Its first attempt is number 1."""
     return Step(
         id=step_id,
         order=order,
@@ -229,7 +229,7 @@ def text_of(new: NewStep) -> StepText:
 
 
 def step_row(step: Step, text: StepText) -> dict[str, Json]:
-    """A step as a row: all but its id, and but its sign of life, which is telemetry."""
+    """Return a step as a row, without its id and its heartbeat, which is telemetry."""
     names = [name for name in Step._fields if name not in {"id", "last_seen_at"}]
     row = {name: as_json(getattr(step, name)) for name in names}
     told = {"instructions": text.instructions, "result_schema": text.result_schema}
@@ -237,24 +237,24 @@ def step_row(step: Step, text: StepText) -> dict[str, Json]:
 
 
 def condition_row(condition: Condition) -> dict[str, Json]:
-    """A condition as a row: all but its id."""
+    """Return a condition as a row, without its id."""
     names = [f.name for f in fields(Condition) if f.name not in {"id", "steps"}]
     row = {name: as_json(getattr(condition, name)) for name in names}
     return {**row, "steps": [new_step_row(new) for new in condition.steps] or None}
 
 
 def new_step_row(new: NewStep) -> dict[str, Json]:
-    """A step to be, as it stands in its branch; it waits for nothing."""
+    """Return a step to be added, as stored with its branch; it has no dependencies."""
     names = [f.name for f in fields(NewStep) if f.name not in {"depends_on", "required_sources"}]
     row = {name: as_json(getattr(new, name)) for name in names}
     return {**row, **_required(new.required_sources)}
 
 
 def _required(sources: int | None) -> dict[str, Json]:
-    """Nothing, where nothing is required: the rows of old audits have no such field."""
+    """Return an empty mapping if no sources are required: rows in old audits lack the field."""
     return {} if sources is None else {"required_sources": sources}
 
 
 def review_row(review: Review) -> dict[str, Json]:
-    """A review as a row: all but its id."""
+    """Return a review as a row, without its id."""
     return {f.name: as_json(getattr(review, f.name)) for f in fields(Review) if f.name != "id"}

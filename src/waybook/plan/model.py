@@ -1,7 +1,4 @@
-"""The values a plan consists of: steps, conditions, reviews, and who acts at which moment.
-
-How large a plan may be.
-"""
+"""Data model of a plan: steps, conditions, reviews, budget, and size limits."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -24,7 +21,7 @@ ReviewId = NewType("ReviewId", str)
 
 
 class StepType(StrEnum):
-    """What kind of work a step is. Informational: no rule looks at it."""
+    """Kind of work a step is. Informational: no rule reads it."""
 
     SEARCH = "search"
     EXTRACT = "extract"
@@ -43,7 +40,7 @@ class BranchAction(StrEnum):
 
 
 class BranchOutcome(StrEnum):
-    """What became of a condition when its step completed."""
+    """Outcome of a condition, evaluated when its step completed."""
 
     FIRED = "fired"
     NOT_FIRED = "not_fired"
@@ -59,21 +56,21 @@ class DecisionKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewStep:
-    """A step as somebody asks for it, before it has an id and a place."""
+    """Requested step, before it has an id and an order."""
 
     type: StepType
     instructions: str
     title: str | None = None
     stall_seconds: int | None = None
     result_schema: Json = None
-    #: The orders of the steps it waits for.
+    #: Orders of the steps it depends on.
     depends_on: tuple[int, ...] = ()
-    #: How many sources its result must rest on.
+    #: Number of sources its result must be based on.
     required_sources: int | None = None
 
 
 class Step(NamedTuple):
-    """The state of one step; its texts are in `Plan.texts`, its result is nobody's input."""
+    """State of one step; its texts are in `Plan.texts`, its result is not needed by any rule."""
 
     id: StepId
     order: int
@@ -82,15 +79,15 @@ class Step(NamedTuple):
     status: StepStatus
     attempt: int
     stall_seconds: int | None
-    #: Set on every entry to in_progress, so that time spent waiting for a person never counts.
+    #: Set on every transition to in_progress, so that time spent waiting for a person is excluded.
     in_progress_since: datetime | None
-    #: The last sign of life. Telemetry: not audited, not replayed.
+    #: Last heartbeat. Telemetry: not audited, not replayed.
     last_seen_at: datetime | None
     completed_at: datetime | None
     held_by: str | None
     held_session: str | None
     fail_reason: str | None
-    #: The steps it waits for.
+    #: Steps it depends on.
     depends_on: tuple[StepId, ...] = ()
 
     @property
@@ -103,7 +100,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredSource:
-    """A source stored for a step, by whatever it is found again."""
+    """Source stored for a step, with the data that identifies it."""
 
     id: str
     title: str
@@ -115,13 +112,13 @@ class StepText:
     instructions: str
     result_schema: Json = None
     required_sources: int | None = None
-    #: What is stored for it, as far as that counts; loaded only where sources are required.
+    #: Stored sources that count toward the requirement; loaded only if sources are required.
     sources: tuple[StoredSource, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """A branching condition, looked at when its step completes."""
+    """Branching condition, evaluated when its step completes."""
 
     id: ConditionId
     step_id: StepId
@@ -136,7 +133,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Review:
-    """A pause for a person, and the answer once there is one."""
+    """Pause of a step for a person, and the decision once it is made."""
 
     id: ReviewId
     step_id: StepId
@@ -145,7 +142,7 @@ class Review:
     result_summary: Json
     requested_at: datetime
     requested_by: str
-    #: The credential it was requested with.
+    #: Credential it was requested with.
     requested_as: str | None = None
     decision: DecisionKind | None = None
     feedback: str | None = None
@@ -157,22 +154,22 @@ class Review:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What a plan may take before somebody is warned; money in millionths of a dollar."""
+    """Soft limits of a plan that trigger a warning; money in millionths of a dollar."""
 
     tokens: int | None = None
     cost_micros: int | None = None
 
     def as_json(self) -> dict[str, Json]:
-        """The budget as it is stored and audited."""
+        """Return the budget as it is stored and audited."""
         return {"tokens": self.tokens, "cost_micros": self.cost_micros}
 
 
 class Plan(NamedTuple):
-    """One plan as its rules see it.
+    """A plan as the rules see it.
 
-    A loader brings all steps, but of the bulky rest only what the call at hand may need: the texts
-    of candidate steps, the conditions of the step that ends or that are still waiting, the last
-    review, and the session that asks if the plan knows it.
+    A loader reads all steps, but only those large parts that the call may need: the texts of
+    candidate steps, the conditions of the ending step or not yet evaluated, the last review, and
+    the caller's session if the plan knows it.
     """
 
     id: PlanId
@@ -182,26 +179,26 @@ class Plan(NamedTuple):
     stall_seconds: int | None
     resumed_at: datetime | None
     fail_reason: str | None
-    #: The number of the last audit entry.
+    #: Number of the last audit entry.
     seq: int
     steps: tuple[Step, ...]
     texts: Mapping[StepId, StepText] = MappingProxyType({})
     conditions: tuple[Condition, ...] = ()
     review: Review | None = None
     sessions: frozenset[str] = frozenset()
-    #: What its results took so far, and what they may take.
+    #: Usage of its results so far, and the soft limit on it.
     usage: Totals = NO_USAGE
     budget: Budget | None = None
-    #: Whose words its name, its question and its first instructions are, and since when.
+    #: Author of its name, question and first instructions, and the time of creation.
     created_by: str | None = None
     created_at: datetime | None = None
 
     def statuses(self) -> list[StepStatus]:
-        """The steps' statuses, in plan order."""
+        """Return the steps' statuses, in plan order."""
         return [step.status for step in self.steps]
 
     def step(self, step_id: StepId) -> Step:
-        """The step with this id.
+        """Return the step with this id.
 
         Raises:
             NotFound: it is not here, or not any more.
@@ -212,16 +209,16 @@ class Plan(NamedTuple):
         raise NotFound("this plan has no such step", stepId=step_id, planId=self.id)
 
     def steps_with_status(self, *statuses: StepStatus) -> Iterator[Step]:
-        """The steps in one of these statuses, in plan order."""
+        """Return the steps in one of these statuses, in plan order."""
         return (step for step in self.steps if step.status in statuses)
 
     def pending_conditions(self) -> Iterator[Condition]:
-        """The conditions nobody has looked at yet, in order of creation."""
+        """Return the conditions not evaluated yet, in order of creation."""
         return (condition for condition in self.conditions if condition.outcome is None)
 
 
 MAX_STEPS = 200
 MAX_CONDITIONS = 50
 MAX_OUTPUTS = 200
-#: How many sources a step may require; the loader of steps counts no further.
+#: Maximum number of sources a step may require; the step loader stops counting there.
 MAX_REQUIRED_SOURCES = 50

@@ -1,7 +1,4 @@
-"""Modifying a plan: a list of changes to its steps, applied all or none.
-
-What stands in the way of a change, before somebody asks for it.
-"""
+"""Modification of a plan: a list of changes to its steps, applied all or none."""
 
 from dataclasses import dataclass
 
@@ -73,14 +70,14 @@ def modify(
     rationale: str | None = None,
     expected_revision: int | None = None,
 ) -> Decision[Plan]:
-    """Decide on all of these changes, in their order, or on none.
+    """Decide on all of these changes, in order, or on none.
 
     Raises:
         PlanTerminal: the plan is over.
         NotModifiable: the plan waits for a review or is stalled, or may not be emptied.
         StalePlan: the plan is not at the revision the caller saw.
         InvalidStepReference: a step that is not there.
-        IllegalMove: a step is not in a status that allows this.
+        InvalidTransition: a step is not in a status that allows this.
         InvalidInput: there is nothing to do, or a new step is not of its form.
     """
     _refuse_unmodifiable(plan, expected_revision)
@@ -180,9 +177,9 @@ def _remove(draft: Draft, modification: RemoveStep) -> dict[str, Json]:
 
 
 def _conditions_pointing_at(plan: Plan, step: Step) -> list[str]:
-    """The conditions that may still skip to this step.
+    """Return the conditions that may still skip to this step.
 
-    Those of a skipped step will never be looked at, and the step's own go with it.
+    Conditions of a skipped step are never evaluated, and the step's own are removed with it.
     """
     alive = {other.id for other in plan.steps if other.status not in DONE_STEP} - {step.id}
     waiting = (c for c in plan.pending_conditions() if c.step_id in alive)
@@ -259,9 +256,9 @@ def _demand(plan: Plan, step: Step, allowed: set[StepStatus], why: str, new: str
 
 
 def blocking_reason(plan: Plan, modification: Modification, context: DecisionContext) -> str | None:
-    """Why this change would be refused, in the words of the refusal; None if it would not be.
+    """Return the message with which this change would be refused, or None if it is allowed.
 
-    It is the rule itself that is asked, so the two can never differ.
+    Runs `modify` itself, so that the two cannot differ.
     """
     try:
         modify(plan, (modification,), context)

@@ -1,4 +1,4 @@
-"""What an agent asking for work gets: a step of its own, or why there is none."""
+"""Assignment of the next step to an agent, or the reason for not assigning one."""
 
 from dataclasses import dataclass
 
@@ -39,7 +39,7 @@ class AwaitingReview:
 class NothingPending:
     in_progress: tuple[Step, ...]
     failed: tuple[Step, ...]
-    #: Those that wait for others.
+    #: Pending steps with unfinished dependencies.
     waiting: tuple[Step, ...] = ()
 
 
@@ -47,10 +47,10 @@ NextStep = StepReady | PlanComplete | PlanFailed | AwaitingReview | NothingPendi
 
 
 def next_step(plan: Plan, context: DecisionContext, *, another: bool = False) -> Decision[NextStep]:
-    """Decide what the caller should work on now.
+    """Decide which step the caller should work on now.
 
-    In this order: the step its session still holds (unless it asks for another), a step a person
-    sent back that nobody has picked up, the first pending one that waits for nothing.
+    In this order: the step its session still holds (unless it asks for another), an unassigned step
+    that a reviewer sent back, the first pending step without unfinished dependencies.
     """
     if plan.status is PlanStatus.COMPLETED:
         return Decision(PlanComplete(), plan)
@@ -86,14 +86,14 @@ def _take(draft: Draft) -> Decision[NextStep]:
 
 
 def held_step(plan: Plan, actor: Actor) -> Step | None:
-    """Return the first step that this conversation took and has not handed back."""
+    """Return the first step that this conversation holds and has not submitted."""
     me = actor.holder
     running = plan.steps_with_status(StepStatus.IN_PROGRESS)
     return next((step for step in running if me.is_same_conversation(step.holder)), None)
 
 
 def unclaimed_step(plan: Plan) -> Step | None:
-    """The first step in progress that nobody holds: a person sent it back."""
+    """Return the first unassigned step in progress, one that a reviewer sent back."""
     return next(
         (s for s in plan.steps_with_status(StepStatus.IN_PROGRESS) if s.held_by is None), None
     )

@@ -1,4 +1,4 @@
-"""What people are told of a plan: that it waits for them, has fallen silent, or is over."""
+"""Notifications about a plan: a review is requested, it has stalled, or it is closed."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -15,7 +15,7 @@ from waybook.plan.model import Plan, Review, Step
 from waybook.plan.progress import count_done, percent, plan_outcome
 from waybook.plan.states import PlanStatus, StepStatus
 
-#: The statuses somebody is told of when a plan comes to them.
+#: Notification kind for each status that triggers one.
 NOTIFICATION_BY_STATUS: Mapping[PlanStatus, NotificationKind] = MappingProxyType(
     {
         PlanStatus.AWAITING_REVIEW: NotificationKind.REVIEW_REQUESTED,
@@ -27,7 +27,7 @@ NOTIFICATION_BY_STATUS: Mapping[PlanStatus, NotificationKind] = MappingProxyType
 
 
 def plan_notifications(before: Plan, plan: Plan) -> tuple[Notification, ...]:
-    """What there is to tell once the plan has become so."""
+    """Return the notifications for a status change of the plan."""
     occasion = NOTIFICATION_BY_STATUS.get(plan.status)
     if occasion is None or plan.status is before.status:
         return ()

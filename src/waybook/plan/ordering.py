@@ -1,9 +1,8 @@
-"""Places of steps: 1..n, contiguous, whatever is inserted, removed or moved.
+"""Step order and dependencies.
 
-Which step waits for which: a step is handed out when all it depends on are over.
-
-Dependencies are kept by ids, so that they survive reordering. A plan without any is worked
-through in its order, as if this file were not there.
+Orders are 1..n without gaps after every insertion, removal and move. A step is handed out when all
+its dependencies are over. Dependencies are stored as ids, so that they survive reordering; a plan
+without dependencies is worked through in order.
 """
 
 from collections.abc import Sequence
@@ -14,14 +13,14 @@ from waybook.plan.states import TERMINAL_STEP, StepStatus
 
 
 def renumber(steps: tuple[Step, ...], after: int, by: int) -> tuple[Step, ...]:
-    """Move every step behind the order `after` up by `by` places."""
+    """Return the steps with every order after `after` increased by `by`."""
     return tuple(
         step._replace(order=step.order + by) if step.order > after else step for step in steps
     )
 
 
 def insertion_point(plan: Plan, after: int | None) -> int:
-    """The order to insert behind: the one given, else the last.
+    """Return the order to insert after: the given one, else the last.
 
     Raises:
         InvalidStepReference: there is no such place.
@@ -40,7 +39,7 @@ def insertion_point(plan: Plan, after: int | None) -> int:
 
 
 def validate_order(plan: Plan, ids: list[StepId]) -> list[StepId]:
-    """These ids, if they are exactly the plan's steps.
+    """Return these ids, if they are exactly the plan's steps.
 
     Raises:
         StalePlan: one is missing, unknown or named twice.
@@ -58,19 +57,19 @@ def validate_order(plan: Plan, ids: list[StepId]) -> list[StepId]:
 
 
 def is_ready(plan: Plan, step: Step) -> bool:
-    """Whether everything this step depends on is over, however it ended."""
+    """Return whether all dependencies of this step are over, with any result."""
     return all(plan.step(before).status in TERMINAL_STEP for before in step.depends_on)
 
 
 def first_ready(plan: Plan) -> Step | None:
-    """The first pending step that waits for nothing."""
+    """Return the first pending step without unfinished dependencies."""
     return next((s for s in plan.steps_with_status(StepStatus.PENDING) if is_ready(plan, s)), None)
 
 
 def resolve_dependencies(
     made: Sequence[Step], asked: Sequence[NewStep], steps: Sequence[Step]
 ) -> list[Step]:
-    """The new steps with what they depend on, told as orders among all `steps` as they will be.
+    """Return the new steps with their dependencies, given as orders among all `steps`.
 
     Raises:
         InvalidStepReference: an order that does not exist, or a step that waits for itself.
@@ -86,7 +85,7 @@ def resolve_dependencies(
 
 
 def reject_branch_dependencies(steps: Sequence[NewStep]) -> None:
-    """Steps that a branch may add have no orders to be told by beforehand.
+    """Check that steps added by a branch have no dependencies: their orders are not known yet.
 
     Raises:
         InvalidInput: one of them names some.
@@ -110,7 +109,7 @@ def _step_at(steps: Sequence[Step], order: int) -> StepId:
 
 
 def _refuse_circles(steps: Sequence[Step]) -> None:
-    """Take away, again and again, what waits for nothing; what is left waits for itself."""
+    """Remove steps without dependencies until none is left; the remaining ones form cycles."""
     left = {step.id: len(set(step.depends_on)) for step in steps}
     behind: dict[StepId, list[StepId]] = {step.id: [] for step in steps}
     for step in steps:

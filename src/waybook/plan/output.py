@@ -1,9 +1,7 @@
-"""Outputs: the deliverable of a plan, in versions.
+"""Outputs: the deliverables of a plan, in versions, and their media types.
 
-It is written when the plan is complete, so it is the one thing a completed plan still takes: the
-plan and its steps stay as they were, and the audit goes on.
-
-Media types of what can be kept: texts, by `type/subtype`.
+An output is written when the plan is complete, so it is the only change a completed plan accepts:
+the plan and its steps stay unchanged, and the audit continues. Only text types are stored.
 """
 
 import json
@@ -22,10 +20,10 @@ from waybook.plan.model import MAX_OUTPUTS, Plan
 from waybook.plan.settle import register_session
 from waybook.plan.states import PlanStatus
 
-#: As RFC 6838 has it, in lower case.
+#: Syntax of RFC 6838, in lower case.
 NAME = r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}"
 SYNTAX = re.compile(rf"({NAME})/({NAME})")
-#: Texts that do not say so in their first word.
+#: Text types outside `text/`.
 TEXT_TYPES = frozenset(
     {
         "application/javascript",
@@ -42,7 +40,7 @@ TEXT_TYPES = frozenset(
 )
 SUFFIXES = ("+json", "+xml", "+yaml")
 
-#: What the names of files end with.
+#: File extension for each media type.
 FILE_EXTENSIONS: Mapping[str, str] = MappingProxyType(
     {
         "application/javascript": "js",
@@ -70,7 +68,7 @@ FILE_EXTENSIONS: Mapping[str, str] = MappingProxyType(
 
 
 def parse_text_type(told: str) -> str:
-    """The media type, in lower case and without parameters: what is kept is UTF-8, always.
+    """Return the media type in lower case, without parameters: content is always stored as UTF-8.
 
     Raises:
         InvalidInput: it is no media type, or not that of a text.
@@ -93,12 +91,12 @@ def parse_text_type(told: str) -> str:
 
 
 def is_json(kind: str) -> bool:
-    """Whether texts of this type are one JSON value."""
+    """Return whether content of this type is one JSON value."""
     return kind == "application/json" or kind.endswith("+json")
 
 
 def file_extension(kind: str) -> str:
-    """What the name of a file of this type ends with.
+    """Return the file extension for this media type.
 
     >>> (
     ...     file_extension("text/markdown"),
@@ -111,13 +109,13 @@ def file_extension(kind: str) -> str:
     return FILE_EXTENSIONS.get(kind) or (suffix if kind.endswith(SUFFIXES) else "txt")
 
 
-#: The kind of artifact an output is.
+#: Artifact kind of outputs.
 OUTPUT = "output"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewOutput:
-    """A deliverable as somebody hands it in; its media type is that of a text."""
+    """Submitted deliverable; its media type is a text type."""
 
     media_type: str
     title: str
@@ -126,7 +124,7 @@ class NewOutput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """A deliverable that is kept, without its text."""
+    """Stored deliverable, without its content."""
 
     id: str
     title: str
@@ -139,7 +137,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class StoredOutput:
-    """What became of an output: kept as a new version, or there already."""
+    """Result of storing an output: a new version, or the unchanged existing one."""
 
     output: Output
     is_new: bool
@@ -148,7 +146,7 @@ class StoredOutput:
 def store_output(
     plan: Plan, new: NewOutput, there: Sequence[Output], context: DecisionContext
 ) -> Decision[StoredOutput]:
-    """Keep a deliverable: the next version of its title, or nothing if it is the same as before.
+    """Store a deliverable as the next version of its title, or nothing if it is unchanged.
 
     Raises:
         PlanTerminal: the plan failed.
@@ -203,13 +201,13 @@ def _made(new: NewOutput, version: int, context: DecisionContext) -> Output:
 
 
 def latest_version(outputs: Iterable[Output], *, title: str, media_type: str) -> Output | None:
-    """The last version of this title in this form, if there is one."""
+    """Return the latest version of this title and media type, if there is one."""
     same = (one for one in outputs if (one.title, one.media_type) == (title, media_type))
     return max(same, key=lambda one: one.version, default=None)
 
 
 def latest(outputs: Iterable[Output]) -> list[Output]:
-    """Of each title in each form the last version, newest first."""
+    """Return the latest version of each title and media type, newest first."""
     last: dict[tuple[str, str], Output] = {}
     for one in sorted(outputs, key=lambda one: one.version):
         last[one.title, one.media_type] = one
@@ -217,7 +215,7 @@ def latest(outputs: Iterable[Output]) -> list[Output]:
 
 
 def is_missing(outputs: Iterable[Output], media_type: str | None) -> bool:
-    """Whether a deliverable of the type that was asked for is still to be written."""
+    """Return whether an output of the requested media type is still missing."""
     return media_type is not None and all(one.media_type != media_type for one in outputs)
 
 

@@ -1,8 +1,7 @@
-"""Progress: counts that add up, and a percentage that never claims more than they say.
+"""Progress counts and the soft budget of a plan.
 
-A soft budget: what a plan may take, how much of it is used, and when to say so.
-
-It never refuses. Work that was done is handed in, whatever it took.
+A percentage never claims more than the counts say. The budget only warns and never refuses:
+finished work is accepted, regardless of its usage.
 """
 
 from collections.abc import Collection, Iterator
@@ -15,7 +14,7 @@ from waybook.plan.states import DONE_STEP, PlanStatus, StepStatus
 
 
 def percent(done: int, total: int) -> int:
-    """The share done in whole percent, rounded half up; nothing of nothing is 0.
+    """Return the share done in whole percent, rounded half up; 0 if the total is 0.
 
     >>> percent(3, 13), percent(1, 8), percent(199, 200), percent(0, 0)
     (23, 13, 100, 0)
@@ -24,18 +23,18 @@ def percent(done: int, total: int) -> int:
 
 
 def count_done(statuses: Collection[StepStatus]) -> int:
-    """How many steps are completed or skipped. This number never falls."""
+    """Return the number of completed or skipped steps. This number never decreases."""
     return sum(status in DONE_STEP for status in statuses)
 
 
 def current_step(plan: Plan) -> Step | None:
-    """The step to look at: the one awaiting input, else the first in progress."""
+    """Return the step awaiting input, else the first in progress."""
     waiting = next(plan.steps_with_status(StepStatus.AWAITING_INPUT), None)
     return waiting or next(plan.steps_with_status(StepStatus.IN_PROGRESS), None)
 
 
 def plan_outcome(status: PlanStatus, statuses: Collection[StepStatus]) -> str | None:
-    """How a closed plan ended; None while it is open."""
+    """Return the outcome of a closed plan; None while it is open."""
     if status is PlanStatus.FAILED:
         return "failed"
     if status is PlanStatus.COMPLETED:
@@ -43,14 +42,14 @@ def plan_outcome(status: PlanStatus, statuses: Collection[StepStatus]) -> str | 
     return None
 
 
-#: From so many hundredths on, the agent is told to hold back.
+#: Percentage from which the agent is warned about the budget.
 WARNING_PERCENT = 80
 FULL_PERCENT = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetShare:
-    """One part of a budget, in words and numbers."""
+    """One limit of a budget and its usage."""
 
     name: str
     unit: str
@@ -59,12 +58,12 @@ class BudgetShare:
 
     @property
     def percent(self) -> int:
-        """Whole hundredths, rounded down: a hundred means that it is really used up."""
+        """Return the used share in whole percent, rounded down: 100 means fully used."""
         return FULL_PERCENT * self.used // self.of
 
 
 def shares(budget: Budget, used: Totals) -> Iterator[BudgetShare]:
-    """The parts of a budget, and what is used of each."""
+    """Yield the limits of a budget with their usage."""
     if budget.tokens is not None:
         yield BudgetShare(name="tokens", unit="tokens", used=used.tokens, of=budget.tokens)
     if budget.cost_micros is not None:
@@ -74,7 +73,7 @@ def shares(budget: Budget, used: Totals) -> Iterator[BudgetShare]:
 
 
 def budget_json(budget: Budget, used: Totals) -> dict[str, Json]:
-    """The budget as an agent is told of it; from 80 % on with a warning in words."""
+    """Return the budget as replies show it; from 80 % on with a warning text."""
     parts = [*shares(budget, used)]
     told: dict[str, Json] = {part.name: _told(part) for part in parts}
     warnings = [said for part in parts if (said := warning(part)) is not None]
@@ -82,7 +81,7 @@ def budget_json(budget: Budget, used: Totals) -> dict[str, Json]:
 
 
 def warning(part: BudgetShare) -> str | None:
-    """What to say of a part that is nearly used up, or more than that.
+    """Return the warning for a limit that is nearly used up or exceeded.
 
     >>> warning(BudgetShare(name="tokens", unit="tokens", used=79, of=100))
     >>> warning(BudgetShare(name="tokens", unit="tokens", used=80, of=100))

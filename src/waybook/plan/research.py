@@ -1,7 +1,8 @@
-"""Storing research: what an agent found out, with where it came from, in versions.
+"""Storage of research: an agent's findings with their sources, in versions.
 
-The same plan, kind and title again is the next version of the same thing; the same in all of it is
-no new version. The rows are the same with a plan and without one; only the chain differs.
+The same plan, kind and title again is the next version of the same artifact; identical content
+creates no new version. The rows are the same with a plan and without one; only the audit chain
+differs.
 """
 
 import json
@@ -22,15 +23,15 @@ from waybook.plan.output import OUTPUT
 from waybook.plan.settle import register_session
 from waybook.plan.states import CLOSED_PLAN
 
-#: Kinds of our own, under which nobody stores research.
+#: Artifact kinds of the server, not allowed for research.
 RESERVED = frozenset({OUTPUT, "late_result", "source"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResearchSource:
-    """A source, as somebody came from it."""
+    """Source that research was taken from."""
 
-    #: Made of the hash: the same source has the same id, whoever names it.
+    #: Derived from the hash: the same source has the same id for every caller.
     id: str
     content_hash: str
     url: str | None
@@ -41,26 +42,26 @@ class ResearchSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Research:
-    """What somebody wants to be kept."""
+    """Research to be stored."""
 
     kind: str
     title: str
     content: Json
     tags: tuple[str, ...] = ()
     metadata: Json = None
-    #: Each once.
+    #: Without duplicates.
     origins: tuple[ResearchSource, ...] = ()
 
     @property
     def content_hash(self) -> str:
-        """What two have in common that are the same in all they say."""
+        """Return the hash that identical research shares: content, tags, metadata and sources."""
         said = [self.content, self.tags, self.metadata, [origin.id for origin in self.origins]]
         told = json.dumps(said, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
         return sha256(told.encode()).hexdigest()
 
 
 class ExistingResearch(NamedTuple):
-    """What is there already: the latest version under this name, and sources the chain knows."""
+    """Existing state: the latest version under this name, and the sources known to the chain."""
 
     artifact_id: str | None = None
     version: int = 0
@@ -70,16 +71,16 @@ class ExistingResearch(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredResearch:
-    """What became of it."""
+    """Result of storing research."""
 
     artifact_id: str
     version: int
-    #: It was there already, word for word; nothing was written.
+    #: True if identical research existed; nothing was written.
     unchanged: bool = False
 
 
 class StandaloneDecision(NamedTuple):
-    """What to answer and what to write where there is no plan."""
+    """Reply and audit entry for research without a plan."""
 
     reply: StoredResearch
     entry: Entry | None = None
@@ -92,11 +93,11 @@ def store_research(
     before: ExistingResearch,
     context: DecisionContext,
 ) -> Decision[StoredResearch]:
-    """Keep research with its plan, and take it as a sign of life of the step it is for.
+    """Store research with its plan, and record a heartbeat of its step.
 
     Raises:
         PlanTerminal: the plan is over; it can still be stored without one.
-        InvalidInput: the kind is one of ours.
+        InvalidInput: the kind is reserved.
     """
     _refuse_reserved(research)
     _refuse_closed(plan, research)
@@ -116,10 +117,10 @@ def store_research(
 def store_standalone(
     research: Research, before: ExistingResearch, context: DecisionContext
 ) -> StandaloneDecision:
-    """Keep research that belongs to no plan, in a chain of its own.
+    """Store research without a plan, in an audit chain of its own.
 
     Raises:
-        InvalidInput: the kind is one of ours.
+        InvalidInput: the kind is reserved.
     """
     _refuse_reserved(research)
     if _is_there(research, before):
@@ -182,7 +183,7 @@ def _changes(
     step_id: StepId | None,
     context: DecisionContext,
 ) -> Iterator[Change]:
-    """The artifact, the sources this chain has not met yet, and that it came from them all."""
+    """Yield the artifact, the sources new to this chain, and the links to all its sources."""
     row: dict[str, Json] = {
         "step_id": step_id,
         "kind": research.kind,

@@ -1,4 +1,4 @@
-"""Reviews: a step pauses for a person; the person's decision settles it, once."""
+"""Reviews: a step pauses for a person, whose decision settles it, once."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,11 +19,11 @@ from waybook.plan.submit import StepDone, complete
 
 
 class ReviewSurface(StrEnum):
-    """Where in a chat a person decides, beside telling the agent."""
+    """Place in a chat where a person decides, other than through the agent."""
 
-    #: On the map.
+    #: In the map app.
     APP = "app"
-    #: In a form that their client puts before them.
+    #: In a form shown by the client.
     FORM = "form"
 
 
@@ -35,7 +35,7 @@ class ReviewRequest:
 
 
 def open_review(plan: Plan) -> Review | None:
-    """The review somebody still has to decide."""
+    """Return the review that is not decided yet, if there is one."""
     return plan.review if plan.review and plan.review.decision is None else None
 
 
@@ -46,7 +46,7 @@ def request_review(
 
     Raises:
         PlanTerminal: the plan is over.
-        IllegalMove: the step is not in progress, or another review is open.
+        InvalidTransition: the step is not in progress, or another review is open.
     """
     require_open(plan)
     step = plan.step(step_id)
@@ -107,14 +107,14 @@ def decide(
     review_id: str | None = None,
     place: ReviewSurface | None = None,
 ) -> Decision[StepDone]:
-    """Carry out a person's decision on the open review.
+    """Apply a person's decision on the open review.
 
     Raises:
-        NotAwaitingReview: there is none, it is not the one that is meant, or somebody has decided
-            it already.
+        NotAwaitingReview: no review is open, it is not the one that is meant, or it is already
+            decided.
         PlanTerminal: the plan is over.
         InvalidInput: `modify` without feedback.
-        Forbidden: a person has to decide here, and not whoever asked.
+        Forbidden: a person has to decide here, other than the requester.
     """
     review = _review_to_decide(plan, step_id)
     if review_id not in {None, review.id}:
@@ -185,10 +185,10 @@ def _reject(draft: Draft, step_id: StepId, feedback: str | None) -> None:
 
 
 def _send_back(draft: Draft, step_id: StepId, feedback: str, place: ReviewSurface | None) -> None:
-    """Back to work with the feedback in the instructions.
+    """Send the step back to work with the feedback in its instructions.
 
-    The agent that relays the decision over MCP gets the step in the same answer and so holds it;
-    decided anywhere else, the step is nobody's until the next agent asks.
+    The agent that relays the decision over MCP receives the step in the same reply and so holds it;
+    decided through any other channel, the step is unassigned until the next agent asks.
     """
     actor = draft.moment.actor
     relayed = actor.channel is Channel.MCP and place is not ReviewSurface.APP
@@ -204,7 +204,7 @@ def _send_back(draft: Draft, step_id: StepId, feedback: str, place: ReviewSurfac
 
 
 def with_feedback(instructions: str, feedback: str) -> str:
-    r"""Instructions with a person's feedback below a rule.
+    r"""Return instructions with a person's feedback below a rule.
 
     >>> with_feedback("Compare.", "Add prices.")
     'Compare.\n\n---\n\nUser feedback: Add prices.'
@@ -213,7 +213,7 @@ def with_feedback(instructions: str, feedback: str) -> str:
 
 
 def _review_to_decide(plan: Plan, step_id: StepId | None) -> Review:
-    """The open review that is meant. Who comes second learns who was first, even at the end."""
+    """Return the requested open review; a second decision is refused naming the first decider."""
     last = plan.review if plan.review and step_id in {None, plan.review.step_id} else None
     if last and last.decision is not None:
         raise _already_decided(plan, last)

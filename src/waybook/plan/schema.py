@@ -1,8 +1,8 @@
-"""The shape a value must have, above all a step's result: a JSON Schema, within a bounded cost.
+"""Validation of values, mainly step results, against JSON Schemas at a bounded cost.
 
-References, regular expressions, `unevaluated…`, `uniqueItems` and nested dialects are left out:
-each can make a small schema take for ever. What is left costs at most the size of the schema times
-the size of the result, and both are bounded in size and depth.
+References, regular expressions, `unevaluated…`, `uniqueItems` and nested dialects are not
+supported: each can make a small schema arbitrarily expensive. The rest costs at most the size of
+the schema times the size of the result, and both are bounded in size and depth.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from waybook.errors import InvalidInput, TooLarge
 from waybook.json_values import Json
 
-#: Keywords whose cost or meaning nobody can foresee.
+#: Keywords with unpredictable cost or meaning.
 UNSUPPORTED_KEYWORDS = frozenset(
     {
         "$ref",
@@ -29,12 +29,12 @@ UNSUPPORTED_KEYWORDS = frozenset(
         "uniqueItems",
     }
 )
-#: Keywords that hold schemas by names of the author's own choosing.
+#: Keywords that hold schemas under names chosen by the author.
 NAMED_SCHEMAS = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})
-#: Keywords that hold data, which may look like anything.
+#: Keywords that hold arbitrary data, not schemas.
 DATA_KEYWORDS = frozenset({"const", "enum", "default", "examples"})
 
-#: Where something is missing or wrong, and what.
+#: Path and message of a missing or invalid part.
 SchemaError: TypeAlias = dict[str, Json]
 
 MAX_DEPTH = 64
@@ -42,12 +42,12 @@ MAX_COST = 100_000
 MAX_NODES = 2_000
 MAX_ERRORS = 20
 MAX_MESSAGE = 300
-#: So many characters of text weigh as much as one more part: a fault repeats the text.
+#: Characters of text that weigh as much as one more part: an error message repeats the text.
 CHARACTERS_PER_PART = 100
 
 
 def check_schemas(schemas: Iterable[Json]) -> None:
-    """Let only JSON Schemas pass that we can check at a bounded cost, all of a call together.
+    """Check that the schemas of one call are valid and, together, cheap enough to validate with.
 
     Raises:
         InvalidInput: one is not a JSON Schema, or uses a keyword that is left out.
@@ -65,7 +65,7 @@ def check_schemas(schemas: Iterable[Json]) -> None:
 
 
 def check_schema(schema: Json, argument: str = "resultSchema") -> None:
-    """Let only a JSON Schema pass that uses nothing that is left out; null is no schema.
+    """Check that a schema is valid and uses only supported keywords; None means no schema.
 
     Raises:
         InvalidInput: it is not a JSON Schema, or uses a keyword that is left out.
@@ -96,7 +96,7 @@ def check_schema(schema: Json, argument: str = "resultSchema") -> None:
 
 
 def check_result(schema: Json, result: Json) -> None:
-    """Let only a result pass that the step's schema allows; no schema allows all.
+    """Check a result against the step's schema; without a schema, any result is valid.
 
     Raises:
         InvalidInput: with the list of what is missing or wrong.
@@ -113,7 +113,7 @@ def check_result(schema: Json, result: Json) -> None:
 
 
 def summarize_errors(faults: list[SchemaError]) -> str:
-    """The first fault in words, and how many more there are."""
+    """Return the first error as text, and the number of further ones."""
     more = f" (and {len(faults) - 1} more)" if faults[1:] else ""
     first = faults[0]
     return (
@@ -123,7 +123,7 @@ def summarize_errors(faults: list[SchemaError]) -> str:
 
 
 def result_errors(schema: Json, result: Json) -> list[SchemaError]:
-    """What of a result the step's schema does not allow; no schema allows all.
+    """Return the errors of a result by the step's schema; without a schema, an empty list.
 
     Raises:
         TooLarge: checking it would take too long.
@@ -138,16 +138,16 @@ def result_errors(schema: Json, result: Json) -> list[SchemaError]:
 
 
 class Mismatch(NamedTuple):
-    """What is wrong with a value, and where: `$` is the whole of it."""
+    """Path and message of a schema violation; `$` is the root."""
 
     path: str
     message: str
 
 
 def mismatches(given: Json, schema: Json, *, value: str, shape: str) -> list[Mismatch]:
-    """What is wrong with a value by a schema that passed, at most the first few; none if nothing.
+    """Return the first few violations of a checked schema, sorted by path.
 
-    `value` and `shape` are what the two are called where they came from.
+    `value` and `shape` are the argument names of the two, for error messages.
 
     Raises:
         TooLarge: checking it would take too long.
@@ -163,13 +163,13 @@ def mismatches(given: Json, schema: Json, *, value: str, shape: str) -> list[Mis
             faults.append(Mismatch(error.json_path[:MAX_MESSAGE], error.message[:MAX_MESSAGE]))
             if len(faults) == MAX_ERRORS:
                 break
-    except ArithmeticError as error:  # multipleOf, of a number that no float can hold
+    except ArithmeticError as error:  # multipleOf, for a number too large for a float
         faults.append(Mismatch("$", f"it holds a number that cannot be checked: {error}"))
     return sorted(faults, key=lambda fault: fault.path)
 
 
 def _keywords(schema: dict[str, Json]) -> Iterator[str]:
-    """Every keyword of the schema and of the schemas in it, but for a dialect named at the top."""
+    """Yield every keyword of the schema and its subschemas, except a top-level `$schema`."""
     waiting: list[Json] = [{key: value for key, value in schema.items() if key != "$schema"}]
     while waiting:
         here = waiting.pop()
@@ -185,7 +185,7 @@ def _keywords(schema: dict[str, Json]) -> Iterator[str]:
 
 
 def _weight(value: Json, argument: str) -> int:
-    """How many parts a JSON value has, long texts counting as several.
+    """Return the number of parts of a JSON value; long texts count as several.
 
     Raises:
         TooLarge: it is nested too deeply to be walked.

@@ -1,11 +1,10 @@
-"""After every mutation: walk the stored status to the one the steps derive.
+"""Bookkeeping after a mutation: plan status, sessions, and usage.
 
-Where the table has no direct edge the walk goes over `executing`. Two stored statuses say more
-than the steps can: `planning` while every step is pending, and `stalled` while work goes on.
-
-Conversations: the first call of a new session on a plan with history is a resumption.
-
-What a step took is written down once, with whatever was handed in, and added to its plan.
+The stored status follows the one derived from the steps; where the table has no direct edge, it
+moves through `executing`. Two stored statuses carry more information than the steps: `planning`
+while every step is pending, and `stalled` while work goes on. The first call of a new session on a
+plan with history is recorded as a resumption. Usage is recorded once per submission and added to
+the plan's totals.
 """
 
 from waybook.core.changes import Entity, Event, as_json
@@ -25,7 +24,7 @@ from waybook.plan.states import (
 
 
 def settle(draft: Draft) -> None:
-    """Bring the plan's status to where its steps say it is. A closed plan stays as it is."""
+    """Move the plan's status to the one derived from its steps. A closed plan is unchanged."""
     status, statuses = draft.plan.status, draft.plan.statuses()
     target = derive_plan_status(statuses)
     if status in CLOSED_PLAN or _says_more(status, target, statuses):
@@ -34,7 +33,7 @@ def settle(draft: Draft) -> None:
 
 
 def transition_path(status: PlanStatus, target: PlanStatus) -> tuple[PlanStatus, ...]:
-    """The documented edges from one status to another.
+    """Return the documented edges from one status to another.
 
     >>> transition_path(PlanStatus.PLANNING, PlanStatus.COMPLETED)
     (<PlanStatus.EXECUTING: 'executing'>, <PlanStatus.COMPLETED: 'completed'>)
@@ -47,7 +46,7 @@ def transition_path(status: PlanStatus, target: PlanStatus) -> tuple[PlanStatus,
 
 
 def is_derivable(status: PlanStatus, statuses: list[StepStatus]) -> bool:
-    """Whether a stored status is one these steps allow."""
+    """Return whether a stored status is consistent with these steps."""
     target = derive_plan_status(statuses)
     return status in {target, PlanStatus.FAILED} or _says_more(status, target, statuses)
 
@@ -59,15 +58,15 @@ def _says_more(status: PlanStatus, target: PlanStatus, statuses: list[StepStatus
 
 
 def is_new_session(plan: Plan, session: str | None) -> bool:
-    """Whether this plan meets this session for the first time and can still note it."""
+    """Return whether this session is new to the plan and can still be recorded."""
     return session is not None and session not in plan.sessions and plan.status not in CLOSED_PLAN
 
 
 def register_session(draft: Draft) -> None:
-    """Note the session that asks, once per plan.
+    """Record the caller's session, once per plan.
 
-    Creation alone is no history: whoever takes the first step of a fresh plan resumes nothing, and
-    is noted along with that step.
+    Creation alone is not history: the agent that takes the first step of a new plan resumes
+    nothing, and its session is recorded with that step.
     """
     session = draft.moment.actor.session
     if session is None or not is_new_session(draft.plan, session):
@@ -80,7 +79,7 @@ def register_session(draft: Draft) -> None:
 
 
 def resume_session(plan: Plan, context: DecisionContext) -> Decision[None]:
-    """Note the session that reads up on the plan, if it is new and there is history."""
+    """Record the session that reads the plan, if it is new and there is history."""
     draft = Draft(plan, context)
     if plan.seq > 1:
         register_session(draft)
@@ -88,7 +87,7 @@ def resume_session(plan: Plan, context: DecisionContext) -> Decision[None]:
 
 
 def record_usage(draft: Draft, step_id: StepId, attempt: int, usage: Usage | None) -> None:
-    """Keep what an attempt at a step took. A late result counts too: its tokens were spent."""
+    """Store the usage of an attempt at a step, including late results: their tokens were spent."""
     if usage is None:
         return
     row: dict[str, Json] = {

@@ -1,4 +1,4 @@
-"""Stalls: a step in progress with no sign of life for longer than its threshold."""
+"""Stalls: a step in progress with no heartbeat for longer than its threshold."""
 
 from datetime import datetime, timedelta
 
@@ -10,20 +10,20 @@ from waybook.plan.draft import Draft
 from waybook.plan.model import Plan, Step
 from waybook.plan.states import PlanStatus, StepStatus
 
-#: How long a step may be silent when nobody said otherwise.
+#: Stall threshold if neither the step nor the plan sets one.
 DEFAULT_STALL_THRESHOLD = timedelta(minutes=30)
 
 
 def stall_threshold(
     plan: Plan, step: Step, patience: timedelta = DEFAULT_STALL_THRESHOLD
 ) -> timedelta:
-    """How long this step may be silent: its own word, else the plan's, else the server's."""
+    """Return the stall threshold of this step: its own, else the plan's, else the server's."""
     seconds = step.stall_seconds if step.stall_seconds is not None else plan.stall_seconds
     return patience if seconds is None else timedelta(seconds=seconds)
 
 
 def last_heartbeat(step: Step) -> datetime | None:
-    """When the step was last heard of, or None if nobody works on it."""
+    """Return the time of the step's last heartbeat, or None if it is not in progress."""
     if step.status is not StepStatus.IN_PROGRESS or step.in_progress_since is None:
         return None
     return max(step.in_progress_since, step.last_seen_at or step.in_progress_since)
@@ -32,7 +32,7 @@ def last_heartbeat(step: Step) -> datetime | None:
 def stalled_steps(
     plan: Plan, *, now: datetime, patience: timedelta = DEFAULT_STALL_THRESHOLD
 ) -> tuple[tuple[Step, timedelta], ...]:
-    """The steps silent for longer than their threshold, in plan order, with how long."""
+    """Return the steps inactive for longer than their threshold, in plan order, with the gap."""
     silent = (
         (step, now - seen) for step in plan.steps if (seen := last_heartbeat(step)) is not None
     )
@@ -42,7 +42,7 @@ def stalled_steps(
 def newly_stalled(
     plan: Plan, *, now: datetime, patience: timedelta = DEFAULT_STALL_THRESHOLD
 ) -> tuple[tuple[Step, timedelta], ...]:
-    """The stalled steps that should stall an executing plan: resuming it restarted their clock."""
+    """Return the steps that stall an executing plan; resuming it restarted their clock."""
     if plan.status is not PlanStatus.EXECUTING:
         return ()
     resumed = plan.resumed_at
@@ -67,7 +67,7 @@ def detect_stall(
 
 
 def resume_plan(draft: Draft) -> None:
-    """Wake a stalled plan and restart its clock; any other plan stays as it is."""
+    """Resume a stalled plan and restart its clock; any other plan is unchanged."""
     if draft.plan.status is PlanStatus.STALLED:
         draft.move_plan(PlanStatus.EXECUTING)
         draft.set_plan(resumed_at=draft.moment.now)
@@ -75,7 +75,7 @@ def resume_plan(draft: Draft) -> None:
 
 
 def whole_minutes(gap: timedelta) -> int:
-    """A gap in minutes, cut down.
+    """Return a gap in minutes, rounded down.
 
     >>> whole_minutes(timedelta(minutes=31, seconds=59))
     31

@@ -1,10 +1,8 @@
-"""The two state machines, as tables: every status, every edge, and the four functions that move.
+"""State machines of plans and steps, as tables, and the status derived from the steps.
 
-A status is never assigned, it is moved. `completed` and `skipped` are final for a step; `failed`
-has one way out, the retry. `completed` and `failed` are final for a plan. That the last steps'
-end is the plan's end is not an edge but a derivation: see `derive` and `settle`.
-
-What the plan's status should be, judged by its steps alone.
+A status is never assigned, it is moved along an edge. `completed` and `skipped` are final for a
+step; `failed` has one exit, the retry. `completed` and `failed` are final for a plan. Closing a
+plan after its last step is not an edge but a derivation: see `derive_plan_status` and `settle`.
 """
 
 from collections.abc import Collection, Mapping
@@ -55,32 +53,32 @@ STEP_MOVES: Mapping[StepStatus, frozenset[StepStatus]] = MappingProxyType({
 })
 # fmt: on
 
-#: Plans in these statuses take no more changes.
+#: Plans in these statuses accept no more changes.
 CLOSED_PLAN = frozenset({P.COMPLETED, P.FAILED})
-#: Steps in these statuses are over as far as the plan is concerned.
+#: Steps in these statuses need no more work.
 TERMINAL_STEP = frozenset({S.COMPLETED, S.SKIPPED, S.FAILED})
 #: Steps in these statuses count as done.
 DONE_STEP = frozenset({S.COMPLETED, S.SKIPPED})
 
 
 def can_move_plan(old: PlanStatus, new: PlanStatus) -> bool:
-    """Whether the plan's table has this edge."""
+    """Return whether the plan's table has this edge."""
     return new in PLAN_MOVES[old]
 
 
 def can_move_step(old: StepStatus, new: StepStatus) -> bool:
-    """Whether the step's table has this edge."""
+    """Return whether the step's table has this edge."""
     return new in STEP_MOVES[old]
 
 
 def move_plan(old: PlanStatus, new: PlanStatus) -> PlanStatus:
-    """Return `new`, or refuse.
+    """Return `new`, or raise if the transition is not allowed.
 
     >>> move_plan(PlanStatus.PLANNING, PlanStatus.EXECUTING)
     <PlanStatus.EXECUTING: 'executing'>
 
     Raises:
-        IllegalMove: the table has no edge from `old` to `new`.
+        InvalidTransition: the table has no edge from `old` to `new`.
     """
     if not can_move_plan(old, new):
         raise InvalidTransition(f"a plan cannot move from {old} to {new}", old=old, new=new)
@@ -88,10 +86,10 @@ def move_plan(old: PlanStatus, new: PlanStatus) -> PlanStatus:
 
 
 def move_step(old: StepStatus, new: StepStatus) -> StepStatus:
-    """Return `new`, or refuse.
+    """Return `new`, or raise if the transition is not allowed.
 
     Raises:
-        IllegalMove: the table has no edge from `old` to `new`.
+        InvalidTransition: the table has no edge from `old` to `new`.
     """
     if not can_move_step(old, new):
         raise InvalidTransition(f"a step cannot move from {old} to {new}", old=old, new=new)
@@ -99,7 +97,7 @@ def move_step(old: StepStatus, new: StepStatus) -> StepStatus:
 
 
 def derive_plan_status(steps: Collection[StepStatus]) -> PlanStatus:
-    """Derive the plan's status. The rules hold in this order, and the order matters.
+    """Derive the plan's status. The rules apply in this order, and the order matters.
 
     A failed step is over like a completed one: failed steps never fail a plan.
 

@@ -1,8 +1,7 @@
-"""Submitting a result: the step completes, its conditions are looked at, the plan settles.
+"""Submission of a result: the step completes, its conditions are evaluated, the plan settles.
 
-What a result must have before it counts: the shape the step asks for, and enough sources.
-
-A person's approval is a decision and needs neither; this is asked of agents alone.
+An agent's result must match the step's schema and have enough sources. A person's approval is a
+decision and needs neither.
 """
 
 from dataclasses import dataclass
@@ -21,12 +20,12 @@ from waybook.plan.settle import record_usage, register_session, settle
 from waybook.plan.stalls import resume_plan
 from waybook.plan.states import StepStatus
 
-#: How many sources one answer names.
+#: Maximum number of sources listed in one reply.
 MAX_SOURCES_NAMED = 20
 
 
 def check_result_evidence(plan: Plan, step_id: StepId, result: Json) -> None:
-    """Let only a result pass that has the step's shape and rests on enough sources.
+    """Check that a result matches the step's schema and has enough sources.
 
     Raises:
         InvalidInput: with all that is missing, of both kinds.
@@ -75,18 +74,18 @@ def _store(plan: Plan, step_id: StepId) -> NextCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """What an agent hands back for a step."""
+    """Result an agent submits for a step."""
 
     result_summary: Json
     confidence: float | None = None
     report: Json = None
     formatting_notes: str | None = None
     usage: Usage | None = None
-    #: The attempt the caller believes it holds; None trusts that nobody else took over.
+    #: Attempt the caller believes it holds; None skips the check for a takeover.
     attempt: int | None = None
 
     def values(self) -> dict[str, Json]:
-        """The result as fields of the step's row."""
+        """Return the result as fields of the step's row."""
         return {
             "result_summary": self.result_summary,
             "confidence": self.confidence,
@@ -97,7 +96,7 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class StepDone:
-    """What became of a step and what its conditions did."""
+    """Finished step and the branches its conditions took."""
 
     step: Step
     branches: tuple[Branch, ...] = ()
@@ -106,11 +105,11 @@ class StepDone:
 def submit(
     plan: Plan, step_id: StepId, submission: Submission, context: DecisionContext
 ) -> Decision[StepDone]:
-    """Complete a step with its result, or keep a late result and refuse.
+    """Complete a step with its result, or store a late result and refuse it.
 
     Raises:
         PlanTerminal: the plan is over.
-        IllegalMove: the step is not in progress (nor pending).
+        InvalidTransition: the step is not in progress (nor pending).
         InvalidInput: the result does not have the shape the step asks for, or too few sources.
     """
     require_open(plan)
@@ -168,7 +167,7 @@ def complete(
 
 
 def fired_branches(branches: tuple[Branch, ...]) -> list[Branch]:
-    """The branches that were taken."""
+    """Return the branches whose condition fired."""
     return [looked_at for looked_at in branches if looked_at.outcome is BranchOutcome.FIRED]
 
 
@@ -212,7 +211,7 @@ def _keep_late_result(
 
 
 def _why_not_current(plan: Plan, step: Step, attempt: int) -> tuple[str, NextCall]:
-    """Return why a result of this attempt does not count, and the call to make instead."""
+    """Return why a result of this attempt is not accepted, and the call to make instead."""
     where: dict[str, object] = {"planId": plan.id}
     if not 1 <= attempt <= step.attempt:
         why = (

@@ -1,11 +1,8 @@
-"""A run being changed: applies each change to the run in hand and remembers it for the audit.
+"""Draft of a run: applies each change to the run and records it for the audit.
 
-The rules in this folder take a frozen run, change a draft of it, and hand back a decision.
-Nothing can change the run without leaving its trace.
-
-What a rule decides about a run: what to answer, and what to write.
-
-What a job took is written down once, with whatever was handed in, and added to its run.
+The rules in this package take an immutable run, change a draft of it, and return a decision. All
+changes go through the draft, so none can be missing from the audit. Usage is recorded once per
+submission and added to the run's totals.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,31 +22,31 @@ ReplyT_co = TypeVar("ReplyT_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class RunDecision(Generic[ReplyT_co]):
-    """What to answer and what to write. It has done neither."""
+    """Reply and writes that a rule decided on; neither has been carried out."""
 
     reply: ReplyT_co
     run: Run
     entries: tuple[Entry, ...] = ()
-    #: Every job that was made or changed, as it is now.
+    #: Every created or changed job, in its new state.
     jobs: Mapping[str, Job] = field(default_factory=dict)
     documents: tuple[NewDocument, ...] = ()
-    #: Texts that belong to a change but are too large for the audit, by the row's id.
+    #: Texts that belong to a change but are too large for the audit, keyed by row id.
     texts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    #: Jobs that gave a sign of life.
+    #: Jobs whose heartbeat the call renews.
     touched: tuple[str, ...] = ()
-    #: An error to answer with after writing: a late result is refused, and kept.
+    #: Error to raise after writing: a late result is refused, but stored.
     refusal: Refused | None = None
 
 
 ReplyT = TypeVar("ReplyT")
 
-#: What fields are called in their rows, where that is another name.
+#: Column names of fields whose name differs.
 COLUMN_NAMES = {"continues": "continues_id", "document": "document_id"}
 
 
 class RunDraft:
     def __init__(self, run: Run, compiled_dag: CompiledDag, context: DecisionContext) -> None:
-        """Begin with the run as it is."""
+        """Start from the run as it is."""
         self.chart = compiled_dag
         self.moment = context
         self.stages = dict(run.stages)
@@ -62,10 +59,10 @@ class RunDraft:
         self._changes: list[Change] = []
         self._entries: list[Entry] = []
 
-    # Making
+    # Creation
 
     def add_run(self, **row: Json) -> None:
-        """Make the run itself."""
+        """Record the creation of the run itself."""
         self._note(Entity.RUN, self._run.id, WHOLE_ROW, None, row)
 
     def add_stage(self, stage: StageRun) -> None:
@@ -83,7 +80,7 @@ class RunDraft:
     def add_document(
         self, job: Job, document_key: str, made: ProducedDocument, content: str, version: int = 1
     ) -> NewDocument:
-        """Keep what a job made."""
+        """Add a document that a job produced, and return it."""
         document = NewDocument(
             id=self.moment.new_id(),
             stage=job.stage,
@@ -100,19 +97,19 @@ class RunDraft:
         return document
 
     def store_text(self, entity: Entity, row_id: str, *texts: str, **row: Json) -> None:
-        """Make a row with texts of its own, which the audit knows by their hash."""
+        """Record the creation of a row with long texts, which the audit refers to by hash."""
         self._texts[row_id] = texts
         self._note(entity, row_id, WHOLE_ROW, None, {**row, "content_hash": text_hash(*texts)})
 
     def add_usage(self, usage: Usage, **row: Json) -> None:
-        """Keep what a result took, and add it to what the run took so far."""
+        """Store the usage of a result, and add it to the run's totals."""
         self._note(Entity.USAGE, self.moment.new_id(), WHOLE_ROW, None, row)
         old, new = self._run.usage, self._run.usage.plus(usage)
         before = None if old == NO_USAGE else old.as_json()
         self._note(Entity.RUN, self._run.id, "usage", before, new.as_json())
         self._run = replace(self._run, usage=new)
 
-    # Setting
+    # Field updates
 
     def set_run(self, **values: object) -> None:
         for name, value in values.items():
@@ -138,20 +135,20 @@ class RunDraft:
         return changed
 
     def record_heartbeat(self, job_id: str) -> None:
-        """Take this call as a sign of life of the job."""
+        """Count this call as a heartbeat of the job."""
         self._touched.append(job_id)
 
-    # Looking
+    # Reading
 
     def step_of(self, job: Job) -> StepRun:
-        """The step a job belongs to, as it stands now."""
+        """Return the step a job belongs to, in its current state."""
         return self.steps[step_id(job.stage, job.step_key)]
 
     def steps_in(self, stage: str) -> Iterable[StepRun]:
-        """The steps of a stage that have been reached."""
+        """Return the opened steps of a stage."""
         return [step for step in self.steps.values() if step.stage == stage]
 
-    # Recording
+    # Audit
 
     def record(self, event: Event, **details: Json) -> None:
         """Close the changes so far into one audit entry."""
@@ -159,7 +156,7 @@ class RunDraft:
         self._changes = []
 
     def decide(self, reply: ReplyT, *, refusal: Refused | None = None) -> RunDecision[ReplyT]:
-        """Hand back what was decided. Every change has been recorded by then."""
+        """Return the decision; raise AssertionError if a change has no audit entry."""
         if self._changes:
             unrecorded = [f"{change.entity}.{change.field}" for change in self._changes]
             raise AssertionError(f"changes without an audit entry: {unrecorded}")
@@ -184,9 +181,9 @@ class RunDraft:
 
 
 def record_usage(draft: RunDraft, job: Job, attempt: int, usage: Usage | None) -> None:
-    """Keep what an attempt at a job took. A late result counts too: its tokens were spent.
+    """Store the usage of an attempt at a job, including late results: their tokens were spent.
 
-    Whoever does not name a model is taken to have used the one the job is for.
+    If no model is reported, the model the job is assigned to is recorded.
     """
     if usage is None:
         return

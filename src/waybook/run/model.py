@@ -1,7 +1,4 @@
-"""The values a run consists of: its stage runs, their steps, the jobs, and what jobs made.
-
-What a run may hold, so that nothing grows without bound.
-"""
+"""Data model of a run: stage runs, steps, jobs, documents, and size limits."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,13 +16,13 @@ from waybook.dag.model import Dag, JobStatus, JobType, Stage
 from waybook.dag.progress.structure import stage_order
 from waybook.json_values import Json
 
-#: Steps of one stage stand within this many ranks of each other.
+#: Rank range reserved for the steps of one stage.
 RANKS = 100_000
 
 
 @dataclass(frozen=True)
 class CompiledDag:
-    """A definition that has been checked, as a run goes by it."""
+    """Checked definition with its graphs, as runs use it."""
 
     dag: Dag
     graphs: Mapping[str, Graph]
@@ -33,17 +30,17 @@ class CompiledDag:
 
     @cached_property
     def order(self) -> tuple[str, ...]:
-        """The stages, each behind those it follows."""
+        """Return the stages in topological order."""
         return tuple(stage_order(self.dag))
 
     @cached_property
     def produced_documents(self) -> ProducedDocuments:
-        """Everything the steps make; any other input is external."""
+        """Return all documents the steps produce; any other input is external."""
         return produced_documents(self.dag)
 
     @cached_property
     def dispatch_ranks(self) -> Mapping[tuple[str, str], int]:
-        """Where each step stands in the order in which jobs are handed out."""
+        """Return each step's rank in the order in which jobs are handed out."""
         return {
             (slug, key): place * RANKS + number
             for place, slug in enumerate(self.order)
@@ -52,7 +49,7 @@ class CompiledDag:
 
     @cached_property
     def rendered_keys(self) -> Mapping[tuple[str, str], frozenset[str]]:
-        """The keys of the documents that are rendered, by stage and step."""
+        """Return the keys of the rendered documents, by stage and step."""
         return {
             (stage.slug, key): keys
             for stage in self.dag.stages
@@ -61,7 +58,7 @@ class CompiledDag:
 
     @cached_property
     def stages(self) -> Mapping[str, Stage]:
-        """The stages by their slugs."""
+        """Return the stages by slug."""
         return {stage.slug: stage for stage in self.dag.stages}
 
 
@@ -71,7 +68,7 @@ class StageRun:
 
     slug: str
     models: tuple[str, ...]
-    #: What the stages before left to this one, as it was when this one started.
+    #: Origins passed on by the preceding stages, frozen when this stage started.
     prior: Origins
     started_at: datetime
     completed_at: datetime | None = None
@@ -80,7 +77,7 @@ class StageRun:
     feedback_by: str | None = None
 
     def as_row(self) -> dict[str, Json]:
-        """The row as the audit tells it."""
+        """Return the row as it is stored in the audit."""
         return {
             "models": [*self.models],
             "prior": origins_json(self.prior),
@@ -93,7 +90,7 @@ class StageRun:
 
 
 def step_id(stage: str, key: str) -> str:
-    """What a step is called within its run; no two are called the same, whatever slugs hold.
+    """Return a step's id within its run, unique for any slugs.
 
     >>> step_id("thesis", "case"), step_id("a/b", "c"), step_id("a", "b/c")
     ('thesis/case', 'a~1b/c', 'a/b/c')
@@ -103,7 +100,7 @@ def step_id(stage: str, key: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRun:
-    """A step that has been reached: its units, and how many of them are over."""
+    """Opened step: its number of units, and how many of them are done or failed."""
 
     stage: str
     key: str
@@ -115,11 +112,11 @@ class StepRun:
 
     @property
     def id(self) -> str:
-        """The step's name within its run."""
+        """Return the step's id within its run."""
         return step_id(self.stage, self.key)
 
     def as_row(self) -> dict[str, Json]:
-        """The row as the audit tells it."""
+        """Return the row as it is stored in the audit."""
         return {
             "total": self.total,
             "done": self.done,
@@ -137,12 +134,12 @@ class Job:
     job_type: JobType
     model: str
     rank: int
-    #: The piece of work it is; None for the server's own rendering.
+    #: Unit of work; None for the server's rendering jobs.
     unit: Unit | None
     status: JobStatus = JobStatus.PENDING
-    #: The fencing token: moves on with every claim.
+    #: Fencing token: increases with every claim.
     attempt: int = 0
-    #: Claims since it was last given a fresh start.
+    #: Claims since it was created or last reset.
     tries: int = 0
     ready_at: datetime
     held_by: str | None = None
@@ -150,12 +147,12 @@ class Job:
     started_at: datetime | None = None
     completed_at: datetime | None = None
     error: str | None = None
-    #: The job it goes on from, and how many went before.
+    #: Job it continues, and its part number.
     continues: str | None = None
     part: int = 1
-    #: The document to render, or to write anew.
+    #: Document to render or to regenerate.
     document: str | None = None
-    #: Whether its end counts towards its step; a step that is closed is not opened again.
+    #: True if its completion counts toward its step; a closed step is not opened again.
     counted: bool = True
 
     @property
@@ -166,7 +163,7 @@ class Job:
         return Holder(self.held_by, self.held_session)
 
     def as_row(self) -> dict[str, Json]:
-        """The row as the audit tells it."""
+        """Return the row as it is stored in the audit."""
         return {
             "stage_slug": self.stage,
             "step_key": self.step_key,
@@ -192,22 +189,22 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A run, as far as a decision needs it."""
+    """A run with the parts a decision needs."""
 
     id: str
     name: str
     seq: int
     completed_at: datetime | None
     stages: Mapping[str, StageRun]
-    #: The steps of the stages that were loaded, by their names within the run.
+    #: Steps of the loaded stages, by their ids within the run.
     steps: Mapping[str, StepRun]
-    #: What its results took so far.
+    #: Usage of its results so far.
     usage: Totals = NO_USAGE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewDocument:
-    """What a job made. Its text is kept once, in its row; the audit knows it by its hash."""
+    """Document produced by a job. Its text is stored once, in its row; the audit has the hash."""
 
     id: str
     stage: str
@@ -220,7 +217,7 @@ class NewDocument:
     content_hash: str
 
     def as_row(self) -> dict[str, Json]:
-        """The row as the audit tells it."""
+        """Return the row as it is stored in the audit."""
         return {
             "stage_slug": self.stage,
             "step_key": self.step_key,
@@ -235,7 +232,7 @@ class NewDocument:
 
 
 def origins_json(origins: Origins) -> Json:
-    """Origins as they are stored."""
+    """Return origins as they are stored."""
     return {
         "firstAuthor": [[lineage, author] for lineage, author in origins.first_author.items()],
         "authors": [*origins.authors],
@@ -243,7 +240,7 @@ def origins_json(origins: Origins) -> Json:
 
 
 def unit_json(unit: Unit | None) -> Json:
-    """A unit as it is stored with its job."""
+    """Return a unit as it is stored with its job."""
     if unit is None:
         return None
     return {
@@ -267,12 +264,12 @@ def _time(at: datetime | None) -> str | None:
 MAX_JOBS = 20_000
 #: Models of one stage.
 MAX_MODELS = 20
-#: Steps of one stage that we are to carry out ourselves.
+#: Steps of one stage that the server can run.
 MAX_STEPS = 500
 #: Claims of a job before it is given up.
 MAX_ATTEMPTS = 4
 #: Parts of one unit's result.
 MAX_PARTS = 50
-#: The first wait before a retry, and the longest, in seconds.
+#: First and longest delay before a retry, in seconds.
 BACKOFF_SECONDS = 5
 MAX_BACKOFF_SECONDS = 300

@@ -1,4 +1,4 @@
-"""What somebody asking for work gets: a job, or the reason why there is none."""
+"""Assignment of the next job to an agent, or the reason for not assigning one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,26 +16,26 @@ from waybook.run.model import MAX_ATTEMPTS, CompiledDag, Job, Run
 @dataclass(frozen=True, slots=True)
 class JobReady:
     job: Job
-    #: The caller held it already.
+    #: True if the caller held it already.
     resumed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenJobs:
-    """Jobs of one kind that are not over, counted."""
+    """Count of unfinished jobs with the same step, status and model."""
 
     stage: str
     step_key: str
     status: JobStatus
     model: str
     count: int
-    #: The earliest time one of them may be claimed.
+    #: Earliest time one of them may be claimed.
     ready_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NothingReady:
-    """Work is going on, or waits for its time or for another model."""
+    """Open jobs that are all in progress, delayed, or assigned to another model."""
 
     open_jobs: tuple[OpenJobs, ...]
 
@@ -58,7 +58,7 @@ class RunComplete:
 
 @dataclass(frozen=True, slots=True)
 class AttemptsExhausted:
-    """The job at hand had been tried too often; ask again for another."""
+    """Candidate job without attempts left, now given up; the caller should ask again."""
 
     job: Job
 
@@ -77,10 +77,10 @@ def next_job(
     candidate: Job | None,
     open_jobs: Sequence[OpenJobs],
 ) -> RunDecision[NextJob]:
-    """Hand out the job the caller holds, else the candidate, else say why there is none.
+    """Return the job the caller holds, else the candidate, else the reason for neither.
 
-    `held` counts only if it is the caller's own, whatever the store found. The candidate is free:
-    it is unclaimed, or its holder has been inactive for too long.
+    `held` is only used if the caller is its holder, regardless of the store's query. The candidate
+    is free: it is unclaimed, or its holder has been inactive for too long.
     """
     draft = RunDraft(run, compiled_dag, context)
     if held is not None and context.actor.holder.is_same_conversation(held.holder):

@@ -1,4 +1,4 @@
-"""What people are told of a run: that a stage waits for them or failed, or that it is over."""
+"""Notifications about a run: a stage awaits feedback or failed, or the run is complete."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from waybook.run.model import CompiledDag, Run
 def run_notifications(
     before: Run | None, run: Run, compiled_dag: CompiledDag
 ) -> tuple[Notification, ...]:
-    """What there is to tell once the run has become so."""
+    """Return the notifications for a change of the run."""
     return tuple(_notices(before, run, compiled_dag))
 
 
@@ -32,7 +32,7 @@ def _notices(before: Run | None, run: Run, compiled_dag: CompiledDag) -> Iterato
 
 
 def _failing(run: Run | None) -> dict[str, list[str]]:
-    """The steps that failed for good and have not been given a fresh start, by their stage."""
+    """Return the permanently failed steps that have not been retried, by stage."""
     found: dict[str, list[str]] = {}
     for step in run.steps.values() if run else ():
         if step.failed and step.closed_at is None:

@@ -1,7 +1,7 @@
-"""How a stage starts, goes on and ends: the walker's decisions, written.
+"""Start, progress and completion of a stage: the walker's decisions applied to a draft.
 
-In the transaction that ends a step's last unit the step is closed, every step that is free now is
-opened with all its jobs at once, and a stage whose steps are all closed is complete.
+The transaction that ends a step's last unit also closes the step, opens every step that is now
+ready with all its jobs, and completes a stage whose steps are all closed.
 """
 
 from collections.abc import Sequence
@@ -25,12 +25,12 @@ from waybook.run.model import (
     step_id,
 )
 
-#: The names a refusal tells, at most.
+#: Maximum number of names a refusal lists.
 MAX_NAMES_LISTED = 50
 
 
 def start_stage(draft: RunDraft, slug: str, models: Sequence[str]) -> None:
-    """Start a stage with these models, frozen from now on; its first steps open.
+    """Start a stage with these models, which are frozen from then on; open its first steps.
 
     Raises:
         InvalidInput: there are no models.
@@ -46,10 +46,10 @@ def start_stage(draft: RunDraft, slug: str, models: Sequence[str]) -> None:
 
 
 def validate_models(models: Sequence[str]) -> tuple[str, ...]:
-    """The models, each once.
+    """Return the models without duplicates.
 
     Raises:
-        InvalidInput: there are none.
+        InvalidInput: the list is empty.
         TooLarge: there are too many.
     """
     frozen = distinct(models)
@@ -63,7 +63,7 @@ def validate_models(models: Sequence[str]) -> tuple[str, ...]:
 
 
 def require_stage(compiled_dag: CompiledDag, slug: str) -> None:
-    """Let only a stage of this DAG pass.
+    """Check that the DAG has this stage.
 
     Raises:
         InvalidInput: it has no such stage.
@@ -77,7 +77,7 @@ def require_stage(compiled_dag: CompiledDag, slug: str) -> None:
 
 
 def require_step(compiled_dag: CompiledDag, slug: str, key: str) -> None:
-    """Let only a step of this stage pass.
+    """Check that the stage has this step.
 
     Raises:
         InvalidInput: the stage has no such step.
@@ -92,7 +92,7 @@ def require_step(compiled_dag: CompiledDag, slug: str, key: str) -> None:
 
 
 def _prior(draft: RunDraft, slug: str, models: tuple[str, ...]) -> Origins:
-    """What the stages before leave to this one, told by the same propagation that counts."""
+    """Return the origins the preceding stages pass on, computed by the expected counts."""
     before = draft.chart.dag.before(slug)
     if not before:
         return entry_origins(models)
@@ -122,7 +122,7 @@ def _fits(draft: RunDraft, slug: str, models: tuple[str, ...], prior: Origins) -
 
 
 def advance(draft: RunDraft, slug: str) -> None:
-    """Close what is done, open what is free, and complete the stage if that was all."""
+    """Close finished steps, open ready ones, and complete the stage if all are closed."""
     chart, stage, now = draft.chart, draft.stages[slug], draft.moment.now
     found: dict[str, tuple[Unit, ...]] = {}
 
@@ -167,7 +167,7 @@ def _job(draft: RunDraft, slug: str, unit: Unit) -> Job:
 
 
 def recreate_job(draft: RunDraft, job: Job, **values: object) -> Job:
-    """A new job for the same piece of work."""
+    """Return a new job for the same unit of work."""
     fresh = Job(
         id=draft.moment.new_id(),
         stage=job.stage,

@@ -1,4 +1,4 @@
-"""Starting: a run with its first stage, and later stages once the way to them is open."""
+"""Start of a run with its first stage, and of later stages once feedback allows it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from waybook.run.stages import require_stage, start_stage, validate_models
 
 @dataclass(frozen=True, slots=True)
 class StartedStages:
-    """The stages that were started, in their order."""
+    """Stages that were started, in order."""
 
     stages: tuple[StageRun, ...]
 
@@ -27,7 +27,7 @@ def new_run(
     models: Sequence[str],
     context: DecisionContext,
 ) -> RunDecision[StartedStages]:
-    """Make a run of a DAG and start its first stage."""
+    """Create a run of a DAG and start its first stage."""
     run = Run(id=run_id, name=name, seq=0, completed_at=None, stages={}, steps={})
     draft = RunDraft(run, compiled_dag, context)
     draft.add_run(
@@ -55,11 +55,11 @@ def give_feedback(
     *,
     place: str | None = None,
 ) -> RunDecision[StartedStages]:
-    """Keep a person's feedback on a completed stage; it opens the way to what comes next.
+    """Store a person's feedback on a completed stage, and start the stages it allows.
 
     Raises:
         InvalidInput: there is no such stage.
-        IllegalMove: the stage is not complete.
+        InvalidTransition: the stage is not complete.
         NotAwaitingReview: it has had its feedback.
         Forbidden: a person has to say it here.
     """
@@ -101,11 +101,11 @@ def start_open_stage(
     models: Sequence[str] | None,
     context: DecisionContext,
 ) -> RunDecision[StartedStages]:
-    """Start a stage to which the way is open; one that has been started stays as it is.
+    """Start a stage whose predecessors have feedback; do nothing if it is already started.
 
     Raises:
         InvalidInput: there is no such stage.
-        IllegalMove: a stage before it is not complete, or has had no feedback.
+        InvalidTransition: a stage before it is not complete, or has had no feedback.
     """
     require_stage(compiled_dag, slug)
     draft = RunDraft(run, compiled_dag, context)
@@ -126,7 +126,7 @@ def start_open_stage(
 
 
 def _is_open(draft: RunDraft, slug: str) -> bool:
-    """Whether all stages before this one have had their feedback, for which they are complete."""
+    """Return whether all preceding stages have feedback, which implies that they are complete."""
     before = [draft.stages.get(earlier) for earlier in draft.chart.dag.before(slug)]
     return all(stage is not None and stage.feedback is not None for stage in before)
 

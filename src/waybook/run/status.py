@@ -1,7 +1,4 @@
-"""Where a run stands as a whole, in one word for people.
-
-What a run's own rows say of its stages, in the form in which the report takes it.
-"""
+"""Overall state of a run, and its rows as evidence for the progress report."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -14,18 +11,18 @@ from waybook.run.model import CompiledDag, Run, StepRun
 
 
 class RunState(StrEnum):
-    """The first that holds, from the top."""
+    """Overall state of a run; the first that applies, in this order."""
 
     COMPLETED = "completed"
-    #: A step of a stage failed for good; other work may still go on.
+    #: A step failed permanently; other work may still go on.
     FAILED = "failed"
-    #: Nothing is left to do before a person has said something.
+    #: All work is blocked until a person gives feedback.
     AWAITING_FEEDBACK = "awaiting_feedback"
     IN_PROGRESS = "in_progress"
 
 
 def run_state(run: Run, compiled_dag: CompiledDag) -> RunState:
-    """Where the run stands."""
+    """Return the state of the run."""
     if run.completed_at is not None:
         return RunState.COMPLETED
     if any(step.failed and step.closed_at is None for step in run.steps.values()):
@@ -35,7 +32,7 @@ def run_state(run: Run, compiled_dag: CompiledDag) -> RunState:
 
 
 def awaiting_feedback(run: Run, compiled_dag: CompiledDag) -> str | None:
-    """The stage a person has to say something of; none while other stages are worked on."""
+    """Return the stage that awaits feedback; None while other stages are in progress."""
     if any(stage.completed_at is None for stage in run.stages.values()):
         return None
     waiting = (
@@ -51,9 +48,9 @@ def awaiting_feedback(run: Run, compiled_dag: CompiledDag) -> str | None:
 def run_evidence(
     run: Run, available: Iterable[tuple[str, AvailableDocument]] = ()
 ) -> dict[str, StageEvidence]:
-    """What is known of each stage that has been started.
+    """Return the evidence of each started stage.
 
-    `available` are the documents that can be fetched, each with its stage.
+    `available` lists the documents that can be fetched, each with its stage.
     """
     steps: dict[str, dict[str, Evidence]] = {slug: {} for slug in run.stages}
     documents: dict[str, list[AvailableDocument]] = {slug: [] for slug in run.stages}

@@ -1,7 +1,4 @@
-"""Handing in what a job made: its documents, or a part of them with more to come.
-
-Rendered documents: what the server itself makes of what jobs made.
-"""
+"""Submission of a job's documents, in whole or in parts, and storage of rendered documents."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +19,7 @@ from waybook.run.stages import advance, recreate_job
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmittedDocument:
-    """One document as it is handed in; what is None stands for whatever it can be."""
+    """Submitted document; a key or model of None matches every expected document."""
 
     content: str
     document_key: str | None = None
@@ -40,9 +37,9 @@ class Submission:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDone:
     job: Job
-    #: The documents that were kept.
+    #: Ids of the stored documents.
     documents: tuple[str, ...] = ()
-    #: The job that goes on from this one.
+    #: Job that continues this one.
     continuation: Job | None = None
 
 
@@ -56,13 +53,13 @@ def submit_job(
     parts: Sequence[str] = (),
     version: int = 1,
 ) -> RunDecision[JobDone]:
-    """End a job well: keep what it made, close what is closed by it, open what is free.
+    """Complete a job: store its documents, close finished steps, open ready ones.
 
-    `parts` are the texts of the jobs it goes on from; `version` is that of its documents.
+    `parts` are the texts of the jobs it continues; `version` is that of its documents.
 
     Raises:
         InvalidInput: what was handed in is not what the step makes.
-        IllegalMove: nobody works on the job.
+        InvalidTransition: the job is not being processed.
         TooLarge: a unit has too many parts.
     """
     draft = RunDraft(run, compiled_dag, context)
@@ -77,7 +74,7 @@ def submit_job(
 
 
 def _keep_late(draft: RunDraft, job: Job, submission: Submission) -> None:
-    """A late result is refused, and kept."""
+    """Store a late result, which is then refused."""
     text = "\n\n".join(document.content for document in submission.documents)
     late_id = draft.moment.new_id()
     at = draft.moment.now.isoformat()
@@ -143,7 +140,7 @@ def _completed(
 
 
 def _whole(submission: Submission, parts: Sequence[str]) -> tuple[SubmittedDocument, ...]:
-    """The last part with all that went before it."""
+    """Return the last part joined with all previous parts."""
     (text,) = _alone(submission)
     first = submission.documents[0]
     joined = "".join([*parts, text])
@@ -156,7 +153,7 @@ DocumentTarget = tuple[str, ProducedDocument]
 def _assigned(
     step: RecipeStep, made: Sequence[ProducedDocument], handed: Sequence[SubmittedDocument]
 ) -> Mapping[DocumentTarget, str]:
-    """Which text is which document. A text that names neither key nor model is all it can be."""
+    """Match texts to expected documents. A text without key and model matches all of them."""
     wanted: dict[DocumentTarget, str | None] = {
         (key, out): None for key in output_keys(step) for out in made
     }
@@ -233,7 +230,7 @@ def _record(draft: RunDraft, job: Job, **details: Json) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenderedPage:
-    """A document, rendered."""
+    """Rendered document."""
 
     job: Job
     markdown: str
@@ -243,7 +240,7 @@ class RenderedPage:
 def store_rendered(
     run: Run, compiled_dag: CompiledDag, pages: Sequence[RenderedPage], context: DecisionContext
 ) -> RunDecision[int]:
-    """Keep what was rendered; from now on these documents are available."""
+    """Store rendered documents; this makes them available."""
     draft = RunDraft(run, compiled_dag, context)
     for page in pages:
         draft.set_job(

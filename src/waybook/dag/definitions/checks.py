@@ -1,11 +1,8 @@
-"""What a definition of the right form may still have wrong, all of it, each with its place.
+"""Structural checks of a definition whose form is valid; all errors, with their positions.
 
-Hidden dependencies: steps that need a document of their stage and no edge says so.
-
-A step may begin before a step that no path of edges puts before it, and then what it needs is not
-there. A document may have several makers; one of them before the step is enough.
-
-The way through the stages: one stage to begin with, one to end with, and no way round.
+Hidden dependencies are steps that need a document of their stage without a path of edges from its
+producer: such a step may start before the document exists. If a document has several producers, one
+of them before the step is enough. The stages must have one entry, one end, and no cycle.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,16 +20,16 @@ from waybook.dag.graph import (
 from waybook.dag.model import Dag, Input, RecipeStep, Stage, Strategy
 from waybook.dag.templates.template import TemplateKind, template_error
 
-#: Of a document with more makers than this, the rest is not asked for an edge to propose.
+#: Producers of a document checked for an edge to suggest; further ones are ignored.
 MAX_PRODUCERS_CHECKED = 20
 
-#: Steps as the bits of a number, each at its place in the graph's order: joining two sets of ten
-#: thousand steps is one operation.
+#: Set of steps as an integer bit mask, by position in the graph's order: the union of two sets of
+#: ten thousand steps is one operation.
 Bits = int
 
 
 def hidden_dependencies(stage: Stage, graph: Graph, at: str) -> Iterator[Diagnostic]:
-    """Every needed document of the stage that is made only by steps not before its reader."""
+    """Yield an error for each required document that no step before its reader produces."""
     makers = producers(stage)
     needs = [
         (number, place, step.key, document)
@@ -60,7 +57,7 @@ def _needs(step: RecipeStep, slug: str) -> Iterator[tuple[int, str]]:
 
 
 def _upto(graph: Graph, bit: Mapping[str, Bits]) -> Mapping[str, Bits]:
-    """Each step and all that is before it."""
+    """Return each step together with all its ancestors."""
     upto: dict[str, Bits] = {}
     for key in graph.order:
         found = bit[key]
@@ -80,7 +77,7 @@ def _joined(keys: tuple[str, ...], bit: Mapping[str, Bits]) -> Bits:
 def _dependency_message(
     key: str, makers: tuple[str, ...], bit: Mapping[str, Bits], upto: Mapping[str, Bits]
 ) -> str:
-    """Who makes the document, and which edge would bring it, if one can."""
+    """Return the producer of the document, and the edge that would fix it, if there is one."""
     others = [maker for maker in islice(makers, MAX_PRODUCERS_CHECKED) if maker != key]
     if not others:
         return ", which it alone makes"
@@ -94,12 +91,12 @@ def _dependency_message(
 
 
 def transition_errors(dag: Dag) -> list[Diagnostic]:
-    """What is wrong with the stages' names and ways; names first, for the rest follows them."""
+    """Return the errors of stage names and transitions; names first, others depend on them."""
     return [*_stage_name_errors(dag), *_name_faults(dag)] or [*_shape_faults(dag)]
 
 
 def stages_before(dag: Dag) -> Mapping[str, frozenset[str]]:
-    """For each stage, those from which transitions lead to it, over however many others."""
+    """Return for each stage all stages with a path of transitions to it."""
     before: dict[str, frozenset[str]] = {}
     waiting = {stage.slug: set(dag.before(stage.slug)) for stage in dag.stages}
     while ready := [slug for slug, sources in waiting.items() if sources <= before.keys()]:
@@ -152,16 +149,16 @@ def _shape_faults(dag: Dag) -> Iterator[Diagnostic]:
         yield Diagnostic("several_terminals", "transitions", told)
 
 
-#: Trying a template takes time: so many characters of different ones may be in a definition,
-#: each counting as somewhat longer than it is.
+#: Limit on the total length of distinct templates in a definition, since checking one takes time;
+#: each counts with a fixed overhead.
 MAX_TEMPLATE_LENGTH = 1 << 19
 TEMPLATE_OVERHEAD = 512
 
 
 def definition_errors(dag: Dag) -> list[Diagnostic]:
-    """Everything that is wrong with the structure of a DAG; of one kind in a stage, the first."""
+    """Return the structural errors of a DAG, limited per kind and stage."""
     faults = transition_errors(dag)
-    # Where the way through the stages is not clear, what comes before what is not either.
+    # Without a valid stage order, it is unknown which stage precedes which.
     before = {} if faults else stages_before(dag)
     for place, stage in enumerate(dag.stages):
         at = f"stages[{place}].recipe"
@@ -240,7 +237,7 @@ def _template_faults(dag: Dag) -> Iterator[Diagnostic]:
 
 
 def _templates(dag: Dag) -> Iterator[tuple[str, str, TemplateKind]]:
-    """Every text with placeholders, and where; a text without a brace has none."""
+    """Yield every template with its position; a text without a brace is not a template."""
     for place, stage in enumerate(dag.stages):
         for number, step in enumerate(stage.recipe.steps):
             where = f"stages[{place}].recipe.steps[{number}]"

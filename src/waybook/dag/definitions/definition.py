@@ -1,7 +1,7 @@
-"""Definitions: a DAG as data, read and checked, and written again.
+"""Definitions: a DAG as data, read, checked, and written.
 
-What is read has the form of the published schema and can be run: every fault there is comes with
-its name and its place.
+A definition that was read matches the published schema and can be run; all errors are reported with
+their names and positions.
 """
 
 import json
@@ -32,7 +32,7 @@ Raw = Mapping[str, object]
 
 
 def definition_schema() -> dict[str, object]:
-    """The published JSON Schema of definitions."""
+    """Return the published JSON Schema of definitions."""
     text = (
         files("waybook.dag.definitions")
         .joinpath("definition.schema.json")
@@ -50,7 +50,7 @@ def _form(*, strict: bool) -> Check:
 
 
 def read_definition(data: object, *, strict: bool = True) -> Dag:
-    """The DAG that parsed JSON defines; if it is not strict, unknown properties are passed over.
+    """Return the DAG defined by parsed JSON; if not strict, unknown properties are ignored.
 
     Raises:
         BadRecipe: with every fault there is in the form, or else in the structure.
@@ -68,7 +68,7 @@ def read_definition(data: object, *, strict: bool = True) -> Dag:
 
 
 def graphs_of(dag: Dag) -> Mapping[str, Graph]:
-    """The graph of each stage's recipe, by the stage's slug.
+    """Return the graph of each stage's recipe, by the stage's slug.
 
     Raises:
         BadRecipe: a recipe is not a graph we can walk; none that was read is.
@@ -149,7 +149,7 @@ def _output(raw: Raw) -> Output:
 
 
 def _template(told: object) -> str | None:
-    """The template that is meant: true, and an empty one, stand for the document as it is."""
+    """Return the template; true and an empty text mean the document as it is."""
     if told is None or told is False:
         return None
     return DEFAULT_DOCUMENT if told is True or told == "" else cast("str", told)
@@ -168,7 +168,7 @@ def _list(raw: Raw, name: str) -> Sequence[Raw]:
 
 
 def write_definition(dag: Dag) -> dict[str, object]:
-    """The DAG as JSON that reads as the same DAG; what is empty is left out."""
+    """Return the DAG as JSON that reads as the same DAG; empty values are left out."""
     return {
         "slug": dag.slug,
         "name": dag.name,

@@ -1,7 +1,7 @@
-"""The form of a value: a JSON Schema turned into checks that tell each fault and its place.
+"""Compiler from a JSON Schema to checks that report each error with its position.
 
-It knows the keywords that our published schemas use. Checking is one pass over what the schema
-names; what it does not name is never looked at, however large or deep it is.
+It supports the keywords that the published schemas use. Checking is one pass over the properties
+the schema names; other properties are never visited, regardless of size and depth.
 """
 
 import re
@@ -15,10 +15,10 @@ from typing import cast
 from waybook.dag.diagnostics import Diagnostic
 
 Schema = Mapping[str, object]
-#: What is wrong with a value, each fault with its place inside the value.
+#: Function that returns the errors of a value, each with its position inside the value.
 Check = Callable[[object], Sequence[Diagnostic]]
 
-#: A list or an object with more faults than this is not looked at any further.
+#: Maximum number of errors in a list or an object before checking stops.
 MAX_ERRORS = 100
 MAX_QUOTE_LENGTH = 60
 
@@ -45,14 +45,14 @@ _WORDS: Mapping[str, str] = {
 
 
 def compile_check(schema: Schema, *, strict: bool = True) -> Check:
-    """The check of a schema; if it is not strict, properties the schema does not name may be."""
+    """Return the check for a schema; if not strict, unknown properties are allowed."""
     named = cast("Mapping[str, Schema]", schema.get("$defs", {}))
     return _Forms(named, {}, strict).check_of(schema)
 
 
 @dataclass(frozen=True, slots=True)
 class _Forms:
-    """A schema being turned into checks: the schemas it refers to, and those already turned."""
+    """Compilation state: the schemas referred to, and those already compiled."""
 
     named: Mapping[str, Schema]
     known: dict[str, Check]
@@ -91,7 +91,7 @@ class _Forms:
 
 
 def kind_of(value: object) -> str:
-    """What a value is, in the words of JSON Schema; a number without a fraction is an integer."""
+    """Return a value's JSON Schema type; a number without a fraction is an integer."""
     kind = _KINDS.get(type(value))
     if kind is None and isinstance(value, float):
         kind = "integer" if value.is_integer() else "number"
@@ -218,5 +218,5 @@ def _did_you_mean(given: object, known: Iterable[str]) -> str:
 
 
 def _plain(name: str) -> str:
-    """A name as it sounds: step_key and Step-Key sound like stepKey."""
+    """Return a name without case and separators: step_key and Step-Key equal stepKey."""
     return name.casefold().replace("_", "").replace("-", "").replace(" ", "")

@@ -1,9 +1,8 @@
-"""The text of a definition, YAML or JSON, as plain values, whatever somebody may have put in it.
+"""Parser for definition texts in YAML or JSON, safe for untrusted input.
 
-Of YAML this is the part that has one meaning: no tags, no merging, keys are texts, each used once;
-`yes` and dates are texts too. An alias costs what it stands for.
-
-The definitions that come with Waybook, as they are written: to be run, and to be read.
+It accepts the unambiguous subset of YAML: no tags, no merge keys; keys are texts, each used once;
+`yes` and dates are texts too. An alias costs as much as the value it refers to. The built-in
+definitions are loaded as text.
 """
 
 import json
@@ -24,7 +23,7 @@ from waybook.errors import BadRecipe
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 32
-#: Values in a text, each alias counting as all that it stands for.
+#: Maximum number of values in a text; each alias counts as the values it refers to.
 MAX_PARTS = 200_000
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -47,7 +46,7 @@ NodeStart: TypeAlias = events.ScalarEvent | events.CollectionStartEvent
 
 
 def decode_text(data: bytes) -> str:
-    """The text in a file.
+    """Return the text of a file.
 
     Raises:
         BadRecipe: it is longer than any definition, or not UTF-8; with the line and the column.
@@ -64,7 +63,7 @@ def decode_text(data: bytes) -> str:
 
 
 def parse_definition(text: str) -> object:
-    """The value that a text in YAML or JSON says.
+    """Return the value of a text in YAML or JSON.
 
     Raises:
         BadRecipe: it is neither, or goes beyond a limit; with the line and the column.
@@ -72,7 +71,7 @@ def parse_definition(text: str) -> object:
     if len(text) > MAX_BYTES or len(text.encode(errors="surrogatepass")) > MAX_BYTES:
         raise _too_long()
     if text.lstrip("\ufeff \t\r\n").startswith(("{", "[")):
-        # Quick and right for good JSON; the words for any other come from below.
+        # Fast path for valid JSON; error messages come from the YAML parser below.
         with suppress(ValueError, RecursionError):
             return _json(text.removeprefix("\ufeff"))
     return _yaml(text)
@@ -128,7 +127,7 @@ def _yaml(text: str) -> object:
 
 
 class _Mark(Protocol):
-    """A place in the text, counted from nothing."""
+    """Zero-based position in the text."""
 
     line: int
     column: int
@@ -136,7 +135,7 @@ class _Mark(Protocol):
 
 @dataclass(slots=True)
 class _Open:
-    """A list or an object that is not finished."""
+    """List or object that is not finished."""
 
     value: Container
     anchor: str | None
@@ -146,14 +145,14 @@ class _Open:
 
 @dataclass(slots=True)
 class _Building:
-    """The values of a text as far as it has been read, without any recursion."""
+    """Values built from the events read so far, without recursion."""
 
     done: list[object] = field(default_factory=list)
     stack: list[_Open] = field(default_factory=list)
     anchors: dict[str | None, tuple[object, int]] = field(default_factory=dict)
 
     def take(self, event: events.Event) -> None:
-        """Read on by one event."""
+        """Process one event."""
         match event:
             case events.ScalarEvent():
                 self._take_scalar(event)
@@ -201,7 +200,7 @@ class _Building:
         self.stack.append(_Open(value, event.anchor))
 
     def _add(self, value: object, parts: int, anchor: str | None, event: events.Event) -> None:
-        """Put a finished value where it belongs."""
+        """Add a finished value to its container."""
         self._refuse_as_key(event)
         if anchor is not None:
             self.anchors[anchor] = (value, parts)
@@ -233,7 +232,7 @@ def _refuse_tag(event: NodeStart) -> None:
 
 
 def _plain_value(text: str) -> object:
-    """What a text without quotes means.
+    """Return the value of an unquoted scalar.
 
     >>> [_plain_value(text) for text in ("12", "1.5", "true", "", "yes", "2030-01-01")]
     [12, 1.5, True, None, 'yes', '2030-01-01']
@@ -255,7 +254,7 @@ SUFFIX = ".yaml"
 
 @cache
 def builtin_definitions() -> Mapping[str, str]:
-    """The text of each built-in definition, by its slug."""
+    """Return the text of each built-in definition, by its slug."""
     folder = files("waybook.dag.definitions").joinpath("builtin")
     found = sorted(folder.iterdir(), key=lambda file: file.name)
     return MappingProxyType(

@@ -1,7 +1,4 @@
-"""Boxes as SVG: a step, or a stack of steps, with its icon, its name and its status in words.
-
-Text made safe for SVG, whatever it says, and the small parts drawings are made of.
-"""
+"""SVG of boxes: a step or a stack of steps with its icon, name and status; and SVG escaping."""
 
 import re
 from collections import Counter
@@ -29,15 +26,15 @@ from waybook.dag.diagram.status_marks import (
     symbol_for,
 )
 
-#: What XML has no place for, not even escaped.
+#: Characters not allowed in XML, not even escaped.
 FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 REPLACEMENT = "\ufffd"
-#: What is not in here needs a closer look; most texts have nothing else in them.
+#: Fast path: most texts have only these characters and need no escaping.
 PLAIN_TEXT: Final = re.compile(r"[\w .,:;/()+-]*")
 
 
 def escape_text(text: str) -> str:
-    r"""A text for between tags and within quotes.
+    r"""Return a text escaped for element content and attribute values.
 
     >>> escape_text('<a href="x"> \x01 & co')
     '&lt;a href=&quot;x&quot;&gt; � &amp; co'
@@ -47,12 +44,12 @@ def escape_text(text: str) -> str:
     return escape(FORBIDDEN.sub(REPLACEMENT, replace_hidden(text, REPLACEMENT)))
 
 
-#: Words of our language cannot be names of arguments.
+#: Python keywords cannot be argument names.
 ATTRIBUTE_NAMES = {"class_": "class"}
 
 
 def element(name: str, content: str = "", /, **attributes: object) -> str:
-    """An element; `None` is an attribute that is not there, and data_x becomes data-x.
+    """Return an element; a `None` attribute is left out, and data_x becomes data-x.
 
     >>> element("rect", width=3, class_="box", data_step="a<b", rx=None)
     '<rect width="3" class="box" data-step="a&lt;b"/>'
@@ -70,26 +67,26 @@ def _told(value: object) -> object:
 
 
 def text(x: int, y: int, said: str, class_: str | None = None, **attributes: object) -> str:
-    """A line of text that begins here; nothing is drawn for nothing."""
+    """Return a line of text that begins at this point; empty for an empty text."""
     return element("text", escape_text(said), x=x, y=y, class_=class_, **attributes) if said else ""
 
 
 LEGEND_HEIGHT = 30
 LINE_HEIGHT = 15
-#: How far the cards of a stack are apart.
+#: Offset between the cards of a stack.
 STACK_OFFSET = 4
 MAX_TITLE_LENGTH = 300
 TIMES_SIGN = "\N{MULTIPLICATION SIGN}"
 
 
 def icon(x: int, y: int, status: str) -> str:
-    """The icon of a status, if it has one, around this point."""
+    """Return the icon of a status, if it has one, centered at this point."""
     shape = symbol_for(status).icon
     return element("path", class_="icon", d=f"M{x} {y}{shape}") if shape else ""
 
 
 def box_status(box: Box, layout: Layout, marks: Annotations) -> str:
-    """The status a box shows."""
+    """Return the status a box shows."""
     lane = layout.sketch.lanes[box.lane]
     return aggregate_status(
         [marks.step(lane.slug, lane.steps[step].key).status for step in box.steps]
@@ -103,7 +100,7 @@ def draw_box(
     status: str,
     address: Callable[[str, str], str | None] | None,
 ) -> str:
-    """A box, and where it leads if somebody knows."""
+    """Return a box, as a link if there is an address for it."""
     lane = layout.sketch.lanes[box.lane]
     first = lane.steps[box.steps[0]]
     many = len(box.steps)
@@ -131,7 +128,7 @@ def draw_box(
 
 
 def _cards(box: Box) -> Iterator[str]:
-    """The card of a step; of a stack, those behind it too."""
+    """Yield the card of a step, and the cards behind it for a stack."""
     pile = STACK_OFFSET if len(box.steps) > 1 else 0
     width, height = box.width - pile, box.height - pile
     for shift in (pile, pile // 2) if pile else ():
@@ -140,7 +137,7 @@ def _cards(box: Box) -> Iterator[str]:
 
 
 def _texts(layout: Layout, name: str, status: str, note: str, *, higher: int) -> Iterator[str]:
-    """Icon and name, and below it the word and the figures; a little higher upon a stack."""
+    """Yield icon and name, with the status label and counts below; slightly higher on a stack."""
     measures = layout.measures
     lines = wrap(name, measures.name_width, NAME_SIZE, measures.name_lines)
     base = 17 - higher + (measures.name_lines - len(lines)) * LINE_HEIGHT // 2
@@ -153,7 +150,7 @@ def _texts(layout: Layout, name: str, status: str, note: str, *, higher: int) ->
 
 
 def _compact(layout: Layout, name: str, status: str) -> Iterator[str]:
-    """Icon and name; the words stand below the drawing, and in the title."""
+    """Yield icon and name; the status labels are in the legend and in the title."""
     measures = layout.measures
     yield icon(13, measures.box_height // 2, status)
     yield text(25, 16, truncate(name, measures.box_width - 25 - 6, WORD_SIZE))
@@ -172,7 +169,7 @@ def _done(box: Box, layout: Layout, marks: Annotations) -> str:
 
 
 def _bar(box: Box, layout: Layout, marks: Annotations) -> Iterator[str]:
-    """How a stack is made up, as a bar along its lower edge."""
+    """Yield the status distribution of a stack, as a bar along its lower edge."""
     counts, left, past = _statuses(box, layout, marks), 0, 0
     width, top = box.width - STACK_OFFSET - 2 * TEXT_RIGHT, box.height - STACK_OFFSET - 3
     for status in (status for status in STATUS_SYMBOLS if status in counts):
@@ -191,7 +188,7 @@ def _bar(box: Box, layout: Layout, marks: Annotations) -> Iterator[str]:
 
 
 def legend(layout: Layout, marks: Annotations, top: int) -> tuple[str, int]:
-    """What the icons of small boxes say, and how many there are of each; and how wide that is."""
+    """Return the legend of icons with their counts for compact boxes, and its width."""
     lanes = layout.sketch.lanes
     counts = Counter(marks.step(lane.slug, s.key).status for lane in lanes for s in lane.steps)
     left, parts = layout.measures.margin + 8, list[str]()

@@ -1,16 +1,14 @@
-"""How high each item stands: as level with its neighbours as the order in the columns allows.
+"""Coordinates of a lane: vertical positions of items, and tracks for detours.
 
-What each item wishes for is the mean height of its neighbours. The heights nearest to all wishes
-that keep the order and the distances are found in one pass (pool adjacent violators). No column
-makes its band higher than the fullest one has to be.
+Each item is placed at the mean height of its neighbors as far as the column order allows: the
+heights nearest to all means that keep order and distances are found in one pass (pool adjacent
+violators). No column makes its band higher than the fullest one requires.
 
-Tracks for edges that go round: out of a column's gap, along a corridor, into another gap.
-
-A detour leaves its box to the right, goes down a track in the gap behind the column, along a
-track in the corridor below the band, and into the gap before the target's column. A target in a
-band further down is reached by a track in the gutter on the left. Gaps, corridors and gutter have
-no boxes in them, so no line goes through one. Detours of one source share their tracks, and so do
-those into one target.
+A detour leaves its box to the right, goes down a track in the gap after the column, along a track
+in the corridor below the band, and into the gap before the target's column. A target in a band
+further down is reached by a track in the gutter on the left. Gaps, corridors and gutter contain no
+boxes, so no line crosses one. Detours of one source share their tracks, and so do those into one
+target.
 """
 
 from collections import defaultdict
@@ -22,22 +20,22 @@ from typing import TypeAlias
 from waybook.dag.diagram.dimensions import Dimensions
 from waybook.dag.diagram.grid import Grid, Item, neighbors
 
-#: A passing line is bent less gladly than a box is moved.
+#: Weights of the fit: a bend in a passing line costs more than a moved box.
 BOX_WEIGHT, LINE_WEIGHT, IDLE_WEIGHT = 1.0, 4.0, 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class VerticalPlacement:
-    #: The middle of each item, counted from the top of its band.
+    #: Vertical center of each item, relative to the top of its band.
     middle: Sequence[int]
-    #: Of each band.
+    #: Height of each band.
     heights: list[int]
 
 
 def place_vertically(
     grid: Grid, columns: list[list[Item]], measures: Dimensions
 ) -> VerticalPlacement:
-    """The heights of all items."""
+    """Return the vertical positions of all items."""
     stacks = [_stack(grid, column, measures) for column in columns]
     heights = [0] * len(grid.starts)
     for band, (_, high) in zip(grid.bands, stacks, strict=True):
@@ -55,7 +53,7 @@ def place_vertically(
 
 
 def _passes(grid: Grid, columns: int) -> Iterator[tuple[Sequence[Sequence[Item]], Sequence[int]]]:
-    """To and fro: whom to look at, and the columns in which order."""
+    """Yield the passes, forward and back: the neighbors to align with, and the column order."""
     before, after = neighbors(grid, list(grid.through.values()))
     both = [sources + targets for sources, targets in zip(before, after, strict=True)]
     forth, back = range(columns), range(columns - 1, -1, -1)
@@ -63,7 +61,7 @@ def _passes(grid: Grid, columns: int) -> Iterator[tuple[Sequence[Sequence[Item]]
 
 
 def _stack(grid: Grid, column: list[Item], measures: Dimensions) -> tuple[list[int], int]:
-    """The middles of a column's items when they stand as close as they may; how high that is."""
+    """Return the centers of a column's items at minimal distances, and the total height."""
     offsets, bottom, last = list[int](), 0, None
     for item in column:
         box = grid.is_box(item)
@@ -87,7 +85,7 @@ def _settle(
     room: tuple[list[int], int],
     boxes: int,
 ) -> None:
-    """Move the items of a column as near to their neighbours as they can go."""
+    """Move the items of a column as near to their neighbors as the order allows."""
     offsets, slack = room
     wishes, weights = [], []
     for item, offset in zip(column, offsets, strict=True):
@@ -103,7 +101,7 @@ def _settle(
 
 
 def monotone_fit(wishes: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """The rising numbers nearest to these, by the sum of the weighted squares.
+    """Return the non-decreasing sequence nearest to these values by weighted least squares.
 
     >>> monotone_fit([1, 4, 2, 5], [1, 1, 1, 1])
     [1, 3.0, 3.0, 5]
@@ -119,46 +117,46 @@ def monotone_fit(wishes: Sequence[float], weights: Sequence[float]) -> list[floa
     return [mean for mean, _, count in blocks for _ in range(count)]
 
 
-#: Where a gap lies: the band, and the column behind it.
+#: Position of a gap: the band, and the column after it.
 Gap: TypeAlias = tuple[int, int]
 
-#: What stays free in a gap before its tracks and behind them, where the arrows are.
+#: Free space in a gap before its tracks, after them (for the arrows), and between them.
 BEFORE, BEHIND, BETWEEN = 10, 15, 8
-#: Tracks move closer together where there are more of them than this.
+#: Number of tracks from which they are placed closer together.
 COMPACT_TRACK_COUNT = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gaps:
-    """The tracks in the gaps, and how wide that makes them."""
+    """Tracks in the gaps, and the resulting widths."""
 
-    #: The track of each source that leaves, and of each target that is entered from above
-    #: (True) or from below: its number among those of its gap.
+    #: Track number within the gap of each source that leaves, and of each target that is entered
+    #: from above (True) or from below.
     exits: Mapping[int, int]
     entries: Mapping[tuple[int, bool], int]
-    #: How many each gap has.
+    #: Number of tracks in each gap.
     leaving: Mapping[Gap, int]
     entering: Mapping[Gap, int]
-    #: The left edge of each column, and of what is behind the last one.
+    #: Left edge of each column, and the right end after the last one.
     columns: list[int]
     measures: Dimensions
 
     def exit_x(self, source: int, gap: Gap) -> int:
-        """Where the track of a source is."""
+        """Return the x of a source's track."""
         left = self.columns[gap[1] - 1] + self.measures.box_width
         return (
             left + BEFORE + track_offset(self.exits[source], self.leaving[gap], self.measures.pitch)
         )
 
     def entry_x(self, entry: tuple[int, bool], gap: Gap) -> int:
-        """Where the track into a target is."""
+        """Return the x of the track into a target."""
         many, pitch = self.entering[gap], self.measures.pitch
         back = track_offset(many, many, pitch) - track_offset(self.entries[entry] + 1, many, pitch)
         return self.columns[gap[1]] - BEHIND - back
 
 
 def track_offset(number: int, many: int, pitch: int) -> int:
-    """How far in the track with this number is, among so many.
+    """Return the offset of the track with this number, among `many`.
 
     >>> track_offset(3, 4, 6), track_offset(90, 160, 6)
     (18, 180)
@@ -171,7 +169,7 @@ def track_offset(number: int, many: int, pitch: int) -> int:
 
 
 def gaps_of(grid: Grid, middle: Sequence[int], measures: Dimensions) -> Gaps:
-    """Give every source and target of a detour its track."""
+    """Assign a track to every source and target of a detour."""
     leaving: dict[Gap, dict[int, None]] = defaultdict(dict)
     entering: dict[Gap, dict[tuple[int, bool], None]] = defaultdict(dict)
     for source, target in grid.detours:
@@ -201,7 +199,7 @@ def gaps_of(grid: Grid, middle: Sequence[int], measures: Dimensions) -> Gaps:
 
 
 def _entry_rank(entry: tuple[int, bool], middle: Sequence[int]) -> tuple[bool, int]:
-    """From the left: those from above, the lowest first; then those from below, the highest."""
+    """Return a sort key: entries from above, lowest first, then from below, highest first."""
     target, above = entry
     return (not above, -middle[target] if above else middle[target])
 
@@ -209,7 +207,7 @@ def _entry_rank(entry: tuple[int, bool], middle: Sequence[int]) -> tuple[bool, i
 def _columns(
     grid: Grid, many: tuple[Mapping[Gap, int], Mapping[Gap, int]], measures: Dimensions
 ) -> list[int]:
-    """The left edges of the columns, which all bands have in common."""
+    """Return the left edges of the columns, which all bands share."""
     room: dict[int, int] = defaultdict(int)
     for gap in {*many[0], *many[1]}:
         out, into = many[0].get(gap, 0), many[1].get(gap, 0)
@@ -222,7 +220,7 @@ def _columns(
 
 
 def assign_tracks(spans: Mapping[int, tuple[int, int]]) -> tuple[dict[int, int], int]:
-    """A track for each span, none with two that meet, and how many tracks that makes.
+    """Return a track for each span, without overlaps on a track, and the number of tracks.
 
     >>> assign_tracks({7: (0, 20), 8: (10, 50), 9: (30, 40)})
     ({7: 0, 8: 1, 9: 0}, 2)
@@ -243,6 +241,6 @@ def assign_tracks(spans: Mapping[int, tuple[int, int]]) -> tuple[dict[int, int],
 
 
 def extent(places: Iterable[int]) -> tuple[int, int]:
-    """From the least to the greatest."""
+    """Return the minimum and the maximum."""
     found = list(places)
     return min(found), max(found)

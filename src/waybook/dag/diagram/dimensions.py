@@ -1,6 +1,7 @@
-"""The measures of a drawing, in pixels: large enough to read, or small enough for thousands.
+"""Dimensions of a drawing in pixels, and text measurement.
 
-How wide a text is, near enough to know whether it fits: the letters' widths in a table.
+Boxes are large enough to read, or compact for thousands of steps. Text widths are estimated from a
+table of character widths, close enough to decide whether a text fits.
 """
 
 from bisect import bisect_left
@@ -12,7 +13,7 @@ from unicodedata import combining, east_asian_width
 
 from waybook.dag.diagram.model import Diagram
 
-#: What most sans-serif fonts come to, in thousandths of the font's size.
+#: Typical widths in sans-serif fonts, in thousandths of the font size.
 _BY_WIDTH = {
     222: "ijl'",
     278: " !,./:;I[\\]ft|",
@@ -34,7 +35,7 @@ WIDTHS: Mapping[str, int] = MappingProxyType(
     {letter: width for width, letters in _BY_WIDTH.items() for letter in letters}
 )
 UNKNOWN, WIDE_CHARACTER_WIDTH, NONE = 620, 1000, 0
-#: Fonts differ: what is measured is taken for wider than the table says, as it is in a wide font.
+#: Safety factor: fonts differ, so texts are measured as in a wide font.
 WIDTH_MARGIN = 1.15
 ELLIPSIS = "…"
 #: Longer texts are cut before they are measured.
@@ -42,7 +43,7 @@ MAX_MEASURED_LENGTH = 400
 
 
 def text_width(text: str, size: int) -> float:
-    """The width in pixels.
+    """Return the width in pixels.
 
     >>> text_width("will", 10) < text_width("www", 10)
     True
@@ -60,7 +61,7 @@ def _width(letter: str) -> int:
 
 
 def truncate(text: str, room: float, size: int) -> str:
-    """The text, or as much of it as fits, with an ellipsis.
+    """Return the text, or as much of it as fits, with an ellipsis.
 
     >>> truncate("Prepare the header", 62, 12)
     'Prepare…'
@@ -74,7 +75,7 @@ def truncate(text: str, room: float, size: int) -> str:
 
 
 def wrap(text: str, room: float, size: int, lines: int) -> list[str]:
-    """The text in at most so many lines, broken between words; the last line is fitted.
+    """Return the text in at most `lines` lines, broken between words; the last is truncated.
 
     >>> wrap("Pairwise synthesis of the business case", 140, 12, 2)
     ['Pairwise synthesis of', 'the business case']
@@ -89,14 +90,14 @@ def wrap(text: str, room: float, size: int, lines: int) -> list[str]:
     return [*found, truncate(" ".join(words), room, size)] if words else found
 
 
-#: From so many boxes on, they are small.
+#: Number of boxes from which they are drawn compact.
 COMPACT_FROM = 400
-#: Identical siblings are stacked from so many on.
+#: Number of identical siblings from which they are stacked.
 STACK_FROM = 9
 NAME_SIZE, WORD_SIZE = 12, 11
-#: Where texts begin in a box: behind the icon.
+#: Horizontal insets of texts in a box; the left one leaves space for the icon.
 TEXT_LEFT, TEXT_RIGHT = 30, 8
-#: A drawing is about so much wider than high, where there is a choice.
+#: Preferred ratio of width to height.
 ASPECT = 1.5
 MIN_COLUMNS = 6
 
@@ -106,28 +107,28 @@ class Dimensions:
     box_width: int = 188
     box_height: int = 44
     name_lines: int = 1
-    #: Between boxes above each other, between a box and a passing line, between such lines.
+    #: Vertical gaps between boxes, between a box and a passing line, and between passing lines.
     row_gap: int = 14
     passing_gap: int = 9
     line_gap: int = 7
-    #: Between columns, and between bands; both grow with the lines that run in them.
+    #: Gaps between columns and between bands; both grow with the lines in them.
     column_gap: int = 44
     band_gap: int = 26
     pitch: int = 6
-    #: Around everything; within a frame; for a frame's heading; between frames.
+    #: Outer margin; padding of a frame; height of its heading; gap between frames.
     margin: int = 14
     padding: int = 16
     heading: int = 30
-    #: What a frame has at least, so that there is room for its heading.
+    #: Minimum width of a frame, so that its heading fits.
     narrowest: int = 420
     lane_gap: int = 34
-    #: A long edge passes through up to so many columns; a longer one goes round.
+    #: Maximum number of columns an edge passes through; a longer one becomes a detour.
     longest_passing: int = 6
     compact: bool = False
 
     @property
     def name_width(self) -> int:
-        """How long a line of a name may be."""
+        """Return the maximum width of a line of a name."""
         return self.box_width - TEXT_LEFT - TEXT_RIGHT
 
 
@@ -146,7 +147,7 @@ COMPACT = Dimensions(
 
 
 def dimensions_for(sketch: Diagram, boxes: int) -> Dimensions:
-    """Large boxes with two lines for names that need them; small ones where there are many."""
+    """Return large boxes, with two lines if names need them, or compact ones if there are many."""
     if boxes >= COMPACT_FROM:
         return COMPACT
     measures, names = Dimensions(), (step.name for lane in sketch.lanes for step in lane.steps)
@@ -156,15 +157,15 @@ def dimensions_for(sketch: Diagram, boxes: int) -> Dimensions:
 
 
 def columns_in(width: int, measures: Dimensions) -> int:
-    """How many columns go into a page of this width, with frames and tracks around them."""
+    """Return the number of columns that fit on a page of this width, with frames and tracks."""
     across = measures.box_width + measures.column_gap
     return max(1, (width - 2 * (measures.margin + measures.padding)) // across)
 
 
 def columns_for(rows: Sequence[int], measures: Dimensions) -> int:
-    """How many columns make a page of good proportions, of layers with so many boxes each.
+    """Return the number of columns for a well-proportioned page, given the boxes per layer.
 
-    The more columns, the wider and the lower it is.
+    More columns make it wider and lower.
 
     >>> columns_for([1] * 200, Dimensions()), columns_for([9] * 20, Dimensions())
     (10, 10)

@@ -1,4 +1,4 @@
-"""A drawing: what is drawn and what is shown upon it, and all the forms it can be had in."""
+"""Drawing: a diagram with its annotations, and its export formats."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Drawing:
 
 
 def export_drawing(form: DrawingFormat, drawing: Drawing) -> str:
-    """The drawing as a text that stands alone, for a file."""
+    """Return the drawing as a standalone text, for a file."""
     if form is DrawingFormat.SVG:
         return render_svg(compute_layout(drawing.diagram), drawing.annotations, styled=True) + "\n"
     return _TEXTS[form](drawing.diagram, drawing.annotations)
@@ -41,9 +41,9 @@ _TEXTS = MappingProxyType(
 
 
 def drawing_from_snapshot(data: object, models: Sequence[str] = ()) -> Drawing:
-    """The drawing of a snapshot, or of a definition alone.
+    """Return the drawing of a snapshot, or of a definition alone.
 
-    `models` are those of the first stage, where nothing is said of them.
+    `models` are those of the first stage, if the data does not name them.
 
     Raises:
         InvalidInput: this is neither a snapshot nor a definition.

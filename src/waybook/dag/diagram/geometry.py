@@ -1,8 +1,7 @@
-"""What a layout consists of: boxes, the lines between them, the frames around them.
+"""Geometry of a layout: boxes, lines between them, frames, and SVG path data.
 
-All coordinates are whole pixels, x to the right and y down.
-
-Ways as path data of SVG: curves, straight lines, round corners; all relative, to be short.
+All coordinates are whole pixels, x to the right and y down. Path commands are relative, to keep the
+output short.
 """
 
 from dataclasses import dataclass
@@ -12,28 +11,28 @@ from waybook.dag.diagram.dimensions import Dimensions
 from waybook.dag.diagram.model import Diagram
 
 Point: TypeAlias = tuple[int, int]
-#: The way of a line. From point to point it goes straight, along x or along y; where both differ
-#: it is a curve that begins and ends along x, and stays between the two points.
+#: Route of a line. Segments between points are straight, along x or along y; if both differ, the
+#: segment is a curve that begins and ends along x, and stays between the two points.
 Route: TypeAlias = tuple[Point, ...]
 
 
 class Box(NamedTuple):
-    """A step, or a stack of steps that have the same neighbours."""
+    """Box of a step, or of a stack of steps with the same neighbors."""
 
     x: int
     y: int
     width: int
     height: int
-    #: The place of its lane.
+    #: Index of its lane.
     lane: int
-    #: The places of its steps in the lane.
+    #: Indexes of its steps in the lane.
     steps: tuple[int, ...]
-    #: The column it stands in, counted through all bands.
+    #: Column number, counted through all bands.
     layer: int
 
 
 class EdgeLine(NamedTuple):
-    """An edge between two boxes, by their places."""
+    """Edge between two boxes, by their indexes."""
 
     source: int
     target: int
@@ -41,7 +40,7 @@ class EdgeLine(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """What stands around a lane, with room for its name on top."""
+    """Frame around a lane, with space for its name on top."""
 
     x: int
     y: int
@@ -51,7 +50,7 @@ class Frame(NamedTuple):
 
 
 class TransitionRoute(NamedTuple):
-    """A transition between two lanes."""
+    """Transition between two lanes."""
 
     source: int
     target: int
@@ -66,20 +65,20 @@ class Layout:
     height: int
     boxes: tuple[Box, ...]
     lines: tuple[EdgeLine, ...]
-    #: None where one lane without a name is all there is.
+    #: Empty if there is a single lane without a name.
     frames: tuple[Frame, ...]
     transitions: tuple[TransitionRoute, ...]
-    #: Edges that are left out, since there are too many to be told apart.
+    #: Number of edges left out because there are too many to distinguish.
     undrawn: int = 0
 
 
 RADIUS = 7
-#: An arrow's head, its tip where the line ends.
+#: Size of an arrowhead; its tip is at the end of the line.
 HEAD_LENGTH, HEAD_HALF = 7, 4
 
 
 def path_data(way: Route) -> str:
-    """The path of a way.
+    """Return the SVG path of a route.
 
     >>> path_data(((0, 0), (40, 30)))
     'M0 0c20 0 20 30 40 30'
@@ -106,7 +105,7 @@ def path_data(way: Route) -> str:
 
 
 def _without_repetition(way: Route) -> list[Point]:
-    """The points where something changes."""
+    """Return the points without repeated and collinear ones."""
     points = [way[0]]
     for point in way[1:]:
         if point == points[-1]:
@@ -122,7 +121,7 @@ def _in_line(one: Point, other: Point, third: Point) -> bool:
 
 
 def _turn(here: Point, there: Point, behind: Point | None) -> int:
-    """How much of a corner is round: less where a side is short, none before a curve."""
+    """Return the radius of a corner: smaller if a side is short, 0 before a curve."""
     if behind is None or (there[0] != behind[0] and there[1] != behind[1]):
         return 0
     return min(RADIUS, _length(here, there) // 2, _length(there, behind) // 2)
@@ -133,7 +132,7 @@ def _length(one: Point, other: Point) -> int:
 
 
 def _toward(one: Point, other: Point, far: int) -> Point:
-    """So far from one point to the other."""
+    """Return the offset of this length from one point toward the other."""
     dx, dy = other[0] - one[0], other[1] - one[1]
     return ((dx > 0) - (dx < 0)) * far, ((dy > 0) - (dy < 0)) * far
 
@@ -146,7 +145,7 @@ def _straight(here: Point, there: Point, shorter: int) -> str:
 
 
 def format_numbers(*values: int) -> str:
-    """Numbers of a path, with a space only where one is needed.
+    """Return numbers of a path, with a space only if one is needed.
 
     >>> format_numbers(1, -2, 3)
     '1-2 3'
@@ -157,7 +156,7 @@ def format_numbers(*values: int) -> str:
 
 
 def is_detour(way: Route) -> bool:
-    """Whether a way leaves the columns: only then does it go up or down in a straight line.
+    """Return whether a route leaves the columns: only then does it have a vertical segment.
 
     >>> is_detour(((0, 0), (40, 30))), is_detour(((0, 0), (9, 0), (9, 30), (40, 30)))
     (False, True)
@@ -166,7 +165,7 @@ def is_detour(way: Route) -> bool:
 
 
 def arrowhead_data(way: Route) -> str:
-    """The head of the arrow at the end of a way.
+    """Return the arrowhead at the end of a route.
 
     >>> arrowhead_data(((0, 0), (40, 0))), arrowhead_data(((0, 0), (0, 20)))
     ('M40 0l-7-4v8z', 'M0 20l-4-7h8z')

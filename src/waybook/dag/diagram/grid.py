@@ -1,13 +1,12 @@
-"""The grid of a lane: which item stands in which column of which band, and which edge goes how.
+"""Grid of a lane: columns in bands, item order within columns, and the kind of each edge.
 
 An edge to the next column is a curve. A longer one within a band passes through the columns
-between, where a place is kept for it; edges of one source share these places. Any other edge goes
-round: it is a detour.
+between, with a slot reserved in each; edges of one source share these slots. Any other edge is a
+detour.
 
-Who stands above whom in a column: few crossings, and siblings in the order they were declared.
-
-Sweeps to and fro put each item where its neighbours are on average; ties go as declared. After
-each sweep, boxes with the same predecessors are put back into declared order among themselves.
+The order in a column aims at few crossings, with siblings in declared order: sweeps back and forth
+put each item at the mean position of its neighbors, and ties keep the declared order. After each
+sweep, boxes with the same predecessors are put back into declared order among themselves.
 """
 
 from bisect import bisect_right, insort
@@ -19,7 +18,7 @@ from typing import TypeAlias
 
 from waybook.dag.diagram.layers import Pairs, bands_of
 
-#: A box by its number, or a place kept for a passing line, with a number behind all boxes.
+#: Number of a box, or of a slot for a passing line; slots are numbered after all boxes.
 Item: TypeAlias = int
 
 
@@ -27,24 +26,24 @@ Item: TypeAlias = int
 class Grid:
     boxes: int
     edges: Pairs
-    #: Of each item.
+    #: Layer of each item.
     layer: list[int]
-    #: Where each band begins, and the band of each layer.
+    #: First layer of each band, and the band of each layer.
     starts: list[int]
     bands: list[int]
-    #: Of each place kept for a line, by its number behind the boxes: the box it comes from.
+    #: Source box of each slot, by its number after the boxes.
     origins: list[int] = field(default_factory=list)
-    #: The edges drawn through the columns: the items they come by, both ends included.
+    #: Edges drawn through the columns, with the items on their route, both ends included.
     through: dict[tuple[int, int], list[Item]] = field(default_factory=dict)
-    #: The edges that go round.
+    #: Edges drawn as detours.
     detours: Pairs = field(default_factory=list)
 
     def band(self, item: Item) -> int:
-        """The band an item stands in."""
+        """Return the band of an item."""
         return self.bands[self.layer[item]]
 
     def column(self, item: Item) -> int:
-        """The item's column within its band."""
+        """Return the item's column within its band."""
         layer = self.layer[item]
         return layer - self.starts[self.bands[layer]]
 
@@ -52,7 +51,7 @@ class Grid:
         return item < self.boxes
 
     def columns(self) -> list[list[Item]]:
-        """The items of each layer: boxes as declared, with what passes beside its origin."""
+        """Return the items of each layer: boxes as declared, slots next to their source."""
         found: list[list[Item]] = [[] for _ in range(max(self.layer) + 1)]
         items = sorted(range(len(self.layer)), key=self._declared)
         for item in items:
@@ -63,13 +62,13 @@ class Grid:
         return (item, 0) if self.is_box(item) else (self.origins[item - self.boxes], 1)
 
     def widest(self) -> int:
-        """How many columns the widest band has."""
+        """Return the number of columns of the widest band."""
         ends = [*self.starts[1:], max(self.layer) + 1]
         return max(end - start for start, end in zip(self.starts, ends, strict=True))
 
 
 def grid_of(layer: list[int], edges: Pairs, columns: int, longest: int) -> Grid:
-    """Lay the boxes out in columns; `longest` is how far an edge may pass through."""
+    """Assign the boxes to columns; `longest` is the maximum span of an edge through columns."""
     starts = bands_of(layer, edges, columns)
     bands = [bisect_right(starts, place) - 1 for place in range(max(layer) + 1)]
     grid = Grid(boxes=len(layer), edges=edges, layer=[*layer], starts=starts, bands=bands)
@@ -94,7 +93,7 @@ def _kept(grid: Grid, kept: dict[tuple[int, int], Item], source: int, place: int
 
 
 def neighbors(grid: Grid, ways: Sequence[Sequence[Item]]) -> tuple[list[list[Item]], ...]:
-    """The items before and after each, along these ways."""
+    """Return the items before and after each item, along these routes."""
     before: list[dict[Item, None]] = [{} for _ in grid.layer]
     after: list[dict[Item, None]] = [{} for _ in grid.layer]
     for way in ways:
@@ -105,7 +104,7 @@ def neighbors(grid: Grid, ways: Sequence[Sequence[Item]]) -> tuple[list[list[Ite
 
 
 MAX_ROUNDS = 4
-#: A grid with more items is swept fewer times, and its crossings are not counted.
+#: Item count above which there are fewer sweeps and crossings are not counted.
 MAX_COUNTED, ROUNDS_BEYOND = 1_500, 2
 
 Columns = list[list[Item]]
@@ -113,7 +112,7 @@ NeighborMap = Sequence[Sequence[Item]]
 
 
 def order_columns(grid: Grid) -> Columns:
-    """The columns of the grid, each from top to bottom."""
+    """Return the columns of the grid, each from top to bottom."""
     if len(grid.layer) > MAX_COUNTED:
         return list(_rounds(grid, ROUNDS_BEYOND))[-1]
     _, lines = neighbors(grid, list(grid.through.values()))
@@ -128,7 +127,7 @@ def order_columns(grid: Grid) -> Columns:
 
 
 def _rounds(grid: Grid, rounds: int) -> Iterator[Columns]:
-    """The columns after each round of sweeps."""
+    """Yield the columns after each round of sweeps."""
     round_about = [[source, target] for source, target in grid.detours]
     before, after = neighbors(grid, [*grid.through.values(), *round_about])
     columns, families = grid.columns(), _families(grid)
@@ -143,7 +142,7 @@ def _rounds(grid: Grid, rounds: int) -> Iterator[Columns]:
 
 
 def _places(columns: Columns) -> dict[Item, float]:
-    """Each item's place, counted from the middle of its column."""
+    """Return each item's position relative to the middle of its column."""
     place: dict[Item, float] = {}
     for column in columns:
         _note(column, place)
@@ -158,7 +157,7 @@ def _note(column: list[Item], place: dict[Item, float]) -> None:
 def _sort(
     column: list[Item], near: NeighborMap, place: dict[Item, float], families: list[list[Item]]
 ) -> None:
-    """Sort a column by where the neighbours are; who has none stays about where it is."""
+    """Sort a column by the mean position of the neighbors; items without neighbors keep theirs."""
     wish = {item: _mean(near[item], place, place[item]) for item in column}
     column.sort(key=wish.__getitem__)
     number = {item: place for place, item in enumerate(column)} if families else {}
@@ -174,7 +173,7 @@ def _mean(near: Sequence[Item], place: dict[Item, float], otherwise: float) -> f
 
 
 def _families(grid: Grid) -> list[list[list[Item]]]:
-    """Of each layer, the boxes with the same predecessors, as declared."""
+    """Return, for each layer, the groups of boxes with the same predecessors, as declared."""
     before: list[list[int]] = [[] for _ in range(grid.boxes)]
     for source, target in grid.edges:
         before[target].append(source)
@@ -187,7 +186,7 @@ def _families(grid: Grid) -> list[list[list[Item]]]:
 
 
 def count_crossings(columns: Columns, after: NeighborMap, place: dict[Item, float]) -> int:
-    """How many lines between neighbouring columns cross."""
+    """Return the number of crossings between adjacent columns."""
     total = 0
     for column in columns:
         seen: list[float] = []

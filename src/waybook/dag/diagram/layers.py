@@ -1,6 +1,6 @@
-"""Layers: each box in a column behind everything it depends on; columns in bands, as on a page.
+"""Layers of a lane: each box in a column after its dependencies, columns wrapped in bands.
 
-Identical siblings as one stack: many steps of a kind with the same neighbours on both sides.
+Identical siblings, many steps of one kind with the same neighbors on both sides, are stacked.
 """
 
 from collections import defaultdict
@@ -10,20 +10,20 @@ from typing import TypeAlias
 
 from waybook.dag.diagram.model import Lane
 
-#: Edges by places.
+#: Edges by index.
 Pairs: TypeAlias = list[tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
 class StackedLane:
-    """A lane as boxes: each has the places of its steps, in declared order."""
+    """Lane as boxes: each holds the indexes of its steps, in declared order."""
 
     boxes: tuple[tuple[int, ...], ...]
     edges: Pairs
 
 
 def stack_siblings(lane: Lane, stack_from: int) -> StackedLane:
-    """The lane with every family of at least so many identical siblings as one box."""
+    """Return the lane with each family of at least `stack_from` identical siblings as one box."""
     place = {step.key: number for number, step in enumerate(lane.steps)}
     edges = list(dict.fromkeys((place[source], place[target]) for source, target in lane.edges))
     families: dict[object, list[int]] = defaultdict(list)
@@ -46,7 +46,7 @@ def _neighbours(count: int, edges: Pairs) -> Sequence[tuple[tuple[int, ...], tup
 
 
 def _joined(count: int, edges: Pairs, first: dict[int, int]) -> StackedLane:
-    """The boxes where each member of a family is in the box of its first."""
+    """Return the boxes with each member of a family in the box of its first member."""
     members: dict[int, list[int]] = defaultdict(list)
     for number in range(count):
         members[first.get(number, number)].append(number)
@@ -56,10 +56,11 @@ def _joined(count: int, edges: Pairs, first: dict[int, int]) -> StackedLane:
 
 
 def layers_of(count: int, edges: Pairs) -> list[int]:
-    """The layer of each box: the longest way to it, or nearer to what comes next.
+    """Return the layer of each box: its longest path, moved toward its successors.
 
-    Whatever feeds at least as much as it is fed is moved on as far as it can go, then whatever is
-    fed at least as much back again. So edges get shorter, and what begins late stands late.
+    A box with at least as many successors as predecessors is moved as late as possible, then one
+    with at least as many predecessors is moved back as early as possible. This shortens edges, and
+    late roots appear late.
     """
     before: list[list[int]] = [[] for _ in range(count)]
     after: list[list[int]] = [[] for _ in range(count)]
@@ -92,9 +93,10 @@ def _order(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> l
 
 
 def bands_of(layer: Sequence[int], edges: Pairs, columns: int) -> list[int]:
-    """Where each band begins: so many columns at most, cut where the fewest edges go through.
+    """Return the first layer of each band, cut where the fewest edges cross.
 
-    Where it makes no difference all bands are of one length, but for the last.
+    A band has at most `columns` layers. If all cuts are equal, all bands but the last have one
+    length.
 
     >>> bands_of([0, 1, 2, 3, 4, 5, 6], [(n, n + 1) for n in range(6)], 5)
     [0, 4]
@@ -111,7 +113,7 @@ def bands_of(layer: Sequence[int], edges: Pairs, columns: int) -> list[int]:
 
 
 def _edges_through(layer: Sequence[int], edges: Pairs, count: int) -> list[int]:
-    """How many edges go from before each layer to it or behind it."""
+    """Return the number of edges from before each layer to it or beyond it."""
     change = [0] * (count + 2)
     for source, target in edges:
         change[layer[source] + 1] += 1

@@ -1,10 +1,9 @@
-"""The layout of a map: where every box stands, which way every edge goes.
+"""Layout of a map: position of every box, route of every edge.
 
-Layered, from left to right: layers, an order within them, heights, and ways for the edges, none
-of them through a box. What is too long for a page is wrapped as text is, in bands. Everything is
-linear or nearly so in steps and edges, and the same every time.
-
-A part of a map that is too large to be drawn whole: what is nearest to one of its steps.
+Layered, from left to right: layers, order within them, heights, and routes for the edges, none of
+them through a box. A map too long for a page is wrapped into bands, like text. Everything is linear
+or nearly so in steps and edges, and deterministic. A map too large to be drawn whole can be reduced
+to the steps nearest to one of them.
 """
 
 from collections import Counter, defaultdict, deque
@@ -28,7 +27,7 @@ from waybook.dag.diagram.thinning import thin_edges
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Inside:
-    """A lane by itself, its top left at the origin."""
+    """Layout of one lane, its top left at the origin."""
 
     width: int
     height: int
@@ -39,10 +38,10 @@ class _Inside:
 def compute_layout(
     sketch: Diagram, *, width: int | None = None, stack_from: int = STACK_FROM
 ) -> Layout:
-    """Lay out what is to be drawn.
+    """Compute the layout of a diagram.
 
-    `width` is what a page has; without one, the drawing has the width that suits it. Identical
-    siblings are stacked from `stack_from` on.
+    `width` is the page width; without one, the drawing chooses its own. Identical siblings are
+    stacked from `stack_from` on.
     """
     whole = [stack_siblings(lane, stack_from) for lane in sketch.lanes]
     thinned = [thin_edges(len(found.boxes), found.edges) for found in whole]
@@ -62,7 +61,7 @@ def compute_layout(
 
 
 def _rows(layer: list[int]) -> list[int]:
-    """How many boxes each layer has."""
+    """Return the number of boxes in each layer."""
     counts = Counter(layer)
     return [counts[place] for place in range(len(counts))]
 
@@ -99,7 +98,7 @@ def _inside(
 
 
 def _stacked_lanes(sketch: Diagram, insides: list[_Inside], measures: Dimensions) -> Layout:
-    """One lane below the other, each in its frame, with the ways from lane to lane."""
+    """Return the lanes one below the other, each in its frame, with the transitions."""
     framed = _is_framed(sketch)
     place = {lane.slug: number for number, lane in enumerate(sketch.lanes)}
     ways = (
@@ -143,7 +142,7 @@ def _is_framed(sketch: Diagram) -> bool:
 def _moved(
     insides: list[_Inside], frames: list[Frame], framed: Dimensions | None
 ) -> tuple[list[Box], list[EdgeLine]]:
-    """All boxes and lines, where their lanes are."""
+    """Return all boxes and lines, moved to their lanes."""
     boxes, lines = list[Box](), list[EdgeLine]()
     for inside, frame in zip(insides, frames, strict=True):
         x = frame.x + (framed.padding if framed else 0)
@@ -158,7 +157,7 @@ def _moved(
 
 
 def _way_on(source: Frame, target: Frame, side: int | None, measures: Dimensions) -> Route:
-    """Straight down to the next lane; beside the lanes to one further down."""
+    """Return a transition's route: straight down to the next lane, left of the lanes otherwise."""
     if side is None:
         across = source.x + 2 * measures.padding
         return ((across, source.y + source.height), (across, target.y))
@@ -171,9 +170,9 @@ def _beside(frame: Frame, measures: Dimensions) -> Point:
 
 
 def exceeds(lane: Lane, boxes: int) -> bool:
-    """Whether a lane has more boxes than this, its stacks counted as one.
+    """Return whether a lane has more than this many boxes, each stack counted as one.
 
-    Neighbours are told apart by the sums of their hashes, which takes far less than to stack them.
+    Neighbor sets are compared by the sums of their hashes, which is far cheaper than stacking.
     """
     if len(lane.steps) <= boxes:
         return False
@@ -186,9 +185,9 @@ def exceeds(lane: Lane, boxes: int) -> bool:
 
 
 def steps_around(lane: Lane, key: str, most: int) -> Lane:
-    """The lane with only the steps nearest to this one, at most so many, and the edges between.
+    """Return the lane reduced to the steps nearest to this one, at most `most`, and their edges.
 
-    Steps that no edge leads to are not near, however few there are.
+    Steps without a connection to it are never included.
     """
     beside: dict[str, list[str]] = defaultdict(list)
     for source, target in lane.edges:

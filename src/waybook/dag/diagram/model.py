@@ -1,6 +1,6 @@
-"""What is to be drawn: lanes of steps with edges between them, whatever they came from.
+"""Model of a diagram: lanes of steps with edges between them, independent of the source.
 
-A stage of a DAG is a lane, and so is a plan. Steps stand in the order somebody declared them in.
+A stage of a DAG is a lane, and so is a plan. Steps are in declared order.
 """
 
 from dataclasses import dataclass
@@ -14,31 +14,31 @@ from waybook.dag.progress.structure import Structure, stage_order
 class DiagramStep:
     key: str
     name: str
-    #: Only steps of one kind are ever stacked upon each other.
+    #: Only steps of the same kind are stacked.
     kind: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
     slug: str
-    #: Empty for a lane that needs no frame: a plan.
+    #: Empty for a lane without a frame: a plan.
     name: str
     steps: tuple[DiagramStep, ...]
-    #: By keys; acyclic, and every end is a step of this lane.
+    #: Pairs of keys; acyclic, and both ends are steps of this lane.
     edges: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagram:
     name: str
-    #: In the order they are gone through.
+    #: In topological order.
     lanes: tuple[Lane, ...]
-    #: From lane to lane, by slugs; each leads on.
+    #: Pairs of lane slugs, always forward.
     transitions: tuple[tuple[str, str], ...] = ()
 
 
 def diagram_from_structure(structure: Structure) -> Diagram:
-    """A DAG to be drawn; a stage whose recipe cannot be walked is a lane without edges."""
+    """Return the diagram of a DAG; a stage with an invalid recipe is a lane without edges."""
     dag = structure.dag
     stages = {stage.slug: stage for stage in dag.stages}
     return Diagram(

@@ -1,4 +1,4 @@
-"""The ways of edges that go round, when gaps, corridors and gutter have their tracks."""
+"""Routes of edges, once gaps, corridors and gutter have their tracks."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -19,14 +19,14 @@ from waybook.dag.diagram.grid import Grid
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corridors:
-    """The tracks below each band, and in the gutter; with them it is known how high all is."""
+    """Tracks below each band and in the gutter, and the resulting total height."""
 
-    #: Of each band.
+    #: Top of each band.
     tops: list[int]
     height: int
-    #: The height of the track that a source has below a band.
+    #: Height of a source's track below a band.
     along: Mapping[tuple[int, int], int]
-    #: How far left of everything the source's track in the gutter is.
+    #: Distance of the source's gutter track from the left.
     gutter: Mapping[int, int]
     gutter_width: int
 
@@ -46,7 +46,7 @@ class Routes:
         return self.corridors.tops[self.grid.band(item)] + self.rows.middle[item]
 
     def through(self, source: int, target: int) -> Route:
-        """The way through the columns between."""
+        """Return the route through the columns between."""
         way = [(self.left(source) + self.measures.box_width, self.middle(source))]
         for item in self.grid.through[source, target][1:-1]:
             left, height = self.left(item), self.middle(item)
@@ -54,7 +54,7 @@ class Routes:
         return (*way, (self.left(target), self.middle(target)))
 
     def detour(self, source: int, target: int) -> Route:
-        """The way round."""
+        """Return the route around the columns."""
         grid, corridors, shift = self.grid, self.corridors, self.corridors.gutter_width
         above, below = grid.band(source), grid.band(target)
         out = shift + self.gaps.exit_x(source, (above, grid.column(source) + 1))
@@ -70,7 +70,7 @@ class Routes:
 
 
 def routes_of(grid: Grid, rows: VerticalPlacement, measures: Dimensions) -> Routes:
-    """Find room for every edge that goes round."""
+    """Assign tracks to all detours."""
     gaps = gaps_of(grid, rows.middle, measures)
     corridors = _corridors(grid, rows, gaps, measures)
     return Routes(grid=grid, rows=rows, gaps=gaps, corridors=corridors, measures=measures)
@@ -106,7 +106,7 @@ def _corridors(grid: Grid, rows: VerticalPlacement, gaps: Gaps, measures: Dimens
     )
 
 
-#: What stays free beside the tracks in the gutter and in a corridor.
+#: Free space next to the tracks in the gutter and in a corridor.
 CORRIDOR_MARGIN = 12
 
 
@@ -115,7 +115,7 @@ def _heights(
     tracks: Mapping[int, tuple[Mapping[int, int], int]],
     measures: Dimensions,
 ) -> tuple[list[int], dict[tuple[int, int], int], int]:
-    """The top of each band, the heights of the tracks below them, and of all together."""
+    """Return the top of each band, the heights of the tracks below, and the total height."""
     tops, along, top = list[int](), dict[tuple[int, int], int](), 0
     for band, height in enumerate(rows.heights):
         tops.append(top)

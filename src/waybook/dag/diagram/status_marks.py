@@ -1,10 +1,8 @@
-"""What is shown upon a map of where things stand: the overlay, as a drawing needs it.
+"""Status annotations of a map, and the symbol of each status.
 
-It comes from a report, of a run or of anybody's snapshot, or from a plan.
-
-How each status looks, wherever it is shown: a sign and a word in texts, an icon in drawings.
-
-No status is told by colour alone: every sign and every icon has a shape of its own.
+Annotations come from a report of a run or snapshot, or from a plan. A status has a symbol and a
+label in texts, an icon in drawings. No status is shown by color alone: every symbol and every icon
+has a distinct shape.
 """
 
 from collections import Counter
@@ -20,13 +18,13 @@ from waybook.dag.progress.report import Report, StageReport, StepReport
 class StatusSymbol:
     symbol: str
     label: str
-    #: Path data around the point where the pen is; about ten pixels wide.
+    #: Path data relative to the current point; about ten pixels wide.
     icon: str
 
 
 _CIRCLE = "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0"
 
-#: Of plans and runs, of their steps and stages.
+#: Symbols of plan, run, step and stage statuses.
 # fmt: off
 STATUS_SYMBOLS: Mapping[str, StatusSymbol] = MappingProxyType({
     "completed":      StatusSymbol("✓", "completed",      "m-5 0l3.5 4 6.5-8"),
@@ -47,21 +45,21 @@ STATUS_SYMBOLS: Mapping[str, StatusSymbol] = MappingProxyType({
 # fmt: on
 
 NOT_STARTED, UNKNOWN = "not_started", "unknown"
-#: Of what stands on a map that shows nothing but itself.
+#: Status of a box on a map drawn without progress.
 NO_STATUS = "bare"
-#: What is over, and well.
+#: Statuses of successfully finished steps.
 DONE_STATUSES = frozenset({"completed", "skipped"})
-#: The first of these that one of many is in, all together are in.
+#: Status precedence when several steps share a box, highest first.
 STATUS_PRECEDENCE = ("failed", "awaiting_input", "stalled", "in_progress")
 
 
 def symbol_for(status: str) -> StatusSymbol:
-    """How a status looks."""
+    """Return the symbol of a status."""
     return STATUS_SYMBOLS.get(status, STATUS_SYMBOLS[UNKNOWN])
 
 
 def aggregate_status(statuses: Sequence[str]) -> str:
-    """The status of many: what they all are, else the loudest of them.
+    """Return the status of a group: the common one, else the one with the highest precedence.
 
     >>> (
     ...     aggregate_status(["completed", "completed"]),
@@ -82,32 +80,32 @@ def aggregate_status(statuses: Sequence[str]) -> str:
 @dataclass(frozen=True, slots=True)
 class Annotation:
     status: str
-    #: What is told beside it: jobs done of jobs there are.
+    #: Text next to the status: jobs done of jobs total.
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Annotations:
-    """Everything that is shown on the map."""
+    """All annotations of a map."""
 
     #: By stage and step.
     steps: Mapping[tuple[str, str], Annotation] = field(default_factory=dict)
     stages: Mapping[str, Annotation] = field(default_factory=dict)
-    #: What stands beside the way out of a stage.
+    #: Caption of the transition after a stage.
     captions: Mapping[str, str] = field(default_factory=dict)
-    #: Of what has no other.
+    #: Annotation of steps and stages without their own.
     default: Annotation = Annotation(NOT_STARTED)
 
     def step(self, stage: str, key: str) -> Annotation:
-        """The mark of a step."""
+        """Return the annotation of a step."""
         return self.steps.get((stage, key), self.default)
 
     def stage(self, slug: str) -> Annotation:
-        """The mark of a stage."""
+        """Return the annotation of a stage."""
         return self.stages.get(slug, self.default)
 
 
-#: The map alone.
+#: Map without progress.
 NO_ANNOTATIONS = Annotations(default=Annotation(NO_STATUS))
 
 
@@ -117,7 +115,7 @@ def annotations_from_report(
     expected: Mapping[str, StageCounts] | None = None,
     captions: Mapping[str, str] | None = None,
 ) -> Annotations:
-    """The marks that a report comes to; what has no jobs yet is told how many it will have."""
+    """Return the annotations for a report; steps without jobs show the expected number."""
     counts, steps = expected or {}, dict[tuple[str, str], Annotation]()
     for slug, found in counts.items():
         steps.update(

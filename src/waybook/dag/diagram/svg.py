@@ -1,8 +1,8 @@
-"""A layout as SVG: structure and status as classes and data attributes, colours left to CSS.
+"""SVG of a layout: structure and status as classes and data attributes, colors left to CSS.
 
-Nothing in it refers to anything outside, carries a script or a style attribute; so it is drawn
-the same way into a page with a strict policy, into a chat, and into a file, for which alone the
-style is embedded.
+It has no external references, scripts or style attributes, so that it renders the same in a page
+with a strict content security policy, in a chat, and in a file. Only the file embeds the
+stylesheet.
 """
 
 from collections import Counter
@@ -40,7 +40,7 @@ from waybook.dag.diagram.status_marks import (
     symbol_for,
 )
 
-#: The address of a step's page, by stage and step; None for a step that has none.
+#: Function from stage and step to the URL of the step's page; None for a step without one.
 StepUrl = Callable[[str, str], str | None]
 HEADING_SIZE = 13
 NOTE_LEFT, NOTE_HEIGHT = 14, 24
@@ -53,7 +53,7 @@ def render_svg(
     address: StepUrl | None = None,
     styled: bool = False,
 ) -> str:
-    """The drawing; `styled` with its own colours, for wherever there is no stylesheet."""
+    """Return the drawing; `styled` embeds the stylesheet, for files."""
     statuses = [box_status(box, layout, marks) for box in layout.boxes]
     compact = layout.measures.compact
     below, wide = legend(layout, marks, layout.height) if compact else ("", 0)
@@ -80,7 +80,7 @@ def render_svg(
         width=width,
         height=height,
         class_="waymap compact" if compact else "waymap",
-        # The links in an image could not be reached.
+        # Links inside role="img" are not accessible.
         role="group" if address else "img",
         aria_label=summary,
     )
@@ -88,16 +88,16 @@ def render_svg(
 
 @cache
 def style_sheet() -> str:
-    """The one stylesheet of all drawings, as short as it can be told."""
+    """Return the stylesheet of all drawings, minified."""
     source = files("waybook.dag.diagram").joinpath("map.css").read_text("utf-8")
     lines = (line.strip() for line in source.splitlines())
     return "".join(line for line in lines if not line.startswith("/*"))
 
 
 def _summary(layout: Layout, marks: Annotations) -> str:
-    """What the drawing shows, for whoever cannot see it.
+    """Return a text alternative for screen readers.
 
-    Names are anybody's and of any length; the beginning is enough to know which it is.
+    Names may be of any length; the first 200 characters are enough to identify one.
     """
     steps = [(lane.slug, step.key) for lane in layout.sketch.lanes for step in lane.steps]
     counts = Counter(marks.step(*step).status for step in steps)
@@ -113,7 +113,7 @@ def _summary(layout: Layout, marks: Annotations) -> str:
 
 
 def undrawn_note(layout: Layout) -> str:
-    """Return what the drawing says of dependencies that are not in it; empty if all are."""
+    """Return the note about dependencies that are not drawn; empty if all are."""
     if not layout.undrawn:
         return ""
     return f"{layout.undrawn:,} dependencies are not drawn: there are too many to tell them apart"
@@ -146,7 +146,7 @@ def _lanes(
 
 
 def _heading(layout: Layout, frame: Frame | None, marks: Annotations) -> Iterator[str]:
-    """The frame of a lane, its name, and where it stands."""
+    """Yield the frame of a lane, its name and its status."""
     if frame is None:
         return
     lane, measures = layout.sketch.lanes[frame.lane], layout.measures
@@ -177,7 +177,7 @@ def _size(layout: Layout, frame: Frame) -> str:
 
 
 def _edges(lines: Iterable[EdgeLine], statuses: list[str]) -> Iterator[str]:
-    """The edges in few paths: those still to be gone, and those that were; detours apart."""
+    """Yield the edges in few paths, grouped by completed or not and by detour or not."""
     found: dict[tuple[bool, bool], list[EdgeLine]] = {kind: [] for kind in EDGE_DRAW_ORDER}
     for line in lines:
         found[statuses[line.source] in DONE_STATUSES, is_detour(line.route)].append(line)
@@ -191,12 +191,12 @@ def _edges(lines: Iterable[EdgeLine], statuses: list[str]) -> Iterator[str]:
             yield element("path", class_="heads", data_status=status, d=heads)
 
 
-#: Gone, going round; what is drawn later lies above.
+#: Groups of edges as (completed, detour); later ones are drawn on top.
 EDGE_DRAW_ORDER = ((False, True), (True, True), (False, False), (True, False))
 
 
 def _transitions(layout: Layout, marks: Annotations) -> Iterator[str]:
-    """The ways from lane to lane, and what was said on them."""
+    """Yield the transitions from lane to lane, and their captions."""
     for way_on in layout.transitions:
         status = marks.stage(layout.sketch.lanes[way_on.target].slug).status
         gone = NOT_STARTED if status in {NOT_STARTED, NO_STATUS} else "completed"

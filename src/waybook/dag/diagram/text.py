@@ -1,6 +1,7 @@
-"""A map as Mermaid: text that many wikis, editors and code hosts draw by themselves.
+"""Text exports of a map: a Mermaid flowchart, and a Markdown outline.
 
-A map as Markdown: its stages as headings, its steps as lists, for whoever reads or pastes it.
+Many wikis, editors and code hosts render Mermaid themselves. The outline has stages as headings and
+steps as lists.
 """
 
 import re
@@ -11,11 +12,11 @@ from waybook.dag.diagram.model import Diagram, Lane
 from waybook.dag.diagram.status_marks import NO_ANNOTATIONS, Annotation, Annotations, symbol_for
 
 MAX_NAME_LENGTH = 200
-#: What has a meaning in Mermaid, or in what it makes; entities stand for it.
+#: Characters with a meaning in Mermaid or in its output; replaced by entities.
 MERMAID_SPECIAL: Final = re.compile(r"""["#$%&'*;<=>?@\[\\\]^`{|}~!]""")
 HIDDEN_CHARACTERS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\s]+|[\ud800-\udfff]")
 
-#: How a status is drawn; what is not here has no colour.
+#: Style of each status; other statuses have no color.
 STYLES = {
     "completed": "fill:#e8f6ee,stroke:#17794a,color:#1b2130",
     "skipped": "fill:#f0f4f4,stroke:#4f7477,color:#1b2130",
@@ -27,7 +28,7 @@ STYLES = {
 
 
 def mermaid(sketch: Diagram, marks: Annotations = NO_ANNOTATIONS) -> str:
-    """The map as a flowchart; lanes are subgraphs, and every status is a sign and a word too."""
+    """Return the map as a flowchart; lanes are subgraphs, each status has a symbol and a label."""
     return "\n".join(["flowchart LR", *_lines(sketch, marks), ""])
 
 
@@ -66,7 +67,7 @@ def _steps(
 
 
 def quote(text: str) -> str:
-    """A text for between quotes in Mermaid, whatever it says.
+    """Return any text escaped for use between quotes in Mermaid.
 
     >>> quote('say "hi" & <go>')
     'say #34;hi#34; #38; #60;go#62;'
@@ -80,7 +81,7 @@ MAX_OUTLINE_NAME_LENGTH = 500
 
 
 def markdown_outline(sketch: Diagram, marks: Annotations = NO_ANNOTATIONS) -> str:
-    """The map as a page of Markdown."""
+    """Return the map as a Markdown page."""
     return "\n".join([f"# {escape_markdown(sketch.name)}", *_lanes(sketch, marks), ""])
 
 
@@ -101,7 +102,7 @@ def _outline_steps(lane: Lane, marks: Annotations) -> Iterator[str]:
         before.setdefault(target, []).append(number[source])
     for step in lane.steps:
         told = f" {_told(marks.step(lane.slug, step.key))}" if marks.steps else ""
-        # After the one before it is what a list says by itself.
+        # The default, following the previous step, is already implied by the list.
         waits = sorted(before.get(step.key, ()))
         after = f"; after {', '.join(map(str, waits))}" if waits != [number[step.key] - 1] else ""
         yield f"{number[step.key]}. {escape_markdown(step.name)}{told}{after if waits else ''}"
@@ -115,7 +116,7 @@ def _told(mark: Annotation) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    r"""A text on one line, with nothing in it that Markdown would read as more than text.
+    r"""Return a text on one line, with all Markdown syntax escaped.
 
     >>> escape_markdown("a *bold* <b>move</b>\n# here")
     'a \\*bold\\* \\<b\\>move\\</b\\> \\# here'

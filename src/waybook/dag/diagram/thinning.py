@@ -1,7 +1,7 @@
-"""Fewer lines for maps so dense that their lines would hide each other and take seconds to draw.
+"""Edge reduction for maps so dense that lines would overlap and take seconds to draw.
 
-Dependencies that follow from others are left out first; if that is not enough, each step keeps
-its first ones. How many are left out is stated in the drawing.
+Dependencies implied by others are left out first; if that is not enough, each step keeps its first
+ones. The number left out is stated in the drawing.
 """
 
 from collections.abc import Sequence
@@ -10,15 +10,15 @@ from typing import Final, NamedTuple
 
 from waybook.dag.diagram.layers import Pairs
 
-#: Lines that any map may have, and lines that it may have per box.
+#: Lines allowed for any map, and lines allowed per box.
 MIN_LINES: Final = 1_000
 LINES_PER_BOX: Final = 10
-#: Implied dependencies are looked for in maps of at most so many boxes: it takes a bit per pair.
+#: Maximum number of boxes for which implied dependencies are computed: it takes a bit per pair.
 MAX_REDUCED_BOXES: Final = 2_000
 
 
 class Thinned(NamedTuple):
-    """The edges that are drawn, and how many are not."""
+    """Edges to draw, and the number left out."""
 
     edges: Pairs
     undrawn: int = 0
@@ -41,7 +41,7 @@ def thin_edges(count: int, edges: Pairs) -> Thinned:
 
 
 def _without_implied(count: int, edges: Pairs) -> Pairs:
-    """Return the edges whose source leads to their target in no other way."""
+    """Return the edges without another path from source to target."""
     after: list[list[int]] = [[] for _ in range(count)]
     for source, target in edges:
         after[source].append(target)
@@ -74,7 +74,7 @@ def _topological(count: int, after: Sequence[Sequence[int]]) -> list[int]:
 
 
 def _first_of_each(edges: Pairs, most: int) -> Pairs:
-    """Return so many edges: the first into every box, then the second into every box, and so on."""
+    """Return `most` edges: the first into every box, then the second into every box, and so on."""
     rank: dict[int, int] = {}
     ranked = list[tuple[int, int]]()
     for number, (_, target) in enumerate(edges):

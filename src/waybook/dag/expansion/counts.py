@@ -1,8 +1,8 @@
-"""How many units and outputs every step will have, known before any work begins.
+"""Expected number of units and outputs of every step, known before any work begins.
 
-Counts and origins are carried through the graph in its order; nothing is enumerated but the
-lineages that the leaves leave, once for all steps that share them. `units` makes the units
-themselves, as many as are counted here.
+Counts and origins are propagated through the graph in order; only the lineages of the leaves are
+enumerated, once for all steps that share them. `units` creates the units themselves, as many as are
+counted here.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,20 +35,20 @@ class StageCounts:
     #: By step key, for every step of the stage.
     units: Mapping[str, int]
     outputs: Mapping[str, int]
-    #: The units of the whole stage.
+    #: Units of the whole stage.
     total: int
-    #: What the stage leaves to the next.
+    #: Origins passed to the next stage.
     leaves: Origins
 
 
 def expected_counts(
     stage: Stage, graph: Graph, models: Sequence[str], prior: Origins
 ) -> StageCounts:
-    """The counts of a stage with these models, after a stage that left these origins."""
+    """Return the counts of a stage with these models and origins."""
     models = distinct(models)
     units: dict[str, int] = {}
     outputs: dict[str, int] = {}
-    #: The step whose outputs each step carries on; itself if it follows no other.
+    #: First step of each step's primary-source chain; the step itself if it has no source.
     begun_by: dict[str, str] = {}
     for key in graph.order:
         step = graph.steps[key]
@@ -71,7 +71,7 @@ def expected_counts(
 def _begun(
     stage: str, graph: Graph, steps: Iterable[RecipeStep], models: Sequence[str], prior: Origins
 ) -> Iterable[Origins]:
-    """The origins of these steps' outputs; those of steps that share theirs, once."""
+    """Yield the origins of these steps' outputs, once for steps that share them."""
     kept: set[Strategy] = set()
     for step in steps:
         if GRANULARITY[step.strategy].descent is Descent.NEW:
@@ -106,9 +106,9 @@ def _kept(strategy: Strategy, models: Sequence[str], prior: Origins) -> Origins:
 def dag_counts(
     dag: Dag, graphs: Mapping[str, Graph], models_of: Mapping[str, Sequence[str]]
 ) -> Mapping[str, StageCounts]:
-    """The counts of every stage, each after all the stages before it.
+    """Return the counts of every stage, in topological order.
 
-    A stage of which `models_of` says nothing has no models.
+    A stage missing from `models_of` has no models.
     """
     stages = {stage.slug: stage for stage in dag.stages}
     before = _before(dag)
@@ -122,7 +122,7 @@ def dag_counts(
 
 
 def _before(dag: Dag) -> Mapping[str, Sequence[str]]:
-    """The stages before each stage, in declared order."""
+    """Return the predecessors of each stage, in declared order."""
     place = {stage.slug: number for number, stage in enumerate(dag.stages)}
     before: dict[str, list[str]] = {stage.slug: [] for stage in dag.stages}
     for transition in sorted(dag.transitions, key=lambda way: place[way.source]):
@@ -131,10 +131,9 @@ def _before(dag: Dag) -> Mapping[str, Sequence[str]]:
 
 
 def rendered_keys(stage: Stage) -> Mapping[str, frozenset[str]]:
-    """The keys of the documents people will have to read, by the steps that make them.
+    """Return the keys of the documents people will read, by the steps that produce them.
 
-    Those that have a template; where a stage says nothing of rendering, all that its EXECUTE steps
-    make.
+    Outputs with a template; if a stage has none, all outputs of its EXECUTE steps.
     """
     steps = stage.recipe.steps
     pages = {
@@ -149,5 +148,5 @@ def rendered_keys(stage: Stage) -> Mapping[str, frozenset[str]]:
 
 
 def documents_expected(stage: Stage, counts: StageCounts) -> int:
-    """How many documents people will have to read when the stage is done."""
+    """Return the number of documents people will read when the stage is done."""
     return sum(len(keys) * counts.outputs[key] for key, keys in rendered_keys(stage).items())

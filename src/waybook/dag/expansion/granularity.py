@@ -1,8 +1,8 @@
-"""The six strategies, as a table: what a unit stands for, who works on it, what it descends from.
+"""Table of the six strategies: the axes, the worker and the descent of a unit.
 
-A step has one unit for each point of the product of its strategy's axes, in the order of the
-axes: with none of them that is one unit. Only a `per_source_document` step with predecessors goes
-by something else, the outputs of its primary source (see `sources`); its row is what holds where
+A step has one unit for each point of the product of its strategy's axes, in the order of the axes;
+without axes that is one unit. The exception is a `per_source_document` step with predecessors,
+which has one unit per output of its primary source (see `primary_source`); its row applies only if
 it is a root.
 """
 
@@ -16,7 +16,7 @@ from waybook.dag.expansion.lineage import Origins
 from waybook.dag.graph import Graph
 from waybook.dag.model import JobType, RecipeStep, Strategy
 
-#: The model of a unit in a stage that has no models.
+#: Model of a unit in a stage that has no models.
 NO_MODEL = ""
 
 
@@ -69,18 +69,18 @@ GRANULARITY: Mapping[Strategy, Granularity] = MappingProxyType({
 
 
 def axis_values(axis: Axis, models: Sequence[str], prior: Origins) -> Sequence[str]:
-    """The names along an axis."""
+    """Return the names along an axis."""
     names = {Axis.LINEAGE: prior.lineages, Axis.REVIEWER: prior.authors, Axis.MODEL: models}
     return names[axis]
 
 
 def unit_count(strategy: Strategy, models: Sequence[str], prior: Origins) -> int:
-    """How many units a step of this strategy has, as far as no primary source decides."""
+    """Return the number of units of a step with this strategy and no primary source."""
     return prod(len(axis_values(axis, models, prior)) for axis in GRANULARITY[strategy].axes)
 
 
 def fans_out(step: RecipeStep, graph: Graph) -> bool:
-    """Whether the step's only unit makes an output for each model: a plan others work out."""
+    """Return whether the step's only unit makes one output per model for its successors."""
     return (
         step.strategy is Strategy.ALL_TO_ONE
         and step.job_type is JobType.PLAN
@@ -92,12 +92,12 @@ def fans_out(step: RecipeStep, graph: Graph) -> bool:
 
 
 def first_of(models: Sequence[str]) -> str:
-    """The model a stage's single units go to."""
+    """Return the model that single units of a stage are assigned to."""
     return models[0] if models else NO_MODEL
 
 
 def lineage_owners(models: Sequence[str], prior: Origins) -> Mapping[str, str]:
-    """Which model carries on each prior lineage: its first author, else the models in turn.
+    """Return the model that continues each prior lineage: its first author, else round-robin.
 
     >>> prior = Origins(lineages=("x", "y"), authors=("a", "b"), first_author={"x": "a", "y": "b"})
     >>> lineage_owners(["b", "c"], prior)

@@ -1,8 +1,8 @@
-"""Which documents a unit is given to work with: of each input, those that concern it.
+"""Selection of a unit's input documents.
 
-An input that no step makes is external: it comes with the run, or from a person. Of the others a
-unit gets the documents of its lineage, of its reviewer, or of its own model, as far as there are
-such; else all there are.
+An input that no step produces is external: it comes with the run, or from a person. Otherwise a
+unit gets the documents of its lineage, of its reviewer, or of its own model, if there are any; else
+all of them.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -16,7 +16,7 @@ from waybook.dag.model import Dag, Input, RecipeStep, Strategy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """The latest version of what a unit made."""
+    """Latest version of a document that a unit produced."""
 
     id: str
     stage: str
@@ -24,28 +24,28 @@ class Document:
     document_key: str
     model: str
     lineage: str
-    #: Whose review went into it, where its unit had a reviewer.
+    #: Author whose review was used, if its unit had a reviewer.
     reviewer: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedInput:
-    """An input, and what there is of it."""
+    """Input and the documents found for it."""
 
     input: Input
     documents: tuple[Document, ...] = ()
-    #: No step makes it: the run's input or a person's feedback stands in for it.
+    #: Not produced by any step: the run's input or a person's feedback is used instead.
     external: bool = False
 
     @property
     def is_missing(self) -> bool:
-        """Whether the unit needs it and nobody has made it yet."""
+        """Return whether the input is required and not produced yet."""
         return self.input.required and not self.external and not self.documents
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentSlot:
-    """Where documents stand on the shelf; what is None stands for any."""
+    """Key of the document index; None matches any lineage or model."""
 
     stage: str
     document_key: str
@@ -54,12 +54,12 @@ class DocumentSlot:
 
 
 DocumentIndex = Mapping[DocumentSlot, tuple[Document, ...]]
-#: A stage and the key of a document that a step of it makes.
+#: Stage and key of each document that its steps produce.
 ProducedDocuments = Collection[tuple[str, str]]
 
 
 def index_documents(documents: Iterable[Document]) -> DocumentIndex:
-    """The documents, found by every place a unit may look at."""
+    """Return the documents indexed by every key a unit may look up."""
     shelf: dict[DocumentSlot, list[Document]] = {}
     for doc in documents:
         for lineage in (None, doc.lineage):
@@ -70,7 +70,7 @@ def index_documents(documents: Iterable[Document]) -> DocumentIndex:
 
 
 def produced_documents(dag: Dag) -> ProducedDocuments:
-    """Everything the steps of a DAG make; any other input is external."""
+    """Return all documents the steps of a DAG produce; any other input is external."""
     return frozenset(
         (stage.slug, key)
         for stage in dag.stages
@@ -82,9 +82,9 @@ def produced_documents(dag: Dag) -> ProducedDocuments:
 def resolve_inputs(
     unit: Unit, stage_slug: str, graph: Graph, shelf: DocumentIndex, made: ProducedDocuments
 ) -> tuple[ResolvedInput, ...]:
-    """What this unit is given, input by input; an optional one of which there is nothing is not.
+    """Return the inputs of this unit; optional ones without documents are left out.
 
-    A step that says nothing of inputs is given what its predecessors make.
+    A step that declares no inputs gets the outputs of its predecessors.
     """
     step = graph.steps[unit.step_key]
     before = _before(step.key, graph)
@@ -109,7 +109,7 @@ def resolve_inputs(
 
 
 def _before(key: str, graph: Graph) -> set[str]:
-    """The steps that are closed for sure when this one opens; what others make may come or not."""
+    """Return all ancestors of a step: the steps certain to be closed when this one opens."""
     found: set[str] = set()
     ahead = [*graph.predecessors[key]]
     while ahead:
@@ -131,7 +131,7 @@ def _inputs(step: RecipeStep, graph: Graph) -> Iterable[Input]:
 def _of_source(
     source: ProducedDocument, maker: str | None, place: DocumentSlot, shelf: DocumentIndex
 ) -> tuple[Document, ...]:
-    """The very document a unit goes by: that step's, with this author, lineage and reviewer."""
+    """Return the document of a unit's source: same step, author, lineage and reviewer."""
     here = replace(place, lineage=source.lineage, model=source.model)
     return tuple(
         document
@@ -141,7 +141,7 @@ def _of_source(
 
 
 def _author(unit: Unit, step: RecipeStep, place: DocumentSlot, stage_slug: str) -> str | None:
-    """Whose documents the unit would rather have."""
+    """Return the author whose documents the unit prefers."""
     if unit.reviewer is not None:
         return unit.reviewer
     own = step.strategy is Strategy.PER_MODEL and place.stage == stage_slug
@@ -149,7 +149,7 @@ def _author(unit: Unit, step: RecipeStep, place: DocumentSlot, stage_slug: str) 
 
 
 def _nearness(place: DocumentSlot, unit: Unit, author: str | None) -> Iterable[DocumentSlot]:
-    """Where to look, the nearest first: of its lineage by the author, of its lineage, by anyone."""
+    """Return the keys to look up, best match first: lineage and author, lineage, author, any."""
     of_lineage = replace(place, lineage=unit.lineage)
     return (replace(of_lineage, model=author), of_lineage, replace(place, model=author), place)
 
@@ -157,6 +157,6 @@ def _nearness(place: DocumentSlot, unit: Unit, author: str | None) -> Iterable[D
 def _standing(
     place: DocumentSlot, shelf: DocumentIndex, steps: set[str] | None
 ) -> tuple[Document, ...]:
-    """What stands there; of the unit's own stage, what these steps made."""
+    """Return the documents at this key; within the unit's own stage, only those of these steps."""
     found = shelf.get(place, ())
     return found if steps is None else tuple(doc for doc in found if doc.step_key in steps)

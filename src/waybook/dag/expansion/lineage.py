@@ -1,21 +1,21 @@
-"""Where documents descend from: who wrote them, and which origin they carry on.
+"""Origin of documents: their authors, and the lineages they belong to.
 
-A lineage is a name, and the name is known before any work: it is made of the stage, the step
-and, where a step begins one for each model, the model.
+A lineage is a name known before any work: it consists of the stage, the step and, if a step begins
+one for each model, the model.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-#: The stage that is none: what the first stage has in place of one before it.
+#: Pseudo-stage before the first stage.
 ENTRY = "entry"
 
 
 @dataclass(frozen=True, slots=True)
 class ProducedDocument:
-    """One output of a unit: its author, the lineage it carries, and whose review went into it.
+    """Output of a unit: its author, its lineage, and the reviewer whose review was used.
 
-    No two outputs of a step are alike in all three.
+    No two outputs of a step are equal in all three.
     """
 
     model: str
@@ -25,17 +25,17 @@ class ProducedDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origins:
-    """What a stage leaves to the next: the lineages and authors among its leaves' outputs."""
+    """Lineages and authors of a stage's final outputs, passed on to the next stage."""
 
-    #: Each once, in the order in which they come.
+    #: Without duplicates, in order of appearance.
     lineages: tuple[str, ...]
     authors: tuple[str, ...]
-    #: Who wrote the first output of each lineage.
+    #: Author of the first output of each lineage.
     first_author: Mapping[str, str]
 
 
 def distinct(models: Iterable[str]) -> tuple[str, ...]:
-    """These models, each once.
+    """Return these models without duplicates.
 
     >>> distinct(["b", "a", "b"])
     ('b', 'a')
@@ -44,7 +44,7 @@ def distinct(models: Iterable[str]) -> tuple[str, ...]:
 
 
 def lineage_name(stage: str, step: str, model: str | None = None) -> str:
-    """What a lineage that begins here is called.
+    """Return the name of a lineage that begins at this step.
 
     >>> lineage_name("thesis", "header", "opus"), lineage_name("synthesis", "summary")
     ('thesis/header/opus', 'synthesis/summary')
@@ -53,7 +53,7 @@ def lineage_name(stage: str, step: str, model: str | None = None) -> str:
 
 
 def single_author_origins(first_author: Mapping[str, str]) -> Origins:
-    """The origins of lineages that have one author each."""
+    """Return the origins of lineages that have one author each."""
     return Origins(
         lineages=tuple(first_author),
         authors=distinct(first_author.values()),
@@ -62,7 +62,7 @@ def single_author_origins(first_author: Mapping[str, str]) -> Origins:
 
 
 def origins_of(made: Iterable[ProducedDocument]) -> Origins:
-    """The origins of these outputs, in their order."""
+    """Return the origins of these outputs, in order."""
     first_author: dict[str, str] = {}
     authors: dict[str, None] = {}
     for output in made:
@@ -72,12 +72,12 @@ def origins_of(made: Iterable[ProducedDocument]) -> Origins:
 
 
 def entry_origins(models: Sequence[str]) -> Origins:
-    """What the first stage starts from: a lineage for each of its models, its own author."""
+    """Return the origins of the first stage: a lineage for each of its models."""
     return single_author_origins({f"{ENTRY}/{model}": model for model in models})
 
 
 def merge_origins(parts: Iterable[Origins]) -> Origins:
-    """Several origins as one, in their order; what was there first stays as it was."""
+    """Return several origins merged into one, in order; the first author of a lineage is kept."""
     first_author: dict[str, str] = {}
     authors: dict[str, None] = {}
     for part in parts:

@@ -1,7 +1,7 @@
-"""The units of one step: the pieces of work it falls into, and what each of them makes.
+"""Units of one step: the pieces its work is split into, and the outputs of each.
 
-Only the step that is asked for is enumerated, as many units as `counts` promised. A step that
-follows a primary source has one unit for each output of the step at the beginning of that chain.
+Only the requested step is enumerated, with as many units as `counts` expects. A step that follows a
+primary source has one unit for each output of the first step of that chain.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,13 +28,13 @@ class Unit:
     step_key: str
     #: 1..n within the step.
     number: int
-    #: Whom the job goes to.
+    #: Model the job is assigned to.
     model: str
-    #: The lineage it carries on; None if it begins one.
+    #: Lineage it continues; None if it begins one.
     lineage: str | None = None
-    #: Whose review it takes up.
+    #: Author whose review it uses.
     reviewer: str | None = None
-    #: The output of the primary source it goes by.
+    #: Output of the primary source it is based on.
     source: ProducedDocument | None = None
     makes: tuple[ProducedDocument, ...]
 
@@ -42,7 +42,7 @@ class Unit:
 def units_of(
     step_key: str, stage: Stage, graph: Graph, models: Sequence[str], prior: Origins
 ) -> tuple[Unit, ...]:
-    """The units of a step, in an order that is always the same."""
+    """Return the units of a step, in a deterministic order."""
     models = distinct(models)
     chain = _chain(step_key, stage.slug, graph)
     if any(step.skip for step in chain):
@@ -55,7 +55,7 @@ def units_of(
 
 
 def _chain(step_key: str, stage: str, graph: Graph) -> list[RecipeStep]:
-    """The step, its primary source, that one's source, and so on to the beginning."""
+    """Return the step, its primary source, that step's source, and so on to the first."""
     chain = [graph.steps[step_key]]
     while (source := primary_source(chain[-1], stage, graph)) is not None:
         chain.append(graph.steps[source])
@@ -77,7 +77,7 @@ def _following(step_key: str, number: int, output: ProducedDocument) -> Unit:
 def _begun(
     step: RecipeStep, stage: str, graph: Graph, models: Sequence[str], prior: Origins
 ) -> Iterable[Unit]:
-    """The units of a step that follows no other: one for each point of its axes' product."""
+    """Yield the units of a step without a primary source: one per point of its axes' product."""
     if fans_out(step, graph):
         made = tuple(
             ProducedDocument(model, lineage_name(stage, step.key, model)) for model in models

@@ -1,7 +1,7 @@
-"""Documents people can read: rendered, and there to be fetched.
+"""Availability of rendered documents.
 
-A document is available when its RENDER job is completed *and* the rendered document it made is
-among the resources. One half without the other is told as a warning, with the stage it is of.
+A document is available when its RENDER job is completed *and* the rendered document is among the
+resources. One without the other is reported as a warning of its stage.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,12 +11,12 @@ from typing import NamedTuple
 from waybook.dag.diagnostics import quote_name
 from waybook.dag.model import JobStatus
 
-#: What a resource must be to count as a document.
+#: Type of the resources that are documents.
 RENDERED = "rendered_document"
 
 
 class RenderJob(NamedTuple):
-    """A RENDER job: of which stage, in which status, and what it was to make."""
+    """RENDER job: its stage, its status, and the document it renders."""
 
     id: str
     stage: str | None
@@ -26,7 +26,7 @@ class RenderJob(NamedTuple):
 
 
 class Resource(NamedTuple):
-    """A rendered document, and the job that made it."""
+    """Rendered document, and the job that made it."""
 
     id: str
     job_id: str | None
@@ -35,14 +35,14 @@ class Resource(NamedTuple):
 
 
 class AvailableDocument(NamedTuple):
-    """A document that can be fetched."""
+    """Document that can be fetched."""
 
     document_key: str | None
     model_id: str | None
     resource_id: str
 
     def as_json(self) -> dict[str, object]:
-        """The document as it stands in the report."""
+        """Return the document as it appears in the report."""
         return {
             "documentKey": self.document_key,
             "modelId": self.model_id,
@@ -53,20 +53,20 @@ class AvailableDocument(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StageDocuments:
-    """The documents of one stage, and what is strange about them."""
+    """Documents of one stage, and their warnings."""
 
     documents: tuple[AvailableDocument, ...]
     warnings: tuple[str, ...]
 
 
-#: Something found out, and the stage it is of, if it is of any.
+#: Document or warning, and the stage it belongs to, if any.
 Finding = tuple[str | None, AvailableDocument | str]
 
 
 def available_documents(
     renders: Iterable[RenderJob], resources: Iterable[Resource]
 ) -> dict[str | None, StageDocuments]:
-    """The documents available in each stage, whatever order the rows are in."""
+    """Return the documents available in each stage, independent of the order of rows."""
     found: dict[str | None, tuple[set[AvailableDocument], set[str]]] = {}
     for stage, finding in _findings(renders, resources):
         documents, warnings = found.setdefault(stage, (set(), set()))
@@ -109,12 +109,12 @@ def _found(resource: Resource, job: RenderJob | None) -> Iterator[Finding]:
     elif job.status == JobStatus.COMPLETED:
         yield None, f"{name} is of a job that names no stage of this DAG ({quote_name(job.id)})"
     elif job.status != JobStatus.SUPERSEDED:
-        # A superseded one made an older version, which is no longer what people should read.
+        # A superseded job made an older version, which people should no longer read.
         yield job.stage, f"{name} is of a RENDER job that is not completed ({quote_name(job.id)})"
 
 
 def _doubt(job: RenderJob) -> tuple[bool, tuple[str, ...]]:
-    """Of two jobs of one id, the completed one is believed, whichever comes first."""
+    """Return a sort key that prefers the completed one of two jobs with the same id."""
     return job.status != JobStatus.COMPLETED, tuple(map(str, job))
 
 

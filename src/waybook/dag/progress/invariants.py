@@ -1,7 +1,7 @@
-"""The seven things that hold of every report, each as a function that says whether it holds.
+"""The seven invariants of reports, each as a function that returns whether it holds.
 
-One to five are about one report, six about two of the same run, the later one second, and seven
-about two reports of the same state. A stage that could not be told is left out.
+One to five concern one report, six two reports of the same run, the later one second, and seven two
+reports of the same state. A stage with unknown progress is left out.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -12,7 +12,7 @@ from waybook.dag.progress.report import Progress, Report, StageReport, StepRepor
 
 
 def completed_steps_add_up(report: Report) -> bool:
-    """One: the completed steps are those that stand as completed."""
+    """Return whether completed steps match the listed statuses (invariant 1)."""
     return all(
         progress["completedSteps"] == _count(steps, ProgressStatus.COMPLETED)
         for _, progress, steps in _stages(report)
@@ -20,12 +20,12 @@ def completed_steps_add_up(report: Report) -> bool:
 
 
 def total_steps_are_the_list(report: Report) -> bool:
-    """Two: there are as many steps as are listed."""
+    """Return whether the total equals the number of listed steps (invariant 2)."""
     return all(progress["totalSteps"] == len(steps) for _, progress, steps in _stages(report))
 
 
 def failed_steps_add_up(report: Report) -> bool:
-    """Three: the failed steps are those that stand as failed."""
+    """Return whether failed steps match the listed statuses (invariant 3)."""
     return all(
         progress["failedSteps"] == _count(steps, ProgressStatus.FAILED)
         for _, progress, steps in _stages(report)
@@ -33,7 +33,7 @@ def failed_steps_add_up(report: Report) -> bool:
 
 
 def completed_means_every_step(report: Report) -> bool:
-    """Four: a stage is completed if and only if it has steps, all are, and none failed."""
+    """Return whether exactly the stages with steps, all completed, are completed (invariant 4)."""
     return all(
         (stage["status"] == ProgressStatus.COMPLETED)
         == (
@@ -44,13 +44,16 @@ def completed_means_every_step(report: Report) -> bool:
 
 
 def completed_stages_add_up(report: Report) -> bool:
-    """Five: the completed stages are those that stand as completed."""
+    """Return whether completed stages match the listed statuses (invariant 5)."""
     completed = sum(stage["status"] == ProgressStatus.COMPLETED for stage in report["stages"])
     return report["dagProgress"]["completedStages"] == completed
 
 
 def completed_never_decreases(before: Report, after: Report) -> bool:
-    """Six: what was completed stays completed. Failed steps may fall, after a retry."""
+    """Return whether completed steps and stages stay completed (invariant 6).
+
+    Failed steps may decrease, after a retry.
+    """
     later = {stage["stageSlug"]: (stage, progress) for stage, progress, _ in _stages(after)}
     pairs = [
         (was, progress, *later[was["stageSlug"]])
@@ -67,7 +70,7 @@ def completed_never_decreases(before: Report, after: Report) -> bool:
 
 
 def is_deterministic(one: Report, other: Report) -> bool:
-    """Seven: the same state makes the same report, whoever looks at what, in whatever order."""
+    """Return whether the same state gave the same report, in any order of rows (invariant 7)."""
     return one == other
 
 
@@ -81,7 +84,7 @@ def _count(steps: list[StepReport], standing: ProgressStatus) -> int:
     return sum(step["status"] == standing for step in steps)
 
 
-#: What holds of one report, in the order of its numbers.
+#: Invariants of one report, in the order of their numbers.
 SINGLE_REPORT_INVARIANTS: Mapping[str, Callable[[Report], bool]] = MappingProxyType(
     {
         rule.__name__: rule
@@ -97,7 +100,7 @@ SINGLE_REPORT_INVARIANTS: Mapping[str, Callable[[Report], bool]] = MappingProxyT
 
 
 def check(report: Report, before: Report | None = None) -> list[str]:
-    """The names of the invariants that are broken; `before` is an earlier report of the run."""
+    """Return the names of the violated invariants; `before` is an earlier report of the run."""
     broken = [name for name, holds in SINGLE_REPORT_INVARIANTS.items() if not holds(report)]
     if before is not None and not completed_never_decreases(before, report):
         broken.append(completed_never_decreases.__name__)

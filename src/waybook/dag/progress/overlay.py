@@ -1,9 +1,9 @@
-"""The overlay: where each step stands, judged by its place in the graph and what is known of it.
+"""Overlay: status of each step, derived from its position in the graph and its evidence.
 
-The first rule that holds decides: `completed` if the step is closed; `failed` if a job failed for
-good; `in_progress` if a job is unfinished; `completed` if it has jobs (all done then), or if any
-step behind it, however far, has been reached; `completed` if it is to be skipped and everything
-before it is completed; else `not_started`. No job is held against an expected number of jobs.
+The first rule that applies decides: `completed` if the step is closed; `failed` if a job failed
+permanently; `in_progress` if a job is unfinished; `completed` if it has jobs (all done then), or if
+any descendant has been reached; `completed` if it is to be skipped and all its predecessors are
+completed; else `not_started`. Jobs are never compared with an expected number of jobs.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ from waybook.dag.model import FAILED_JOB, JobStatus, JobType, ProgressStatus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What is known of one step: whether it is closed, and its jobs."""
+    """Evidence of one step: its closed flag and its job counts."""
 
     closed: bool = False
     done: int = 0
@@ -30,19 +30,19 @@ class Evidence:
 
     @property
     def is_reached(self) -> bool:
-        """Whether the walk has come to this step."""
+        """Return whether the walk has reached this step."""
         return self.closed or bool(self.done or self.active or self.failed)
 
 
-#: What is known of a step nobody has come to.
+#: Evidence of a step that has not been reached.
 NO_EVIDENCE = Evidence()
 
-#: A job as far as it is evidence: of which step, of which type, in which status.
+#: Job as evidence: its step, type and status.
 JobEvidence: TypeAlias = tuple[str | None, str, str]
 
 
 class Count(NamedTuple):
-    """How many jobs are done, unfinished, and failed for good."""
+    """Number of jobs done, unfinished, and permanently failed."""
 
     done: int = 0
     active: int = 0
@@ -64,10 +64,10 @@ COUNTS: Mapping[str, Count] = MappingProxyType({
 def evidence_of(
     jobs: Iterable[JobEvidence], closed: Collection[str] = ()
 ) -> tuple[dict[str, Evidence], list[str]]:
-    """What these jobs of one stage say of its steps, and what is strange about them.
+    """Return the evidence that these jobs of one stage give for its steps, and warnings.
 
-    RENDER jobs, superseded ones and those without a step say nothing. An unknown status counts
-    as unfinished: nobody knows that such a job is done. Jobs that are counted already are welcome.
+    RENDER jobs, superseded ones and those without a step are ignored. An unknown status counts as
+    unfinished, since such a job may not be done. `jobs` may also be a Counter.
     """
     counts: dict[str, Count] = dict.fromkeys(closed, Count())
     warnings: list[str] = []
@@ -92,7 +92,7 @@ def _unknown(step: str, status: str, many: int) -> str:
 
 
 def overlay(graph: Graph, evidence: Mapping[str, Evidence]) -> dict[str, ProgressStatus]:
-    """Where each step stands, in the graph's order: one pass back and one forth."""
+    """Return the status of each step, in the graph's order: one pass back and one forward."""
     passed = _passed(graph, evidence)
     standings: dict[str, ProgressStatus] = {}
     for key in graph.order:
@@ -104,7 +104,7 @@ def overlay(graph: Graph, evidence: Mapping[str, Evidence]) -> dict[str, Progres
 
 
 def step_status(evidence: Evidence, *, passed: bool) -> ProgressStatus:
-    """Where a step stands that is not to be skipped. The rules hold in this order.
+    """Return the status of a step that is not skipped. The rules apply in this order.
 
     >>> step_status(Evidence(done=3, active=1, failed=1), passed=True)
     <ProgressStatus.FAILED: 'failed'>
@@ -119,7 +119,7 @@ def step_status(evidence: Evidence, *, passed: bool) -> ProgressStatus:
 
 
 def _passed(graph: Graph, evidence: Mapping[str, Evidence]) -> set[str]:
-    """The steps with a reached step somewhere behind them."""
+    """Return the steps with a reached descendant."""
     passed: set[str] = set()
     for key in reversed(graph.order):
         if key in passed or evidence.get(key, NO_EVIDENCE).is_reached:
@@ -133,7 +133,7 @@ def _skipped(before: Iterable[ProgressStatus]) -> ProgressStatus:
 
 
 def stage_status(standings: Collection[ProgressStatus]) -> ProgressStatus:
-    """Where a stage stands, judged by its steps. The rules hold in this order.
+    """Return the status of a stage, derived from its steps. The rules apply in this order.
 
     >>> stage_status([ProgressStatus.COMPLETED, ProgressStatus.IN_PROGRESS, ProgressStatus.FAILED])
     <ProgressStatus.FAILED: 'failed'>

@@ -1,7 +1,7 @@
-"""The report: the map and where we are on it, as one JSON answer.
+"""Progress report: map and overlay as one JSON answer.
 
-Our own runs, snapshots of other systems and plans all go through here; they differ only in where
-the evidence comes from. What cannot be told becomes null with a warning, and the rest is told.
+Runs, snapshots of other systems and plans all use it; they differ only in the source of the
+evidence. Unknown values become null with a warning, and the rest is reported.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -38,13 +38,13 @@ class Progress(TypedDict):
 
 class StageReport(TypedDict):
     stageSlug: str
-    #: Null, as are progress and steps, where the recipe cannot be walked.
+    #: Null, as are progress and steps, if the recipe is not a valid graph.
     status: ProgressStatus | None
     modelCount: int | None
     progress: Progress | None
     steps: list[StepReport] | None
     documents: list[dict[str, object]]
-    #: Null where it cannot be known, and before the stage is initiated.
+    #: Null if unknown, and before the stage is initiated.
     documentsExpected: int | None
     documentsAvailable: int
     warnings: list[str]
@@ -58,18 +58,18 @@ class DagProgress(TypedDict):
 class Report(TypedDict):
     dagProgress: DagProgress
     stages: list[StageReport]
-    #: Those that belong to no stage.
+    #: Warnings without a stage.
     warnings: list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageEvidence:
-    """What is known of a stage that has been initiated."""
+    """Evidence of a stage that has been initiated."""
 
-    #: Frozen when the stage began; None if nobody knows them.
+    #: Frozen when the stage began; None if unknown.
     models: tuple[str, ...] | None = None
     steps: Mapping[str, Evidence] = field(default_factory=dict)
-    #: Where the steps stand, for whoever knows that better than the overlay's rules: a plan.
+    #: Explicit step statuses that replace the overlay's rules; used for plans.
     standings: Mapping[str, ProgressStatus] | None = None
     documents: tuple[AvailableDocument, ...] = ()
 
@@ -80,9 +80,9 @@ Warnings = Mapping[str | None, Iterable[str]]
 def report(
     structure: Structure, seen: Mapping[str, StageEvidence], warnings: Warnings | None = None
 ) -> Report:
-    """The report of a run; a stage of which nothing was seen has not been initiated.
+    """Return the report of a run; a stage without evidence has not been initiated.
 
-    `warnings` are found elsewhere, each under the stage it is of, or under None.
+    `warnings` are additional ones, keyed by stage or None.
     """
     found = warnings or {}
     counts = structure_counts(
@@ -176,7 +176,7 @@ def _step(key: str, standing: ProgressStatus, seen: Evidence) -> StepReport:
 def _unknowns(
     stage: Stage, structure: Structure, seen: StageEvidence, expected: int | None
 ) -> Iterator[str]:
-    """Why something of this stage is null; of a plan nobody expects it."""
+    """Yield the reasons why values of this stage are null; a plan needs none."""
     if seen.standings is not None:
         return
     if stage.slug not in structure.graphs:

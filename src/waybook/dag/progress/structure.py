@@ -1,7 +1,7 @@
-"""The structure of a whole DAG: its stages in order, and what each is expected to come to.
+"""Structure of a DAG: its stages in order, and the counts expected of each.
 
-What cannot be known is left out rather than guessed: a stage whose recipe is not sound, or whose
-models nobody named, has no expectations, and neither have the stages behind it.
+Unknown values are left out rather than guessed: a stage whose recipe is invalid, or whose models
+are unknown, has no expected counts, and neither have the stages after it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,36 +13,36 @@ from waybook.dag.expansion.lineage import entry_origins, merge_origins
 from waybook.dag.graph import Graph
 from waybook.dag.model import Dag
 
-#: Lineages have names, and names take room: where all stages together leave more than this many,
-#: what goes beyond has no expectations.
+#: Maximum number of lineages of all stages together, since their names take memory; stages beyond
+#: it have no expected counts.
 MAX_LINEAGES = 300_000
 
-#: The models of each stage of which they are known.
+#: Models of each stage, if known.
 ModelsByStage = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Structure:
     dag: Dag
-    #: The graph of each stage that has one.
+    #: Graph of each stage that has one.
     graphs: Mapping[str, Graph]
-    #: The stages with nothing wrong in them nor in the way to them; a graph alone is enough to
-    #: see where a stage stands, but not to count what it will make.
+    #: Stages without errors in themselves or in the transitions to them; a graph alone is enough to
+    #: show a stage's progress, but not to count its outputs.
     valid: frozenset[str]
 
     @property
     def slugs(self) -> frozenset[str]:
-        """What the stages are called."""
+        """Return the slugs of the stages."""
         return frozenset(stage.slug for stage in self.dag.stages)
 
 
 def valid_structure(dag: Dag, graphs: Mapping[str, Graph]) -> Structure:
-    """The structure of a DAG that was read and checked."""
+    """Return the structure of a DAG that was read and checked."""
     return Structure(dag=dag, graphs=graphs, valid=frozenset(graphs))
 
 
 def stage_order(dag: Dag) -> list[str]:
-    """The stages, each behind those with a transition to it; otherwise as declared."""
+    """Return the stages in topological order; otherwise as declared."""
     before = {stage.slug: dag.before(stage.slug) for stage in dag.stages}
     order: dict[str, None] = {}
     while len(order) < len(before):
@@ -52,7 +52,7 @@ def stage_order(dag: Dag) -> list[str]:
 
 
 def effective_models(order: Sequence[str], models_of: ModelsByStage) -> dict[str, Sequence[str]]:
-    """The models of each stage: its own, else those of the last stage before it that has some.
+    """Return the models of each stage: its own, else those of the last stage with models.
 
     >>> effective_models(["a", "b", "c"], {"b": ["opus"]})
     {'b': ['opus'], 'c': ['opus']}
@@ -67,7 +67,7 @@ def effective_models(order: Sequence[str], models_of: ModelsByStage) -> dict[str
 
 
 def structure_counts(structure: Structure, models_of: ModelsByStage) -> dict[str, StageCounts]:
-    """What is expected of each stage of which that can be known."""
+    """Return the expected counts of each stage for which they can be computed."""
     if not structure.valid:
         return {}
     dag, order = structure.dag, stage_order(structure.dag)
@@ -97,7 +97,7 @@ def structure_counts(structure: Structure, models_of: ModelsByStage) -> dict[str
 
 
 class Expected(TypedDict):
-    """How many units; null where that cannot be known."""
+    """Expected number of units; null if unknown."""
 
     total: int | None
     steps: dict[str, int | None]
@@ -117,7 +117,7 @@ class Map(TypedDict):
 
 
 def map_json(structure: Structure, models_of: ModelsByStage) -> Map:
-    """The map: each stage's order, roots and leaves, and the units expected of it."""
+    """Return the map: each stage's order, roots and leaves, and its expected units."""
     counts = structure_counts(structure, models_of)
     slugs = [stage.slug for stage in structure.dag.stages]
     return {"stages": [_stage_map(s, structure.graphs.get(s), counts.get(s)) for s in slugs]}

@@ -1,7 +1,7 @@
-"""Definitions of others, read as far as they can be read.
+"""Lenient reading of definitions from other systems.
 
-A fault keeps us from counting what a stage will make, and from counting behind it, but not from
-seeing where its steps stand: for that it is enough to know its steps and edges.
+An error prevents counting the outputs of a stage and of those after it, but not showing its
+progress: its steps and edges are enough for that.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from waybook.dag.progress.structure import Structure, valid_structure
 from waybook.dag.snapshots.rows import Raw, as_list, as_object
 from waybook.errors import BadRecipe
 
-#: A recipe with nothing wrong in it, to stand in where another one is looked at.
+#: Valid recipe used as a placeholder while another stage is checked.
 PLACEHOLDER_RECIPE = {
     "steps": [{"stepKey": "x", "jobType": "PLAN", "granularityStrategy": "all_to_one"}]
 }
@@ -23,12 +23,12 @@ PLACEHOLDER_RECIPE = {
 @dataclass(frozen=True, slots=True)
 class LenientDefinition:
     structure: Structure
-    #: What is wrong, under the stage it is wrong in, or under None.
+    #: Errors, keyed by stage or None.
     warnings: Mapping[str | None, Sequence[str]]
 
 
 def read_leniently(data: object) -> LenientDefinition:
-    """The structure that parsed JSON defines, as far as it can be made out.
+    """Return the structure that parsed JSON defines, as far as it is readable.
 
     Raises:
         BadRecipe: there is no list of stages.
@@ -39,7 +39,7 @@ def read_leniently(data: object) -> LenientDefinition:
         if not as_list(as_object(data).get("stages")):
             raise refused from None
         found = _stage_by_stage(as_object(data))
-        # What only the whole shows, such as a document asked of a later stage.
+        # Errors that only the whole shows, such as an input from a later stage.
         alone = any(found.warnings.values())
         return found if alone else replace(found, warnings={None: _told(refused)})
     return LenientDefinition(valid_structure(dag, graphs_of(dag)), {})
@@ -65,7 +65,7 @@ def _stage_by_stage(data: Raw) -> LenientDefinition:
 
 
 def _names(raws: Sequence[object]) -> list[str]:
-    """The stages' slugs; one that has none of its own goes by its place."""
+    """Return the stages' slugs; one without its own slug is named by its position."""
     names: dict[str, None] = {}
     for place, raw in enumerate(raws):
         slug = as_object(raw).get("slug")
@@ -75,18 +75,18 @@ def _names(raws: Sequence[object]) -> list[str]:
 
 
 def _ways(data: Raw, slugs: Sequence[str]) -> tuple[tuple[Transition, ...] | None, list[str]]:
-    """The transitions, if the way through the stages is clear, and what is wrong with the DAG."""
+    """Return the transitions, if the stage order is valid, and the errors of the DAG itself."""
     stages = [{"slug": slug, "recipe": PLACEHOLDER_RECIPE} for slug in slugs]
     found = _read({**data, "stages": stages})
     if isinstance(found, Dag):
         return found.transitions, []
-    # What the DAG is called, or says of itself, takes nothing from its stages.
+    # Errors in the DAG's name or description do not affect its stages.
     clear = _read({"slug": "x", "stages": stages, "transitions": data.get("transitions")})
     return clear.transitions if isinstance(clear, Dag) else None, _told(found)
 
 
 def _stage(slug: str, raw: Raw, slugs: Sequence[str], *, look: bool) -> tuple[Stage, Sequence[str]]:
-    """One stage and what is wrong with it; then there is no more to it than steps and edges."""
+    """Return one stage and its errors; if it has errors, only its steps and edges."""
     bare = Stage(slug, slug, _bare_recipe(as_object(raw.get("recipe"))))
     if raw.get("slug") != slug:
         return bare, ["slug: it has none of its own, and goes by its place"]
@@ -108,13 +108,13 @@ def _read(data: object) -> Dag | BadRecipe:
 
 
 def _told(refused: BadRecipe, inside: str = "") -> list[str]:
-    """The faults in words, each with its place inside of what was looked at."""
+    """Return the errors as text, each with its position relative to the checked part."""
     faults = [as_object(fault) for fault in as_list(refused.details.get("faults"))]
     return [f"{str(one['at']).removeprefix(inside)}: {one['message']}" for one in faults]
 
 
 def _mentioned(raw: Raw) -> Iterator[str]:
-    """The stages a stage says it takes documents from."""
+    """Yield the stages from which a stage declares inputs."""
     for step in as_list(as_object(raw.get("recipe")).get("steps")):
         for wanted in as_list(as_object(step).get("inputsRequired")):
             name = as_object(wanted).get("stage")
@@ -126,7 +126,7 @@ def _mentioned(raw: Raw) -> Iterator[str]:
 
 
 def _bare_recipe(raw: Raw) -> Recipe:
-    """Steps and edges, and nothing else; empty if not even those can be made out."""
+    """Return a recipe of steps and edges only; empty if those are unreadable too."""
     steps, edges = raw.get("steps"), raw.get("edges")
     if not (edges is None or isinstance(edges, list)):
         return Recipe(())

@@ -1,11 +1,8 @@
-"""The jobs of a snapshot: rows that some other system wrote, each put where it belongs.
+"""Jobs and stage runs of a snapshot, read from rows of another system.
 
-A job belongs to the stage and step it names. A continuation that names no step is of the step it
-continues, and a RENDER job that names no stage is of its parent's.
-
-Values from outside, taken as they come: what is not of the form one hopes for is nothing.
-
-The stage runs of a snapshot: which stages have begun, with which models, and what is closed.
+A job belongs to the stage and step it names. A continuation without a step belongs to the step it
+continues, and a RENDER job without a stage to its parent's. Values of an unexpected type are
+treated as missing. Stage runs name the initiated stages, their models, and their closed steps.
 """
 
 from collections import Counter
@@ -26,17 +23,17 @@ EMPTY_OBJECT: Raw = {}
 
 
 def as_object(value: object) -> Raw:
-    """The value, if it is an object; else an empty one."""
+    """Return the value if it is an object, else an empty one."""
     return value if isinstance(value, dict) else EMPTY_OBJECT
 
 
 def as_list(value: object) -> Sequence[object]:
-    """The value, if it is a list; else an empty one."""
+    """Return the value if it is a list, else an empty one."""
     return value if isinstance(value, list) else ()
 
 
 def as_text(value: object) -> str | None:
-    """The value, if it is a text; a whole number is one too, since ids may be numbers.
+    """Return the value if it is a text or an integer, since ids may be numbers; else None.
 
     >>> as_text("j1"), as_text(17), as_text(""), as_text(True), as_text(["j1"])
     ('j1', '17', None, None, None)
@@ -46,15 +43,15 @@ def as_text(value: object) -> str | None:
     return str(value) if type(value) is int and abs(value) < MAX_ID else None
 
 
-#: Beyond this nobody counts ids, and spelling them out takes long.
+#: Larger integers are not plausible ids, and formatting them is slow.
 MAX_ID = 1 << 64
 
-#: So many continuations of continuations are followed to find a step.
+#: Maximum number of continuations followed to find a step.
 MAX_CONTINUATION_DEPTH = 100
 
 
 class Row(NamedTuple):
-    """A job as its row tells it; what is missing is None."""
+    """Job row, with None for missing values."""
 
     id: str | None
     stage: str | None
@@ -67,7 +64,7 @@ class Row(NamedTuple):
     document_key: str | None
 
 
-#: What the fields of a row are called in a snapshot.
+#: Names of the row's fields in a snapshot.
 FIELDS = (
     "id",
     "stageSlug",
@@ -79,21 +76,21 @@ FIELDS = (
     "continues",
     "documentKey",
 )
-#: The types of fields that need no second look.
+#: Types of fields that need no conversion.
 SCALAR_TYPES = {str, NoneType}
 KINDS = frozenset(JobType)
 
 
 @dataclass(frozen=True, slots=True)
 class AssignedJobs:
-    """The jobs, each where it belongs; a stage with any job at all has its work counted."""
+    """Jobs by stage; a stage with any job has an entry in `work`."""
 
     work: Mapping[str, Counter[JobEvidence]]
     renders: list[RenderJob]
 
 
 def read_rows(raws: object) -> list[Row]:
-    """The rows of the jobs, in the order they came in."""
+    """Return the rows of the jobs, in their original order."""
     rows = []
     for raw in as_list(raws):
         row = Row._make(map(as_object(raw).get, FIELDS))
@@ -104,7 +101,7 @@ def read_rows(raws: object) -> list[Row]:
 
 
 def assign_jobs(rows: list[Row], slugs: frozenset[str]) -> tuple[AssignedJobs, list[StageWarning]]:
-    """Put each job into its stage, and say what is strange about it there."""
+    """Assign each job to its stage, and return warnings."""
     by_id = _by_id(rows)
     work: dict[str, Counter[JobEvidence]] = {}
     renders: list[RenderJob] = []
@@ -135,7 +132,7 @@ def _by_id(rows: Iterable[Row]) -> Rows:
     found: dict[str | None, Row] = {}
     for row in rows:
         if row.id in found:
-            # Which of two is meant nobody knows; at least it is always the same one.
+            # With duplicate ids the right row is unknown; the choice is at least deterministic.
             found[row.id] = min(row, found[row.id], key=str)
         elif row.id is not None:
             found[row.id] = row
@@ -143,7 +140,7 @@ def _by_id(rows: Iterable[Row]) -> Rows:
 
 
 def _whereabouts(row: Row, by_id: Rows) -> tuple[str | None, str | None]:
-    """The stage and the step a job is of."""
+    """Return the stage and the step of a job."""
     if row.stage is not None and row.step is not None:
         return row.stage, row.step
     if row.type == JobType.RENDER:
@@ -182,7 +179,7 @@ def _job_row_warnings(row: Row, named: str | None, stage: str | None) -> Iterato
 
 @dataclass(frozen=True, slots=True)
 class StageRun:
-    #: None if nobody named them.
+    #: None if not given.
     models: tuple[str, ...] | None = None
     closed: frozenset[str] = frozenset()
 
@@ -190,9 +187,9 @@ class StageRun:
 def read_stage_runs(
     raws: object, structure: Structure
 ) -> tuple[dict[str, StageRun], list[StageWarning]]:
-    """The run of each stage that has one, and what is strange.
+    """Return the run of each stage that has one, and warnings.
 
-    Several runs of one stage are taken together, so it does not matter which of them comes first.
+    Several runs of one stage are merged, so that their order does not matter.
     """
     found: dict[str | None, list[Raw]] = {}
     for raw in map(as_object, as_list(raws)):
@@ -220,7 +217,7 @@ def read_stage_runs(
 def _stage_run(raws: Sequence[Raw]) -> StageRun:
     named = any(isinstance(raw.get("models"), list) for raw in raws)
     models = dict.fromkeys(_texts(raws, "models"))
-    # The order of one run's models means something, that of several runs does not.
+    # The order of models is meaningful within one run, but not across several.
     kept = tuple(sorted(models) if raws[1:] else models)
     return StageRun(kept if named else None, frozenset(_texts(raws, "closed")))
 

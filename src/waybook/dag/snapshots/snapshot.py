@@ -1,8 +1,8 @@
-"""Snapshots: the state of a run as some other system exported it, and what it says.
+"""Snapshots: the state of a run exported by another system.
 
-Nothing in a snapshot is an error but its not being one: what is missing or strange becomes a
-warning in the report, and the rest is told. A map is stricter, for it is a promise: a structure
-that cannot be walked is refused.
+The only error is input that is not a snapshot: missing or unexpected data becomes a warning in the
+report, and the rest is reported. A map is stricter, because callers rely on it: an invalid
+structure is refused.
 """
 
 from collections import Counter
@@ -41,21 +41,21 @@ from waybook.dag.snapshots.rows import (
 )
 from waybook.errors import InvalidInput
 
-#: The lists of a snapshot, besides its DAG.
+#: Lists of a snapshot, in addition to its DAG.
 LISTS = ("stageRuns", "jobs", "resources")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     structure: Structure
-    #: What was seen of each stage that has been initiated.
+    #: Evidence of each initiated stage.
     evidence: Mapping[str, StageEvidence]
-    #: What is strange, under the stage it is of, or under None.
+    #: Warnings, keyed by stage or None.
     warnings: Mapping[str | None, Sequence[str]]
 
 
 def report_from_snapshot(data: object) -> Report:
-    """The report of a snapshot.
+    """Return the report of a snapshot.
 
     Raises:
         InvalidInput: this is no snapshot.
@@ -66,7 +66,7 @@ def report_from_snapshot(data: object) -> Report:
 
 
 def read_snapshot(data: object) -> Snapshot:
-    """What a snapshot says: structure, evidence, and what is strange.
+    """Return the structure, evidence and warnings of a snapshot.
 
     Raises:
         InvalidInput: this is no snapshot.
@@ -128,7 +128,7 @@ def _resources(raws: object) -> tuple[list[Resource], list[StageWarning]]:
 
 
 def _no_steps(slug: str, work: Counter[JobEvidence], structure: Structure) -> Iterator[str]:
-    """The steps that jobs name, but the recipe does not know."""
+    """Yield warnings for steps that jobs name but the recipe does not have."""
     if slug not in structure.graphs:
         return
     known = structure.graphs[slug].steps
@@ -144,9 +144,9 @@ def _no_steps(slug: str, work: Counter[JobEvidence], structure: Structure) -> It
 
 
 def map_from_snapshot(data: object, models: Sequence[str] = ()) -> Map:
-    """The map of a snapshot's structure, or of a definition alone.
+    """Return the map of a snapshot's structure, or of a definition alone.
 
-    `models` are those of the first stage, where nothing is said of them.
+    `models` are those of the first stage, if the data does not name them.
 
     Raises:
         InvalidInput: this is neither a snapshot nor a definition.
@@ -166,7 +166,7 @@ def map_from_snapshot(data: object, models: Sequence[str] = ()) -> Map:
 
 
 def _uncounted(stages: Sequence[StageMap], *, known: bool) -> Iterator[str]:
-    """Why there are no numbers."""
+    """Yield the reasons why expected counts are missing."""
     unknown = [stage["stageSlug"] for stage in stages if stage["expected"]["total"] is None]
     if not known:
         yield "how many units to expect cannot be told: no stage says which models it has"

@@ -1,13 +1,10 @@
-"""The engine behind templates: Jinja's sandbox, in which everything is data and has its price.
+"""Template engine: Jinja's sandbox, restricted to data, with a budget per rendering.
 
-What a template does with values has an answer for every value, so one that passed the check
-renders whatever comes, or says that it would cost too much.
-
-What rendering one template may cost, counted in parts of the data, never in time.
-
-Each round of a loop costs the nodes of its body; a filter or a comparison costs what it looks at.
-So a template costs no more than its own size and `BUDGET`, whatever data it is given. An array is
-a `list` or a `tuple`, and an object a `dict`, as `json.loads` makes them.
+Operations are defined for every value, so a template that passed the check either renders any data
+or exceeds its budget. The budget is counted in parts of the data, never in time: each round of a
+loop costs the nodes of its body; a filter or a comparison costs the size of its operands. So a
+template costs no more than its own size and `BUDGET`, for any data. An array is a `list` or a
+`tuple`, and an object a `dict`, as `json.loads` creates them.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -26,18 +23,18 @@ from waybook.dag.templates.json_markdown import to_text
 from waybook.dag.templates.language import TemplateRuleError, check, targets
 
 BUDGET = 200_000
-#: So many characters of text weigh as much as one part.
+#: Characters of text that cost as much as one part.
 TEXT_PER_PART = 64
-#: Data nested deeper than this is not looked at.
+#: Maximum nesting depth of data.
 MAX_DATA_DEPTH = 64
 
 
 class TemplateBudgetExceeded(Exception):
-    """The budget is spent, or the data is nested too deeply to be looked at."""
+    """The budget is spent, or the data is nested too deeply."""
 
 
 class Budget:
-    """What is left of one rendering's budget.
+    """Remaining budget of one rendering.
 
     >>> budget = Budget()
     >>> budget.spend_for(["a", {"b": 1}])
@@ -48,24 +45,24 @@ class Budget:
     __slots__ = ("left",)
 
     def __init__(self) -> None:
-        """Start with everything."""
+        """Start with the full budget."""
         self.left = BUDGET
 
     def spend(self, cost: int) -> None:
-        """Pay before the work is done.
+        """Charge the cost before the work is done.
 
         Raises:
-            Exhausted: the work would cost more than is left.
+            TemplateBudgetExceeded: the work would cost more than is left.
         """
         if cost > self.left:
             raise TemplateBudgetExceeded(f"it takes more than {BUDGET} operations")
         self.left -= cost
 
     def spend_for(self, value: Json) -> None:
-        """Pay for looking at a value, all that is in it included.
+        """Charge for a value, including everything nested in it.
 
         Raises:
-            Exhausted: it is too large for what is left, or nested too deeply.
+            TemplateBudgetExceeded: it is too large for what is left, or nested too deeply.
         """
         level: list[Json] = [value]
         for _ in range(MAX_DATA_DEPTH):
@@ -93,17 +90,17 @@ def _inside(value: Json) -> Iterable[Json]:
 MAX_TEMPLATE_LENGTH = 65_536
 MAX_OUTPUT_LENGTH = 1 << 20
 
-# Names no template can name.
+# Names that are not valid identifiers, so that no template can use them.
 _BUDGET = "·budget"
 _EACH = "·each"
 _COMPARE = "·compare"
 
 
 def render_template(template: Template, context: Mapping[str, Json]) -> str:
-    """What the template makes of these values.
+    """Return the template rendered with these values.
 
     Raises:
-        Exhausted: it would be too long, or cost too much.
+        TemplateBudgetExceeded: it would be too long, or cost too much.
         UndefinedError: a name the template uses is not among the values.
     """
     pieces: list[str] = []
@@ -117,12 +114,12 @@ def render_template(template: Template, context: Mapping[str, Json]) -> str:
 
 
 def strip_unstorable(text: str) -> str:
-    """A text as a database and the wire can hold it: no NUL, no half of a character."""
+    """Return a text that the database and the wire can hold: no NUL, no lone surrogate."""
     return text.replace("\0", "\ufffd").encode(errors="replace").decode()
 
 
 class MissingField(Undefined):
-    """A field that is not there is empty, and so is everything in it; a name must be there."""
+    """Missing field: empty, as is every field of it; an unknown top-level name is an error."""
 
     def __init__(
         self,
@@ -131,24 +128,24 @@ class MissingField(Undefined):
         name: str | None = None,
         exc: type[TemplateRuntimeError] = UndefinedError,
     ) -> None:
-        """Refuse a name that nothing gives."""
+        """Raise for an unknown top-level name."""
         super().__init__(hint, obj, name, exc)
         if obj is missing and name is not None:
             raise UndefinedError(f"there is no name {name!r} here")
 
 
 class DataEnvironment(ImmutableSandboxedEnvironment):
-    """A sandbox in which everything is data: a dot or a bracket looks into mappings and lists."""
+    """Sandbox restricted to data: a dot or a bracket reads from mappings and lists."""
 
     def getattr(self, obj: object, attribute: str) -> object:
-        """The field of a mapping, or what a loop tells of itself."""
+        """Return the field of a mapping, or a property of the loop."""
         if isinstance(obj, LoopContext):
             told = attribute in {"first", "index", "index0", "last", "length"}
             return getattr(obj, attribute) if told else self.undefined(obj=obj, name=attribute)
         return self.getitem(obj, attribute)
 
     def getitem(self, obj: object, argument: object) -> object:
-        """The field of a mapping, or the item of a list."""
+        """Return the field of a mapping, or the item of a list."""
         if isinstance(obj, dict) and argument in obj:
             return obj[argument]
         if isinstance(obj, list | tuple) and isinstance(argument, int) and argument < len(obj):
@@ -157,7 +154,7 @@ class DataEnvironment(ImmutableSandboxedEnvironment):
 
 
 def _value(value: object) -> Json:
-    """What a filter sees: a missing field as None, and so a loop itself; all else is data."""
+    """Return the value for a filter: None for a missing field or a loop object, else the data."""
     return None if isinstance(value, Undefined | LoopContext) else cast("Json", value)
 
 
@@ -213,10 +210,10 @@ def _environment() -> DataEnvironment:
 
 
 class _Metered(NodeTransformer):
-    """Puts our own loops and comparisons, which are paid for, in place of Jinja's."""
+    """Transformer that replaces Jinja's loops and comparisons with metered ones."""
 
     def visit_For(self, node: nodes.For) -> nodes.For:  # noqa: N802 - the library's name
-        """Have the loop pay a body's worth of nodes for each round."""
+        """Charge the loop for the nodes of its body on each round."""
         self.generic_visit(node)
         cost = 1 + sum(1 for _ in node.find_all(nodes.Node))
         parts = nodes.Const(len(targets(node)) if isinstance(node.target, nodes.Tuple) else 0)
@@ -224,7 +221,7 @@ class _Metered(NodeTransformer):
         return node
 
     def visit_Compare(self, node: nodes.Compare) -> nodes.Filter:  # noqa: N802 - as above
-        """Have the comparison answer for all values."""
+        """Replace the comparison with one that is defined for all values."""
         self.generic_visit(node)
         operand = node.ops[0]
         return _applied(_COMPARE, node.expr, nodes.Const(operand.op), operand.expr)
@@ -238,10 +235,10 @@ _ENVIRONMENT = _environment()
 
 
 def compile_template(text: str, names: frozenset[str]) -> Template:
-    """The template, ready to be rendered; it may use these names.
+    """Return the compiled template; it may use these names.
 
     Raises:
-        TemplateFault: it is too long, no template, or says what a template may not say.
+        TemplateRuleError: it is too long, no template, or says what a template may not say.
     """
     if len(text) > MAX_TEMPLATE_LENGTH:
         raise TemplateRuleError(f"a template has at most {MAX_TEMPLATE_LENGTH} characters", 1)

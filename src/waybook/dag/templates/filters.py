@@ -1,6 +1,6 @@
-"""What templates do with values: filters and comparisons that have an answer for every value.
+"""Filters and comparisons of templates, defined for every value.
 
-A missing field arrives as None. Nothing here raises, whatever an author put into a document.
+A missing field arrives as None. No function here raises, for any document content.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,9 +18,9 @@ from waybook.dag.templates.json_markdown import (
 
 
 def iterate(value: Json, parts: int = 0) -> Sequence[Json]:
-    """What a loop goes over: a list's items, a mapping's keys; a plain value is a list of one.
+    """Return the items of a loop: a list's items, a mapping's keys, or a single plain value.
 
-    With `parts`, each item comes as a list of so many, and a mapping's as its keys and values.
+    With `parts`, each item is a list of that length; a mapping gives pairs of keys and values.
 
     >>> iterate({"a": 1}), iterate({"a": 1}, 2), iterate("b", 2)
     (('a',), [['a', 1]], [['b', None]])
@@ -41,12 +41,12 @@ def _parted(item: Json, parts: int) -> Sequence[Json]:
 
 
 def default(value: Json, instead: Json) -> Json:
-    """The value, or something instead of what is missing or empty."""
+    """Return the value, or `instead` if it is missing or empty."""
     return instead if value is None or value in ("", [], {}, ()) else value
 
 
 def join(value: Json, between: Json = "", field: Json = None) -> str:
-    """The items of a list as one text; of mappings, one field of each."""
+    """Return the items of a list joined as text; for mappings, one field of each."""
     items = (_field(item, field) for item in iterate(value))
     return to_text(between).join(map(to_text, items))
 
@@ -58,22 +58,22 @@ def _field(item: Json, field: Json) -> Json:
 
 
 def length(value: Json) -> int:
-    """How many items, keys or characters there are; none in a plain value."""
+    """Return the number of items, keys or characters; 0 for other values."""
     return len(value) if isinstance(value, str | list | tuple | dict) else 0
 
 
 def first(value: Json) -> Json:
-    """The first item of a list, or key of a mapping; a plain value is a list of one."""
+    """Return the first item of a list or key of a mapping; other values are returned unchanged."""
     return next(iter(value), None) if isinstance(value, list | tuple | dict) else value
 
 
 def last(value: Json) -> Json:
-    """The last item of a list, or key of a mapping; a plain value is a list of one."""
+    """Return the last item of a list or key of a mapping; other values are returned unchanged."""
     return next(reversed(value), None) if isinstance(value, list | tuple | dict) else value
 
 
 def pairs(value: Json) -> Sequence[Json]:
-    """The keys of a mapping, each with its value."""
+    """Return the keys of a mapping, each with its value."""
     return [[key, inner] for key, inner in value.items()] if isinstance(value, dict) else []
 
 
@@ -82,11 +82,11 @@ def _level(value: Json) -> int:
 
 
 def is_number(value: Json) -> bool:
-    """Whether a value is a number; true and false are none."""
+    """Return whether a value is a number; booleans are not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-#: These look at everything in a value, and are paid for it.
+#: Filters that visit everything in a value, and are charged for it.
 DEEP_FILTERS: Mapping[str, Callable[..., Json]] = MappingProxyType(
     {
         "cell": cell,
@@ -101,7 +101,7 @@ DEEP_FILTERS: Mapping[str, Callable[..., Json]] = MappingProxyType(
         "upper": lambda value: to_text(value).upper(),
     }
 )
-#: These take one look.
+#: Filters with constant cost.
 SHALLOW_FILTERS: Mapping[str, Callable[..., Json]] = MappingProxyType(
     {
         "default": default,
@@ -123,7 +123,7 @@ TESTS: Mapping[str, Callable[[Json], bool]] = MappingProxyType(
 
 
 def compare(left: Json, operator: str, right: Json) -> bool:
-    """Whether a comparison holds; what cannot be compared does not.
+    """Return whether a comparison holds; False for values that cannot be compared.
 
     >>> compare(2, "lt", 3), compare("2", "lt", 3), compare("a", "in", ["a"])
     (True, False, True)

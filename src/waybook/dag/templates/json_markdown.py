@@ -1,6 +1,6 @@
-"""JSON as Markdown for people: headings, lists, and tables of what is alike.
+"""Conversion of JSON to readable Markdown: headings, lists, and tables of similar objects.
 
-The same value always gives the same text. Texts inside are taken as Markdown themselves.
+The same value always gives the same text. Texts inside are treated as Markdown themselves.
 """
 
 import json
@@ -14,11 +14,11 @@ from waybook.conditions.values import Json
 MAX_DEPTH = 6
 MAX_CHARACTERS = 1 << 20
 MAX_TABLE_COLUMNS = 8
-#: A text longer than this gets a heading and lines of its own.
+#: Maximum length of a text without its own heading.
 MAX_INLINE_LENGTH = 120
 MAX_LABEL_LENGTH = 80
 
-#: What names an object among others of its kind, the best first.
+#: Keys that name an object in a list, in order of preference.
 _NAMES = ("title", "name", "label", "heading", "key", "id", "question", "claim")
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[_\-\s]+")
 _MARKUP = re.compile(r"([\\`*_\[\]<>#|~&])")
@@ -28,7 +28,7 @@ Record = Mapping[str, Json]
 
 
 def json_to_markdown(value: Json, level: int = 2) -> str:
-    r"""A value as Markdown whose headings begin at this level.
+    r"""Return a value as Markdown whose headings begin at this level.
 
     >>> json_to_markdown({"riskLevel": "high", "steps": ["look", "leap"]})
     '- **Risk level:** high\n\n## Steps\n\n- look\n- leap'
@@ -45,7 +45,7 @@ def json_to_markdown(value: Json, level: int = 2) -> str:
 
 
 def to_text(value: Json) -> str:
-    """A value as text: nothing for None, JSON for what is no plain value.
+    """Return a value as text: empty for None, JSON for lists and objects.
 
     >>> to_text(None), to_text(True), to_text("a"), to_text([1, "b"])
     ('', 'true', 'a', '[1, "b"]')
@@ -56,41 +56,41 @@ def to_text(value: Json) -> str:
 
 
 def as_json(value: Json, indent: int | None = None) -> str:
-    """A value as JSON."""
+    """Return a value as JSON."""
     try:
         return json.dumps(value, ensure_ascii=False, indent=indent)
-    except ValueError:  # Python writes no number of more than some thousand digits
+    except ValueError:  # Python limits the digits of integers it converts
         return "a number too large to be written"
 
 
 def is_list(value: Json) -> TypeGuard[Sequence[Json]]:
-    """Whether a value is a list; a text is none."""
+    """Return whether a value is a list; a text is not."""
     return isinstance(value, list | tuple)
 
 
 def one_line(text: str) -> str:
-    """A text without its line breaks."""
+    """Return a text without its line breaks."""
     return " ".join(text.split())
 
 
 def heading(text: str, level: int) -> str:
-    """A text as a Markdown heading; there are six levels."""
+    """Return a text as a Markdown heading; the level is limited to 1 to 6."""
     return f"{'#' * min(max(level, 1), 6)} {one_line(text)}".rstrip()
 
 
 def cell(value: Json) -> str:
-    """A value as it can stand in a Markdown table: on one line, its bars escaped."""
+    """Return a value for a Markdown table cell: on one line, with bars escaped."""
     return one_line(to_text(value)).replace("|", "\\|")
 
 
 def code_block(text: str, language: str = "") -> str:
-    """A text as it is, behind a fence longer than any in it."""
+    """Return a text as a code block, with a fence longer than any in it."""
     ticks = "`" * max(3, *(len(run) + 1 for run in _TICKS.findall(text)), 3)
     return f"{ticks}{language}\n{text}\n{ticks}"
 
 
 def label(key: str) -> str:
-    """A key as people write it.
+    """Return a key as a readable label.
 
     >>> label("riskLevel"), label("next_steps"), label("API")
     ('Risk level', 'Next steps', 'API')
@@ -113,7 +113,7 @@ def _blocks(value: Json, level: int, depth: int) -> Iterator[str]:
 
 
 def _record(record: Record, level: int, depth: int) -> Iterator[str]:
-    """What is brief first, as a list; then each longer part under its heading."""
+    """Yield short values first, as a list; then each longer part under its heading."""
     brief = [f"- **{label(key)}:** {_briefly(v)}" for key, v in record.items() if _is_brief(v)]
     if brief:
         yield "\n".join(brief)
@@ -140,7 +140,7 @@ def _is_plain(value: Json) -> bool:
 
 
 def _is_brief(value: Json) -> bool:
-    """Whether a value fits on a line of its own; so does a missing or an empty one."""
+    """Return whether a value fits on one line; missing and empty values do."""
     if not _is_plain(value):
         return not value
     return not isinstance(value, str) or (len(value) <= MAX_INLINE_LENGTH and "\n" not in value)
@@ -151,7 +151,7 @@ def _briefly(value: Json) -> str:
 
 
 def _columns(items: Sequence[Json]) -> tuple[str, ...]:
-    """The keys the items have in common, if a table can hold them all; else none."""
+    """Return the keys the items share, if a table can hold them all; else an empty tuple."""
     first = items[0] if items else None
     if not isinstance(first, dict) or not 0 < len(first) <= MAX_TABLE_COLUMNS:
         return ()
@@ -173,12 +173,12 @@ def _table(items: Sequence[Json], columns: Sequence[str]) -> str:
 
 
 def _indented(text: str) -> str:
-    """A text as an item of a list: its further lines belong to the same item."""
+    """Return a text as a list item, with its further lines indented."""
     return text.strip().replace("\n", "\n  ")
 
 
 def _named(item: Json) -> tuple[str, Json]:
-    """What an object is called among others, and the rest of it."""
+    """Return the name of an object in a list, and the rest of it."""
     if isinstance(item, dict):
         for key in _NAMES:
             name = item.get(key)

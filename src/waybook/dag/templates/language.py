@@ -1,6 +1,6 @@
-"""What a template may say: Jinja's notation, cut down until its cost is bounded by the data.
+"""Template language: a subset of Jinja whose cost is bounded by the data.
 
-Left are output, `if`, `for` over data, names, fields by constant, comparisons, `and`, `or`, `not`,
+It has output, `if`, `for` over data, names, fields by constant, comparisons, `and`, `or`, `not`,
 and a few filters and tests. There are no calls, no arithmetic, no assignments, no other files.
 """
 
@@ -15,7 +15,7 @@ MAX_LOOP_DEPTH = 2
 MAX_TREE_DEPTH = 40
 MAX_NODES = 2_000
 
-#: Each filter with the fewest and the most arguments it takes.
+#: Minimum and maximum number of arguments of each filter.
 FILTERS: Mapping[str, tuple[int, int]] = MappingProxyType(
     {
         "cell": (0, 0),
@@ -70,18 +70,18 @@ _CALLED: Mapping[type[nodes.Node], str] = MappingProxyType(
 
 
 class TemplateRuleError(Exception):
-    """What is wrong with a template, and in which line."""
+    """Violation of the template rules, with its line."""
 
     def __init__(self, message: str, line: int) -> None:
-        """Keep both apart; as text they are one sentence."""
+        """Format the line and the message as one sentence."""
         super().__init__(f"line {line}: {message}")
 
 
 def check(tree: nodes.Template, names: frozenset[str]) -> None:
-    """Let only a tree pass that says what a template may say, of these names.
+    """Check that a tree uses only the template language and these names.
 
     Raises:
-        TemplateFault: the first place that does not.
+        TemplateRuleError: the first place that does not.
     """
     for count, (node, depth, loops) in enumerate(_walk(tree)):
         if depth > MAX_TREE_DEPTH or count >= MAX_NODES:
@@ -93,7 +93,7 @@ def check(tree: nodes.Template, names: frozenset[str]) -> None:
 
 
 def _walk(tree: nodes.Node) -> Iterator[tuple[nodes.Node, int, int]]:
-    """Every node but the targets of loops, with how many nodes and how many loops it is in."""
+    """Yield every node except loop targets, with its depth and its loop depth."""
     waiting: list[tuple[nodes.Node, int, int]] = [(tree, 0, 0)]
     while waiting:
         node, depth, around = waiting.pop()
@@ -138,7 +138,7 @@ def _check_loop(node: nodes.For) -> None:
 
 
 def targets(node: nodes.For) -> list[nodes.Node]:
-    """What a loop gives names to: each thing it finds, or the parts of each."""
+    """Return the targets of a loop: one name, or one for each part of an item."""
     return list(node.target.items) if isinstance(node.target, nodes.Tuple) else [node.target]
 
 
@@ -163,7 +163,7 @@ def _check_test(node: nodes.Test) -> None:
 
 
 def _check_names(tree: nodes.Template, names: frozenset[str]) -> None:
-    # Jinja gives every template a `self`, and so does not count it among the undeclared.
+    # Jinja defines `self` in every template, and so does not report it as undeclared.
     unknown = (find_undeclared_variables(tree) | {"self"}) - names
     used = [node for node in tree.find_all(nodes.Name) if node.name in unknown]
     if used:

@@ -1,9 +1,8 @@
-"""From a document's content to a page for people: template, Markdown, sanitised HTML.
+"""Rendering of a document's content: template, Markdown, sanitized HTML, standalone page.
 
-Nothing an author writes makes this fail: what cannot be rendered is shown as it came, under a line
-that says so. The cost is linear in the content, and what is too long to be laid out is not.
-
-A rendered document as a page that stands alone: no script runs in it, nothing is loaded.
+No content makes this fail: what cannot be rendered is shown unchanged, under a line that says so.
+The cost is linear in the content; content that is too long is not formatted. The page runs no
+script and loads nothing.
 """
 
 import json
@@ -28,10 +27,10 @@ from waybook.dag.templates.json_markdown import code_block, one_line, to_text
 from waybook.dag.templates.template import DEFAULT_DOCUMENT, render_document
 from waybook.errors import WaybookError
 
-#: A Markdown text longer than this, or with more marks than this, is not laid out.
+#: Maximum length and number of markup characters of Markdown that is formatted.
 MAX_CHARACTERS = 1 << 18
 MAX_MARKUP_CHARACTERS = 30_000
-#: What a text that cannot be rendered is cut at.
+#: Maximum length of a text that is shown unchanged.
 MAX_FALLBACK_LENGTH = 1 << 20
 
 _BLOCKS = frozenset(
@@ -51,14 +50,14 @@ _FENCED = re.compile(r"\A\s*```(?:json)?[ \t]*\n(.*)\n[ \t]*```\s*\Z", re.DOTALL
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """A document for people, in both forms."""
+    """Rendered document in both formats."""
 
     markdown: str
     html: str
 
 
 def render(template: str | None, context: Mapping[str, Json]) -> Rendered:
-    """The document as its template shows it; without one, as it is, or its JSON made readable."""
+    """Return the document rendered by its template; without one, as text or readable JSON."""
     try:
         markdown = render_document(template or DEFAULT_DOCUMENT, context)
         return Rendered(markdown, markdown_to_html(markdown))
@@ -69,7 +68,7 @@ def render(template: str | None, context: Mapping[str, Json]) -> Rendered:
 
 
 def parse_content(text: str) -> Json:
-    r"""What a template sees as the content: a JSON object or array if it is one, else the text.
+    r"""Return the content for a template: a JSON object or array if it is one, else the text.
 
     >>> parse_content('{"a": 1}'), parse_content("12"), parse_content("```json\n[1]\n```")
     ({'a': 1}, '12', [1])
@@ -83,7 +82,7 @@ def parse_content(text: str) -> Json:
 
 
 def _as_it_came(context: Mapping[str, Json], why: str) -> Rendered:
-    """The text under a line that says why it is not rendered; nothing in it means anything."""
+    """Return the text as a code block under a line that says why it is not rendered."""
     text = strip_unstorable(to_text(context.get("text")))[:MAX_FALLBACK_LENGTH]
     told = strip_unstorable(one_line(why))
     warning = f"This document could not be rendered ({told}); it is shown as it came."
@@ -96,7 +95,7 @@ def _preformatted(text: str) -> str:
 
 
 def markdown_to_html(markdown: str) -> str:
-    """Markdown as sanitised HTML; what is too long for that is shown as it is."""
+    """Return Markdown as sanitized HTML; a text that is too long is shown unchanged."""
     if len(markdown) <= MAX_CHARACTERS and len(_MARKS.findall(markdown)) <= MAX_MARKUP_CHARACTERS:
         return sanitize(_LAYOUT.render(markdown))
     warning = "This document is too long to be laid out; it is shown as it is."
@@ -104,7 +103,7 @@ def markdown_to_html(markdown: str) -> str:
 
 
 def sanitize(html: str) -> str:
-    """HTML with nothing in it but text, its structure, and links that lead where they say."""
+    """Return HTML reduced to text, structure, and links with allowed schemes."""
     return nh3.clean(
         html,
         tags=set(TAGS),
@@ -116,7 +115,7 @@ def sanitize(html: str) -> str:
 
 
 def _attribute(_tag: str, name: str, value: str) -> str | None:
-    """The attribute's value, or None to drop it: a link leads to another place, or nowhere."""
+    """Return the attribute's value, or None to drop it: links must be absolute."""
     if name == "href" and value.partition(":")[0].lower() not in SCHEMES:
         return None
     return value
@@ -129,7 +128,7 @@ def _image(
     options: OptionsDict,
     environment: EnvType,
 ) -> str:
-    """A link in place of an image: a page loads nothing from elsewhere."""
+    """Return a link in place of an image: a page loads nothing external."""
     token = tokens[place]
     text = renderer.renderInlineAsText(token.children, options, environment) or "image"
     return f'<a href="{escape(str(token.attrGet("src") or ""))}">{escape(text)}</a>'
@@ -156,19 +155,19 @@ blockquote { margin-left: 0; padding-left: 1rem; border-left: 3px solid #8888; }
 hr { border: 0; border-top: 1px solid #8888; }
 """
 MAX_NAME_LENGTH = 80
-#: Texts have their angle brackets escaped, and so have values of attributes.
+#: Texts and attribute values have their angle brackets escaped.
 _BETWEEN = re.compile(r"(?<=>)[^<]+|\A[^<]+")
 _UNUSUAL = re.compile(r"[^A-Za-z0-9._-]+")
 _DIGEST = b64encode(sha256(STYLE.encode()).digest()).decode()
 
-#: What the page may do: show itself, in this style, and nothing else.
+#: The page may only use its own style; everything else is blocked.
 CONTENT_SECURITY_POLICY = (
     f"default-src 'none'; style-src 'sha256-{_DIGEST}'; base-uri 'none'; form-action 'none'"
 )
 
 
 def build_page(title: str, html: str) -> str:
-    """The page of a document that was sanitised.
+    """Return the page of a sanitized document.
 
     >>> "<title>a &lt; b</title>" in build_page("a < b", "<p>Text</p>")
     True
@@ -183,7 +182,7 @@ def build_page(title: str, html: str) -> str:
 
 
 def escape_hidden_characters(html: str) -> str:
-    r"""HTML in which no character between its tags hides or turns text around.
+    r"""Return HTML with the hidden characters between its tags made visible.
 
     >>> escaped = escape_hidden_characters("<p title='\u202e'>a\u202eb</p>")
     >>> escaped == "<p title='\u202e'>a⟦U+202E⟧b</p>"
@@ -195,7 +194,7 @@ def escape_hidden_characters(html: str) -> str:
 
 
 def safe_file_name(name: str) -> str:
-    """A name that is safe as the name of a file, wherever it is kept.
+    """Return a name that is a safe file name on any system.
 
     >>> safe_file_name("../a b"), safe_file_name("gpt-4.1"), safe_file_name("…")
     ('a-b', 'gpt-4.1', 'document')

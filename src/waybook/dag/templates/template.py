@@ -1,7 +1,7 @@
-"""Templates of prompts and documents: checked when they are written, rendered within bounds.
+"""Templates of prompts and documents: checked when written, rendered within limits.
 
-The notation is Jinja's, cut down by `template_language`. A template that passes the check renders
-whatever comes: missing fields are empty, and there is a bound on its length and on its cost.
+The notation is a subset of Jinja, defined in `language`. A template that passes the check renders
+any data: missing fields are empty, and its length and cost are limited.
 """
 
 from collections.abc import Mapping
@@ -17,12 +17,12 @@ from waybook.dag.templates.engine import TemplateBudgetExceeded, compile_templat
 from waybook.dag.templates.language import TemplateRuleError
 from waybook.errors import TooLarge
 
-#: How a document is shown when nothing else is said: text as it is, JSON made readable.
+#: Default document template: text unchanged, JSON made readable.
 DEFAULT_DOCUMENT = "{{ content|markdown }}"
 
 
 class TemplateKind(StrEnum):
-    """What a template is for, and so which names it has."""
+    """Purpose of a template, which determines its names."""
 
     PROMPT = "prompt"
     DOCUMENT = "document"
@@ -35,7 +35,7 @@ _PLACE: Mapping[str, Json] = MappingProxyType(
         "step": {"key": "sample", "name": "Sample", "outputType": "sample"},
     }
 )
-#: What a template is tried with when it is checked; its keys are the names there are.
+#: Sample values for checking a template; the keys are the available names.
 SAMPLE_CONTEXTS: Mapping[TemplateKind, Mapping[str, Json]] = MappingProxyType(
     {
         TemplateKind.PROMPT: {
@@ -73,7 +73,7 @@ SAMPLE_CONTEXTS: Mapping[TemplateKind, Mapping[str, Json]] = MappingProxyType(
 
 
 def template_error(text: str, kind: TemplateKind) -> str | None:
-    """What is wrong with a template, in one sentence with its line; None if it is good."""
+    """Return the error of a template, in one sentence with its line; None if it is valid."""
     try:
         render_template(_compiled(text, kind), SAMPLE_CONTEXTS[kind])
     except (TemplateRuleError, TemplateBudgetExceeded) as error:
@@ -82,7 +82,7 @@ def template_error(text: str, kind: TemplateKind) -> str | None:
 
 
 def render_prompt(text: str, context: Mapping[str, Json]) -> str:
-    """The prompt of a job.
+    """Return the prompt of a job.
 
     Raises:
         BadRecipe: the template is not a good one, or the context lacks a name it uses.
@@ -92,7 +92,7 @@ def render_prompt(text: str, context: Mapping[str, Json]) -> str:
 
 
 def render_document(text: str, context: Mapping[str, Json]) -> str:
-    """The Markdown a document's template makes of it.
+    """Return the Markdown of a document, rendered by its template.
 
     Raises:
         BadRecipe: the template is not a good one, or the context lacks a name it uses.
