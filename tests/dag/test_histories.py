@@ -1,4 +1,4 @@
-"""Reports of runs that go on: what is completed stays so, and how one looks changes nothing."""
+"""Reports of runs in progress: completed stays completed, and the order of input is irrelevant."""
 
 from random import Random
 
