@@ -12,7 +12,7 @@ PATIENCE = 30.0
 
 @contextmanager
 def a_doomed_process(program: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """Start a separate Python process and kill it at the end, at whatever point it is."""
+    """Start a separate Python process and kill it at the end, at any point of its work."""
     process = subprocess.Popen(
         [sys.executable, "-c", program, *arguments],
         stdin=subprocess.PIPE,
