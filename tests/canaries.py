@@ -95,7 +95,7 @@ ALL: Final = "\n\n".join(CANARIES)
 
 
 def pieces(length: int) -> Iterator[str]:
-    """Return all of them on single lines, in texts of at most this many characters."""
+    """Yield all of them on single lines, in texts of at most this many characters."""
     piece = ""
     for canary in CANARIES:
         line = canary.replace("\n", " ").replace("\t", " ")

@@ -30,7 +30,7 @@ class StageRun:
         return origins_of(made for unit in units for made in unit.makes)
 
     def documents(self, unit: Unit) -> Iterator[Document]:
-        """Return the documents that a unit of this stage makes."""
+        """Yield the documents that a unit of this stage makes."""
         for place, made in enumerate(unit.makes):
             for key in output_keys(self.graph.steps[unit.step_key]):
                 yield Document(

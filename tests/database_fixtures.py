@@ -43,7 +43,7 @@ def fifteen() -> Iterator[Server]:
 
 @pytest.fixture(scope="session", params=["18", "15"])
 def server(request: pytest.FixtureRequest) -> Server:
-    """Yield each of the servers in turn."""
+    """Return each of the servers in turn."""
     chosen: Server = request.getfixturevalue({"18": "eighteen", "15": "fifteen"}[request.param])
     return chosen
 
@@ -71,7 +71,7 @@ def module_place(eighteen: Server) -> Iterator[Place]:
 
 @pytest.fixture(scope="session")
 def pgvector_server(request: pytest.FixtureRequest) -> Server:
-    """Yield a server whose pgvector runs on this processor."""
+    """Return a server whose pgvector runs on this processor."""
     name, why = usable_server()
     if name is None:
         pytest.skip(why)

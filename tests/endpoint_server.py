@@ -81,13 +81,13 @@ async def endlessly(writer: Writer) -> None:
 
 
 async def drop_by_drop(writer: Writer) -> None:
-    """Begin an answer, and never finish it."""
+    """Send the first chunk of a body, and nothing more."""
     writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\n{\r\n")
     await never(writer)
 
 
 async def header_by_header(writer: Writer) -> None:
-    """Send headers without end, and never a body."""
+    """Send the first header, and nothing more."""
     writer.write(b"HTTP/1.1 200 OK\r\nx: y\r\n")
     await never(writer)
 

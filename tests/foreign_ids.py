@@ -50,7 +50,7 @@ class Asking:
         return ".".join((self.tool, *self.path))
 
     def with_id(self, row_id: str) -> Iterator[Body]:
-        """Return every call with the id in this argument."""
+        """Yield every call with the id in this argument."""
         for arguments in self.calls:
             yield from _with_id(arguments, self.path, row_id)
 
@@ -84,7 +84,7 @@ async def _asking(agent: Agent, tool: str, path: Place) -> Asking:
 
 
 def _with_id(arguments: Body, path: Place, row_id: str) -> Iterator[Body]:
-    """Return the arguments with this id at that path; in a list, at each index in turn."""
+    """Yield the arguments with this id at that path; in a list, at each index in turn."""
     name, *rest = path
     if name == "part":
         yield from ({**arguments, name: f"{kind}:{row_id}"} for kind in PARTS)

@@ -45,7 +45,7 @@ Leaf = tuple[str, ...]
 
 
 def text_leaves() -> Iterator[Leaf]:
-    """Return every free text in the arguments of tools, at any depth."""
+    """Yield every free text in the arguments of tools, at any depth."""
     for tool in TOOLS.values():
         yield from _leaves(tool.arguments, (tool.name,))
 

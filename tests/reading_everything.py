@@ -33,7 +33,7 @@ class Reader:
             await self.artifact(artifact["artifactId"])
 
     async def refusals(self, plan: Body) -> None:
-        """Return the refusals of invalid calls on it."""
+        """Make calls that the plan must refuse."""
         named = {"planId": plan["planId"]}
         for step_id in plan["stepIds"]:
             await self.ask("get_step_context", stepId=step_id, budgetTokens=12_000)

@@ -173,7 +173,7 @@ class Crowd:
         self.world.pass_time(timedelta(seconds=self.chance.choice([1, 6, 60])))
 
     def fall_silent(self) -> None:
-        """Let more time than a lease pass without heartbeats; some workers return later."""
+        """Let more time than a lease pass without heartbeats; late submissions may follow."""
         self.world.pass_time()
 
     # People

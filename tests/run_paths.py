@@ -177,7 +177,7 @@ def _work(records: Records, job: Job, bounds: Bounds, context: DecisionContext) 
 
 
 def _later(records: Records, job: Job) -> Iterator[Records]:
-    """Return the run after enough time that this job is free again, and none for the others."""
+    """Yield the run after enough time that this job is free again, and none for the others."""
     if records.is_free(job):
         return
     after = records.copied()

@@ -14,7 +14,7 @@ def arguments_of(tool: str) -> dict[str, str]:
 
 
 def ids_within(arguments: type[BaseModel]) -> Iterator[tuple[str, ...]]:
-    """Return the paths of our ids in these arguments, at any depth, by their wire names.
+    """Yield the paths of our ids in these arguments, at any depth, by their wire names.
 
     A session and a model are the caller's own names, not ids of Waybook.
     """
@@ -26,7 +26,7 @@ def ids_within(arguments: type[BaseModel]) -> Iterator[tuple[str, ...]]:
 
 
 def names_within(arguments: type[BaseModel]) -> Iterator[str]:
-    """Return the wire names of arguments that accept any text, at any depth."""
+    """Yield the wire names of arguments that accept any text, at any depth."""
     for field in arguments.model_fields.values():
         inner = list(_models(field.annotation))
         for one in inner:

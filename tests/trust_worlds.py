@@ -1,4 +1,4 @@
-"""Server mode in a world: users with tokens, and the whole HTTP application with its auth gate."""
+"""Server mode in a world: users with tokens, and the HTTP application behind its auth gate."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -82,7 +82,7 @@ def gated(world: World, **more: object) -> ASGIApp:
 
 @asynccontextmanager
 async def a_visitor(world: World, **more: object) -> AsyncIterator[httpx2.AsyncClient]:
-    """Return an HTTP client that sends the credentials a test gives it."""
+    """Yield an HTTP client that sends the credentials a test gives it."""
     app = gated(world, **more)
     async with httpx2.AsyncClient(
         transport=httpx2.ASGITransport(app), base_url="http://localhost"

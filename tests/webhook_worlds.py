@@ -80,7 +80,7 @@ async def a_teller(  # noqa: PLR0913 - each has its own test
     folder: Path | None = None,
     database: Database | None = None,
 ) -> AsyncIterator[Teller]:
-    """Return a process over this world that notifies the receiver at this address."""
+    """Yield a process over this world that notifies the receiver at this address."""
     configured = WebhookSettings(
         url=url,
         secrets=parse_secrets(secrets),

@@ -69,7 +69,7 @@ async def answered(agent: Agent, tool: str, **arguments: object) -> Body:
 
 
 async def looked_at(agent: Agent, run: Body, over: asyncio.Event) -> int:
-    """Poll the run continuously; check that all counts add up and never decrease."""
+    """Poll the run until it is over, checking every report; return the number of polls."""
     before: Any = None
     looks = 0
     while not over.is_set():

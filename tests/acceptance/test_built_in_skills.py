@@ -140,7 +140,7 @@ class Worker:
 
 @pytest.fixture
 def skilled(world: World) -> Agent:
-    """Yield Ann's agent, in a world with the built-in skills."""
+    """Return Ann's agent, in a world with the built-in skills."""
     services = replace(world.doorway.house, skills=tuple(SKILLS.values()))
     return Agent(Dispatcher(services, world.doorway.calls), world.agent.caller)
 

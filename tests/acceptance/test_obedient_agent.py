@@ -56,7 +56,7 @@ def _read(text: str) -> list[Body]:
 
 
 async def what_is_next_door(world: World) -> list[object]:
-    """Return all rows of the other org's plans, and its number of audit entries."""
+    """Return all rows of the other org's plans, and its open runs."""
     plans = (await world.neighbour.call("list_active_plans", limit=50))["plans"]
     rows = [await world.stored(world.neighbour.org_id, one["planId"]) for one in plans]
     runs = (await world.neighbour.call("list_dags"))["openRuns"]

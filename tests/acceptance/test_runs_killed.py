@@ -72,7 +72,7 @@ def end_backend(world: World, pid: int) -> None:
 
 @asynccontextmanager
 async def elsewhere(world: World) -> AsyncIterator[Agent]:
-    """Return Ann's agent, as another process serves her."""
+    """Yield Ann's agent, as another process serves her."""
     async with a_database(world.place) as database:
         database.frozen_now = world.clock.now
         yield Agent(Dispatcher(Services(database=database), CallLog(database)), world.agent.caller)

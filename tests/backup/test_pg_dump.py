@@ -37,7 +37,7 @@ def run(place: Place, name: str, *words: str | Path) -> subprocess.CompletedProc
 
 @contextmanager
 def reader(place: Place) -> Iterator[str]:
-    """Return the connection of a role that may read everything, and nothing else."""
+    """Yield the connection of a role that may read everything, and nothing else."""
     name, password = f"reader_{new_id()[-12:]}", new_id()
     with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
         admin.execute(f"create role {name} login bypassrls password '{password}'".encode())

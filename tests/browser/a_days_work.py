@@ -26,7 +26,7 @@ def _step(kind: str, title: str, *after: int) -> Body:
 
 
 def the_steps() -> list[Body]:
-    """Return thirteen steps: a start, four surveys, one follow-up for each, and a final summary."""
+    """Thirteen: one to begin with, four surveys, what is made of each, and what of all."""
     surveys = [_step("search", f"Survey {topic}", 1) for topic in TOPICS]
     made = [_step("analyze", name, 2 + n) for n, name in enumerate(MADE_OF_THEM)]
     last = ("Product requirements", "System architecture", "Tech stack")
@@ -84,7 +84,7 @@ async def _half_way(world: World) -> Body:
 
 
 async def _called(world: World, work: Work) -> None:
-    """Make the calls of the day; real calls are timed by the wall clock, not by the test clock."""
+    """Record the calls of the day; calls really made would have wall-clock times."""
     fourth = work.plan["stepIds"][3]
     made = (
         ("get_next_step", 2.1, None),

@@ -38,7 +38,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest.fixture
 def world(alone: World) -> World:
-    """Yield a world on one server only: pages do not depend on the server version."""
+    """Return a world on one server only: pages do not depend on the server version."""
     return alone
 
 

@@ -22,7 +22,7 @@ async def ask(site: Site, plan: Body, **more: object) -> None:
 
 @pytest.fixture(params=[True, False], ids=["scripted", "without JavaScript"])
 async def tab(browser: Browser, site: Site, request: pytest.FixtureRequest) -> AsyncIterator[Page]:
-    """Return a tab of a browser with JavaScript, and of one without."""
+    """Yield a tab of a browser with JavaScript, and of one without."""
     context = await browser.new_context(java_script_enabled=bool(request.param))
     page = await context.new_page()
     site.watch(page)

@@ -14,7 +14,7 @@ SOON = 15_000
 
 
 def no_stream(site: Site) -> None:
-    """Ignore the refusal: clients of older revisions ask for a stream, which we do not offer."""
+    """Drop the 405 errors: clients of older revisions ask for a stream, which we do not offer."""
     site.faults[:] = [fault for fault in site.faults if "405" not in fault]
 
 

@@ -1,4 +1,4 @@
-"""Reports of runs in progress: completed stays completed, and the order of input is irrelevant."""
+"""Reports of runs in progress: completed stays completed, and reading has no effect."""
 
 from random import Random
 

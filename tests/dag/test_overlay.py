@@ -127,7 +127,7 @@ def test_the_overlay_is_what_the_rules_say_of_any_graph(
 
 
 def by_the_rules(graph: Graph, evidence: Mapping[str, Evidence], key: str) -> ProgressStatus:
-    """Apply the rules literally, regardless of cost."""
+    """Return a step's status by the literal rules, regardless of cost."""
     own = evidence.get(key, Evidence())
     if own.closed:
         return S.COMPLETED

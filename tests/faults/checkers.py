@@ -294,7 +294,7 @@ CHECKERS: Final[tuple[Callable[[Evidence], Found], ...]] = (
 
 
 def check(evidence: Evidence) -> list[Violation]:
-    """Run every checker."""
+    """Run every checker; return the violations."""
     return [
         Violation(checker.__name__, message)
         for checker in CHECKERS

@@ -83,31 +83,31 @@ class Cluster:
 
     @property
     def disk(self) -> Path:
-        """The file system that PostgreSQL's data lie on."""
+        """Return the mount point of PostgreSQL's data."""
         return self.home / "disk"
 
     @property
     def user(self) -> str | None:
-        """The user that PostgreSQL and pgbouncer run as; they refuse to be run by root."""
+        """Return the user that PostgreSQL and pgbouncer run as; they refuse to be run by root."""
         return unprivileged_user()
 
     @property
     def admin_dsn(self) -> str:
-        """The superuser, past every proxy."""
+        """Return the superuser's DSN, past every proxy."""
         return f"host={HOST} port={self.ports['postgres']} user=postgres dbname={DBNAME}"
 
     @property
     def owner_url(self) -> str:
-        """The owner of the database, past every proxy."""
+        """Return the URL of the owner of the database, past every proxy."""
         return f"postgresql://{OWNER}@{HOST}:{self.ports['postgres']}/{DBNAME}"
 
     @property
     def pooled_dsn(self) -> str:
-        """The serving user, through pgbouncer."""
+        """Return the serving user's DSN, through pgbouncer."""
         return f"host={HOST} port={self.ports['pgbouncer']} user={OWNER} dbname={DBNAME}"
 
     def addresses(self) -> dict[str, Address]:
-        """The servers as agents reach them: through the proxy."""
+        """Return the servers as agents reach them: through the proxy."""
         return {
             name: Address(self.ports[f"http-{name}"], f"{HOST}:{self.ports[name]}")
             for name in SERVERS

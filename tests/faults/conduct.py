@@ -69,7 +69,7 @@ class Result:
 
 
 async def conduct(assignment: Assignment) -> Result:
-    """Carry out one run."""
+    """Carry out one run, and return its result."""
     begun, rng = time.monotonic(), random.Random(assignment.seed)
     async with running_cluster(assignment.options) as cluster:
         tenants = await make_tenants(cluster, rng)

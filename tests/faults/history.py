@@ -72,7 +72,7 @@ class Call:
 
     @property
     def holder(self) -> tuple[str, str]:
-        """The caller as a holder of work."""
+        """Return the caller as a holder of work."""
         return self.user, self.session
 
     @property

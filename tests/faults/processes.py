@@ -74,7 +74,7 @@ class Supervised:
 
     @property
     def pid(self) -> int | None:
-        """The running process, if there is one."""
+        """Return the id of the running process, if there is one."""
         if self.process is None or self.process.poll() is not None:
             return None
         return self.process.pid

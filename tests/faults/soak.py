@@ -41,7 +41,7 @@ class Soaked:
 
     @property
     def violations(self) -> list[str]:
-        """The series that grew."""
+        """Return the series that grew."""
         grown = []
         for name in self.series:
             second, last = self.growth(name)

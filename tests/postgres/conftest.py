@@ -11,7 +11,7 @@ from postgres.processes import a_client, eventually, keepers
 
 @pytest.fixture
 def data_dir() -> Iterator[Path]:
-    """Return a data directory that does not exist yet."""
+    """Yield a data directory that does not exist yet."""
     with a_place() as place:
         yield place / "data"
 

@@ -96,7 +96,7 @@ def test_a_keeper_told_to_end_stops_the_server_and_clients_bring_both_back(used:
 
 
 def an_orphan(used: Path) -> int:
-    """Yield a server whose supervisor and client were killed, the client too soon to notice."""
+    """Orphan a server: kill its supervisor, and its client too soon to notice; return its pid."""
     client = start_client(used)
     client.complete()
     client.process.send_signal(signal.SIGSTOP)

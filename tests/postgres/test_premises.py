@@ -27,7 +27,7 @@ root_only = pytest.mark.skipif(
 
 @pytest.fixture
 def short_socket(data_dir: Path) -> Iterator[tuple[Path, Path]]:
-    """Return a data directory too deep for a socket, and the path of its socket."""
+    """Yield a data directory too deep for a socket, and the path of its socket."""
     deep = data_dir / ("deep" * 20) / ("deeper" * 10)
     directory = socket_directory(ServerDirectory(deep / "server"))
     yield deep, directory

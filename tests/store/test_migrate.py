@@ -26,7 +26,7 @@ def empty(server: Server) -> Iterator[Place]:
 
 @pytest.fixture
 def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Replace the migrations that this program ships."""
+    """Return a function that replaces the migrations this program ships."""
 
     def shipping(*told: Migration) -> None:
         monkeypatch.setattr(migrations, "bundled_migrations", lambda: list(told))

@@ -61,7 +61,7 @@ def test_every_named_query_prepares_against_the_migrated_schema(
 
 
 def uses() -> Iterator[tuple[str, str]]:
-    """Return every mention of a query in the source: its file and its name."""
+    """Yield every mention of a query in the source: its file and its name."""
     mention = re.compile(r'(?:(\w+)\.)?SQL\[\s*"(\w+)"\s*\]')
     for path in SOURCE.rglob("*.py"):
         for module, name in mention.findall(path.read_text()):

@@ -47,7 +47,7 @@ async def database(shared_place: Place) -> AsyncIterator[Database]:
 
 @pytest.fixture
 async def library(database: Database, shared_place: Place) -> Library:
-    """Store our notes; another org has the same, word for word."""
+    """Return a search over our notes; another org has the same, word for word."""
     mine = await a_library(database, shared_place)
     theirs = await a_library(database, shared_place)
     for name, text in NOTES.items():
@@ -57,7 +57,7 @@ async def library(database: Database, shared_place: Place) -> Library:
 
 
 def plan_in(place: Place, org_id: UUID) -> str:
-    """Insert a plan directly, without the use cases."""
+    """Insert a plan directly, without the use cases; return its id."""
     plan_id = new_id()
     with psycopg.connect(place.admin_dsn) as admin:
         admin.execute(

@@ -258,7 +258,7 @@ def test_the_serving_role_changes_and_deletes_only_what_it_must(
 
 @pytest.fixture
 async def both(world: World) -> World:
-    """Yield two orgs with rows in every table."""
+    """Return a world with rows of both orgs in every table."""
     world.neighbour_may_change = True
     for somebody in (world.agent, world.neighbour):
         await everything(somebody)

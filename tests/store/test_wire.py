@@ -15,7 +15,7 @@ TWO = Query("two", "select 2")
 
 
 async def forget(tx: Transaction) -> None:
-    """Replace the connection unnoticed, as a pooler does."""
+    """Discard prepared statements, as if a pooler had switched the connection."""
     await tx.send("deallocate all")
 
 

@@ -59,7 +59,7 @@ def limit() -> None:
 
 
 def bodies(packed: bytes) -> Iterator[tuple[str, str, dict[str, str], bytes]]:
-    """Yield path, method, headers and body of every request."""
+    """Yield path, name, headers and body of every request."""
     for name, text in bombs.VALUES.items():
         yield "/mcp", name, LEGACY, text.encode()
         yield "/mcp", f"{name}, inside", LEGACY, f'{CALL}{{"a":{text}}}}}}}'.encode()

@@ -33,7 +33,7 @@ async def address() -> AsyncIterator[str]:
 
 @pytest.fixture
 def face_world(alone: World) -> World:
-    """Yield a world on one server only, in a private database: transports do not depend on it."""
+    """Return a world on one server only, in a private database: transports do not depend on it."""
     return alone
 
 

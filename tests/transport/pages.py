@@ -30,7 +30,7 @@ TOKEN = "t" * 43
 async def a_reader(
     agent: Agent, found: LoadedSettings | None = None
 ) -> AsyncIterator[httpx2.AsyncClient]:
-    """Return a client for a user of this agent's org that follows no redirect."""
+    """Yield a client for a user of this agent's org that follows no redirect."""
 
     async def dispatcher() -> Dispatcher:
         return agent.doorway

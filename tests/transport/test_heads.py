@@ -16,7 +16,7 @@ from waybook.transport.mcp.server import build_server
 
 START = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
 POST = b"POST /healthz HTTP/1.1\r\nHost: localhost\r\n"
-#: Several times the read size.
+#: Several times the maximum head size.
 MORE = b"x" * 16 * heads.MAX_BYTES
 
 

@@ -55,7 +55,7 @@ class Page(NamedTuple):
 
 
 async def a_page(stack: AsyncExitStack, address: str, secret: str) -> Page:
-    """Return an open page of this signed-in user, or the refusal in place of a stream."""
+    """Return an open page of this session; its first line is an event or the rate-limit error."""
     cookies = {SESSION: secret}
     client = await stack.enter_async_context(
         httpx2.AsyncClient(base_url=address, cookies=cookies, trust_env=False, timeout=20)

@@ -17,7 +17,7 @@ PATIENCE = 20.0
 
 @pytest.fixture
 def world(alone: World) -> World:
-    """Yield a world on one server only: streams do not depend on the server version."""
+    """Return a world on one server only: streams do not depend on the server version."""
     return alone
 
 

@@ -93,7 +93,7 @@ def test_what_is_no_address_is_refused_at_the_start() -> None:
 
 @asynccontextmanager
 async def a_browser(world: World, peer: str) -> AsyncIterator[httpx2.AsyncClient]:
-    """Return a browser whose connections come from this address."""
+    """Yield a browser whose connections come from this address."""
     app = gated(world, trusted_proxies=TRUSTED)
     transport = httpx2.ASGITransport(app, client=(peer, 1234))
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:

@@ -163,7 +163,7 @@ async def test_the_right_ones_get_through(face_world: World, paths: list[str]) -
 
 
 def wrong_tokens() -> Iterator[tuple[dict[str, str], dict[str, str]]]:
-    """Return cookies and fields that do not match, and invalid ones."""
+    """Yield cookies and fields that do not match, and invalid ones."""
     yield {}, {}
     yield {COOKIE: TOKEN}, {}
     yield {}, {"token": TOKEN}

@@ -75,7 +75,7 @@ BENT = ("%0a", "%0d", "%09", "%00", "%3f", "%23", "%2f", "%5c", "/", ";", "/../"
 
 
 async def test_an_address_that_is_bent_opens_nothing(team: Team) -> None:
-    """If the auth gate takes an address for public, no protected route may serve it."""
+    """If the auth gate takes a distorted address for public, no protected route may serve it."""
     app, shut = (
         team.app(),
         {path: at for path, at in paths_of(team).items() if path not in {"/", *OPEN}},

@@ -50,7 +50,7 @@ def message(text: str) -> Play:
 
 
 def handed_in(text: str) -> Play:
-    """Return the same as a call of the required tool."""
+    """Return the same answer as a call of the required tool."""
     usage = {"input_tokens": 12, "output_tokens": 3}
     block = {"type": "tool_use", "id": "1", "name": "hand_in", "input": {"data": json.loads(text)}}
     told = {"model": "m-2030", "content": [block], "stop_reason": "tool_use", "usage": usage}

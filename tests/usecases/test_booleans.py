@@ -18,7 +18,7 @@ Path = tuple[str | int, ...]
 
 
 def numeric_paths(kind: type[BaseModel]) -> Iterator[Path]:
-    """Return every path in the arguments that takes a number."""
+    """Yield every path in the arguments that takes a number."""
     for field in kind.model_fields.values():
         for rest in _paths(field.annotation):
             yield (str(field.alias), *rest)

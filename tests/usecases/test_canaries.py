@@ -52,7 +52,7 @@ KEY = "a key"
 
 
 def found_in(value: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Return every mark in an answer, and the names on the path to it."""
+    """Yield every mark in an answer, and the names on the path to it."""
     if isinstance(value, str):
         yield from ((mark, path) for mark in MARK.findall(value))
     elif isinstance(value, dict):

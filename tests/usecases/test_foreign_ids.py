@@ -89,7 +89,7 @@ async def test_a_text_that_is_no_id_answers_like_one_that_never_was(agent: Agent
     for one in await askings(agent):
         expected = await one.answers(agent, new_id())
         for text in ("nope", "'; drop table plan; --", "☃", "%s", "{nope}"):
-            if one.path != ("part",):  # the field that describes a part
+            if one.path != ("part",):  # its error describes the format of a part
                 told = json.dumps(text)[1:-1]
                 assert await one.answers(agent, text, told) == expected, one.name
 

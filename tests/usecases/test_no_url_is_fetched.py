@@ -115,7 +115,7 @@ async def looked_at(agent: Agent, plan: Body) -> None:
 
 
 async def visit(trap: Trap) -> None:
-    """Check that a real visit is detected."""
+    """Visit the trap, and wait until it has counted the visit."""
     host, _, port = trap.address.partition(":")
     _, writer = await asyncio.open_connection(host, int(port))
     writer.close()
@@ -125,7 +125,7 @@ async def visit(trap: Trap) -> None:
 
 
 def one_by_one(asked: Body, text: str) -> list[Body]:
-    """Yield the arguments with the text in one field at a time: others may refuse it."""
+    """Return the arguments with the text in one field at a time: others may refuse it."""
     return [
         {**asked, name: laden(value, text, name)}
         for name, value in asked.items()

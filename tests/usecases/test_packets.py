@@ -117,7 +117,7 @@ async def test_a_packet_of_five_hundred_artifacts_costs_three_messages(
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """Record every message to the database from now on."""
+    """Return a list to which every message to the database is added from now on."""
     sent: list[object] = []
     really = DbConnection.send
 

@@ -39,7 +39,7 @@ def run(place: Place, text: str, values: tuple[object, ...] = ()) -> None:
 
 @pytest.fixture
 async def deadly(own_world: World) -> World:
-    """Yield a world in which one passage waits for its vector, and storing that crashes."""
+    """Return a world in which one passage waits for its vector, and storing that crashes."""
     run(own_world.place, PASSAGE, (own_world.agent.org_id, NOON))
     run(own_world.place, DEADLY)
     return own_world

@@ -72,7 +72,7 @@ async def a_full_artifact(agent: Agent) -> Body:
 
 
 async def calls_of(agent: Agent) -> AsyncIterator[tuple[str, Body]]:
-    """Return calls of every read tool that request the maximum."""
+    """Yield calls of every read tool that request the maximum."""
     plan, dag, stored = (
         await a_full_plan(agent),
         await a_full_dag(agent),

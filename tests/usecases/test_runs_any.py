@@ -70,7 +70,7 @@ class Crew:
             await self.agent.ask("regenerate_document", named)
 
     async def look(self) -> None:
-        """Return the current report, compared with the one before."""
+        """Check the current report, and compare it with the one before."""
         report: Any = await self.agent.progress(self.run, detail=True)
         assert check(report, self.before) == []
         self.before = report

@@ -11,7 +11,7 @@ from worlds import Agent, Body, Clock, World
 
 @pytest.fixture
 async def run(agent: Agent) -> Body:
-    """Yield a run with a PLAN job, then one EXECUTE job for each of two models."""
+    """Return a run with a PLAN job, then one EXECUTE job for each of two models."""
     plan = a_recipe_step("plan", "all_to_one", jobType="PLAN", outputs=[{"documentKey": "plan"}])
     stage = a_stage("work", plan, a_recipe_step("do"), edges=[("plan", "do")])
     await agent.call("add_dag", definition=a_definition("two-steps", stage))

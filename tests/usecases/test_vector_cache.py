@@ -49,7 +49,7 @@ async def near(library: Library, text: str, **scope: Any) -> list[str]:  # noqa:
 
 
 def count_reads(monkeypatch: pytest.MonkeyPatch, name: str) -> list[str]:
-    """Record each statement of this name."""
+    """Return a list to which each statement of this name is added."""
     made: list[str] = []
     query = embeddings.SQL[name]
 

@@ -34,7 +34,7 @@ async def secret(world: World, given: IssuedToken) -> str:
 
 @pytest.fixture
 async def persons(world: World) -> AsyncIterator[str]:
-    """Return the session of a user who signed in at their issuer."""
+    """Yield the session of a user who signed in at their issuer."""
     async with a_team(world) as team:
         assert team.issuer is not None
         claims = {**CLAIMS, "org": team.there.person["org"]}

@@ -38,7 +38,7 @@ def meet(one: Area, other: Area) -> bool:
 
 
 def between(one: Point, other: Point) -> Area:
-    """Return the area of a line between two points, one pixel wide."""
+    """Return the area of a line between two points, at least one unit wide."""
     (left, right), (top, bottom) = sorted((one[0], other[0])), sorted((one[1], other[1]))
     return left, top, max(right, left + 1), max(bottom, top + 1)
 

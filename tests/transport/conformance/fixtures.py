@@ -184,7 +184,7 @@ STATIC: Final[Mapping[str, Result]] = {
 
 
 def handlers(bus: InMemorySubscriptionBus) -> Mapping[str, Handler]:
-    """Return the tools with an effect, by name."""
+    """Return the handlers of the suite's tools, by name."""
 
     async def content(_: Context, params: Params) -> Result:
         return CONTENTS[params.name]

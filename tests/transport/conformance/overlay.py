@@ -103,7 +103,7 @@ def before(
     result_type: type[BaseModel],
     fixture: Fixture[ParamsT],
 ) -> None:
-    """Let a fixture answer first, and the server's own handler if it returns nothing."""
+    """Let a fixture answer first, and the server's own handler if the fixture has no answer."""
     own = server.get_request_handler(method)
     assert own is not None
 
