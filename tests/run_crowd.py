@@ -259,7 +259,7 @@ class Crowd:
         return self.chance.choice(WORKERS)
 
     def _claim(self, *, keep: bool = False) -> Job | None:
-        """Return a claim; mostly one whose result is not submitted yet."""
+        """Return a random claim, and mostly remove it: few workers submit twice."""
         if not self.claims:
             return None
         place = self.chance.randrange(len(self.claims))

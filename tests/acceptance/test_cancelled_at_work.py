@@ -22,7 +22,7 @@ async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
 
 
 def transactions(world: World) -> list[tuple[str, str]]:
-    """Return the connections to our database that are inside a transaction."""
+    """Return the connections to our database that are not idle."""
     with psycopg.connect(world.place.admin_dsn, autocommit=True) as admin:
         return admin.execute(
             """select state, query from pg_stat_activity

@@ -26,7 +26,7 @@ def _step(kind: str, title: str, *after: int) -> Body:
 
 
 def the_steps() -> list[Body]:
-    """Thirteen: one to begin with, four surveys, what is made of each, and what of all."""
+    """Return thirteen steps: scope, four surveys, their analyses, a synthesis, three documents."""
     surveys = [_step("search", f"Survey {topic}", 1) for topic in TOPICS]
     made = [_step("analyze", name, 2 + n) for n, name in enumerate(MADE_OF_THEM)]
     last = ("Product requirements", "System architecture", "Tech stack")

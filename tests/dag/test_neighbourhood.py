@@ -1,4 +1,4 @@
-"""The part of a too large map that is drawn: near the step, connected, and bounded."""
+"""The part of a too large map that is drawn: steps near one, the edges among them, bounded."""
 
 from hypothesis import given
 from hypothesis import strategies as st

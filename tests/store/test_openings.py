@@ -10,7 +10,7 @@ from waybook.store.maintenance.migrate import APP_ROLE
 from worlds import World
 
 WHO = "select current_user, current_setting('app.org_id', true)"
-#: Queries outside any org, and the setting each of them uses.
+#: Reads without an org, by their kind of lookup.
 LOOKS: dict[str, Callable[[Database], Awaitable[Results]]] = {
     "by a secret": lambda database: database.read_by_secret(bytes(32), WHO),
     "by a slug": lambda database: database.read_by_slug("acme", WHO),

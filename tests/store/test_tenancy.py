@@ -271,7 +271,7 @@ async def both(world: World) -> World:
 
 
 def a_delivery() -> Statement:
-    """Return the row that is written for a pending notification."""
+    """Return the statement that inserts a pending notification."""
     named = {"id": new_id(), "event": "plan.failed", "subject_id": new_id()}
     return deliveries.SQL["insert_delivery"](**named, data=AsJson({}), at=NOON, expires_at=NOON)
 

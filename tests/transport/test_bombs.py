@@ -84,7 +84,7 @@ def test_definitions_are_read_or_refused_with_their_place(told: list[Told]) -> N
 def test_templates_are_refused_before_they_cost_anything(told: list[Told]) -> None:
     found = {name: answer for _, name, answer, _ in of(told, "template")}
     assert found.keys() == bombs.TEMPLATES.keys()
-    # A missing field of a text renders as nothing, not as Python's None.
+    # A missing attribute of a text has no value, which is answered as Python's None.
     assert [name for name, answer in found.items() if answer == "None"] == ["attributes"]
 
 
