@@ -1,4 +1,4 @@
-"""Returning browsers: session renewal, and headers that a proxy removed."""
+"""Returning browsers: session renewal, and Secure cookies behind a TLS-terminating proxy."""
 
 from http.cookies import SimpleCookie
 
