@@ -1,4 +1,4 @@
-"""What a neighbour has: something of every kind, to be asked for by somebody else."""
+"""Data of another org: one of every kind, for tests of access across orgs."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ from worlds import Agent, World
 
 
 async def belongings(world: World) -> Mapping[str, str]:
-    """Ids of the neighbour's, one of every kind there is."""
+    """Return ids of the other org's data, one of every kind."""
     world.neighbour_may_change = True
     ned = world.neighbour
     reviewed = await ned.take(world.neighbours_plan)
@@ -39,7 +39,7 @@ async def belongings(world: World) -> Mapping[str, str]:
 
 
 async def _their_run(ned: Agent) -> dict[str, str]:
-    """A run in its second stage, a job of it at work, a document rendered."""
+    """Create a run in its second stage, with a job in progress and a rendered document."""
     job = await a_gathering(ned)
     await render_all_orgs(ned.doorway.house)
     scope = (await ned.progress(job))["stages"][0]
@@ -52,7 +52,7 @@ async def _their_run(ned: Agent) -> dict[str, str]:
 
 
 async def everything(agent: Agent) -> None:
-    """Fill every table an agent can fill: each tool once, and what goes wrong now and then."""
+    """Fill every table an agent can fill: each tool once, and some failures."""
     for tool in PREPARE:
         asked = await a_call_of(agent, tool)
         if tool in MUTATING:
@@ -71,7 +71,7 @@ async def everything(agent: Agent) -> None:
 
 
 async def _passages_of_every_kind(agent: Agent) -> None:
-    """A passage that was deleted for a later version, and one that is set aside."""
+    """Create a passage deleted for a later version, and one that is set aside."""
     asked = await a_call_of(agent, "store_research")
     await agent.call("store_research", **{**asked, "content": "An earlier version."})
     stored = await agent.call("store_research", **{**asked, "content": "A later version."})

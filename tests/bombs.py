@@ -1,13 +1,13 @@
-"""Small things that could cost much: bodies, snapshots, definitions, Markdown, forms.
+"""Small inputs with potentially high cost: bodies, snapshots, definitions, Markdown, forms.
 
-Each is at most as large as what a door takes. What they get is an answer or a named error.
+Each is at most as large as its channel accepts. The reply must be a result or a named error.
 """
 
 import json
 from typing import Final
 
 MEBIBYTE: Final = 1024 * 1024
-#: A little less than a body may have, for what stands around it.
+#: A little less than the maximum body, to leave space for the enclosing JSON.
 ROOM: Final = MEBIBYTE - 4_096
 
 #: JSON values, as text.
@@ -37,7 +37,7 @@ VALUES: Final = {
     "half of it": '{"a":[1,2,',
     "not a number": "NaN",
 }
-#: Those of them that a reader of files could stumble over.
+#: The values that could trip a file parser.
 DEEP: Final = {name: VALUES[name] for name in ("deep lists", "deep objects", "a million digits")}
 
 
@@ -105,7 +105,7 @@ DEFINITIONS: Final = {
     "open quotes": "a: '" + "x\n" * 300_000,
     **VALUES,
 }
-#: Prompts of steps, which are templates.
+#: Step prompts, which are templates.
 TEMPLATES: Final = {
     "loops in loops": "{% for a in inputs %}" * 200 + "{% endfor %}" * 200,
     "brackets": "{{ " + "(" * 5_000 + "1" + ")" * 5_000 + " }}",
@@ -117,7 +117,7 @@ TEMPLATES: Final = {
     "open blocks": "{% if run %}" * 10_000,
     "comments": "{#" * 50_000,
 }
-#: Markdown, and HTML in it.
+#: Markdown, and Markdown with HTML.
 MARKDOWN: Final = {
     "brackets": "[" * 50_000,
     "brackets and parentheses": "[a](" * 20_000,

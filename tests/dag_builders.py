@@ -1,4 +1,4 @@
-"""Nouns for tests of the map: steps, recipes, stages, DAGs, and any of them for Hypothesis."""
+"""Builders for map tests: steps, recipes, stages, DAGs, and Hypothesis strategies for them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,7 +25,7 @@ ItemT = TypeVar("ItemT")
 EXTERNAL = ("brief", "feedback")
 #: A document that any step may make, so that it may have several producers.
 COMMON = "common"
-#: What a step is drawn from.
+#: Seed of a step.
 NUMBERS = st.integers(0, 2**96)
 
 
@@ -45,7 +45,7 @@ def a_step(
     outputs: Iterable[str | Output] = (),
     **values: object,
 ) -> RecipeStep:
-    """A step that executes; its number comes with the recipe. A text is a key's short form."""
+    """Return a step that executes, numbered by its recipe. A text is a key's short form."""
     step = RecipeStep(
         key=key,
         number=0,
@@ -60,7 +60,7 @@ def a_step(
 
 
 def a_plan_step(key: str, strategy: Strategy = Strategy.ALL_TO_ONE, **values: object) -> RecipeStep:
-    """A step that plans."""
+    """Return a step that plans."""
     return a_step(key, strategy, job_type=JobType.PLAN, **values)  # type: ignore[arg-type]  # as above
 
 
@@ -73,7 +73,7 @@ def _as_output(given: str | Output) -> Output:
 
 
 def a_recipe(*steps: RecipeStep, edges: Edges = ()) -> Recipe:
-    """A recipe of these steps, numbered by their place where they have no number yet."""
+    """Return a recipe of these steps, numbered by position where they have no number yet."""
     placed = (
         step if step.number else replace(step, number=place)
         for place, step in enumerate(steps, start=1)
@@ -82,17 +82,17 @@ def a_recipe(*steps: RecipeStep, edges: Edges = ()) -> Recipe:
 
 
 def a_chain(*keys: str) -> Edges:
-    """The edges that put these steps one behind the other."""
+    """Return the edges that connect these steps in sequence."""
     return list(pairwise(keys))
 
 
 def a_stage(slug: str, *steps: RecipeStep, edges: Edges = ()) -> Stage:
-    """A stage; without steps said, it has one."""
+    """Return a stage; with one step if none are given."""
     return Stage(slug, slug, a_recipe(*(steps or (a_step(f"{slug}-work"),)), edges=edges))
 
 
 def a_dag(*stages: Stage, transitions: Edges | None = None) -> Dag:
-    """A DAG of these stages, one behind the other unless the transitions are said."""
+    """Return a DAG of these stages, in sequence unless transitions are given."""
     ways = a_chain(*(stage.slug for stage in stages)) if transitions is None else transitions
     return Dag(
         slug="rivers",
@@ -103,14 +103,14 @@ def a_dag(*stages: Stage, transitions: Edges | None = None) -> Dag:
 
 
 def models(most: int = 4) -> st.SearchStrategy[list[str]]:
-    """The models of a stage: one to four names, no two the same."""
+    """Generate the models of a stage: one to four distinct names."""
     names = st.sampled_from(["alpha", "beta", "gamma", "delta", "epsilon", "zeta"])
     return st.lists(names, min_size=1, max_size=most, unique=True)
 
 
 @dataclass(slots=True)
 class _Dice:
-    """Many small choices out of one number: quick to draw, and zero chooses the first of all."""
+    """Many small choices out of one number: quick to draw, and zero takes every first choice."""
 
     number: int
 
@@ -122,7 +122,7 @@ class _Dice:
         return self.pick(range(count)) == count - 1
 
     def some(self, of: Sequence[ItemT], most: int = 2) -> list[ItemT]:
-        """Up to so many of them, each once."""
+        """Return up to this many of them, each once."""
         places = [self.pick(range(-1, len(of))) for _ in range(most)]
         return [of[place] for place in dict.fromkeys(places) if place >= 0]
 
@@ -133,10 +133,10 @@ class _Dice:
 
 @dataclass(slots=True)
 class _Draft:
-    """A recipe being drawn, a step at a time, each behind those it depends on."""
+    """A recipe being generated, a step at a time, each after its dependencies."""
 
     stage: str
-    #: What the stages before make.
+    #: Documents made by earlier stages.
     earlier: Mapping[str, Sequence[str]]
     steps: list[RecipeStep] = field(default_factory=list)
     edges: list[tuple[str, str]] = field(default_factory=list)
@@ -144,11 +144,11 @@ class _Draft:
     ancestors: dict[str, set[str]] = field(default_factory=dict)
 
     def own_documents(self, keys: Iterable[str]) -> list[str]:
-        """The documents that these steps make and no other does."""
+        """Return the documents that only these steps make."""
         return sorted({doc for key in keys for doc in self.makes[key]} - {COMMON})
 
     def primaries(self, before: Sequence[str]) -> list[str]:
-        """The documents that exactly one of these steps makes."""
+        """Return the documents that exactly one of these steps makes."""
         made = [doc for key in before for doc in self.makes[key]]
         return sorted(doc for doc in set(made) if made.count(doc) == 1)
 
@@ -161,7 +161,7 @@ def recipes(
     stage: str = "stage",
     earlier: Mapping[str, Sequence[str]] | None = None,
 ) -> Recipe:
-    """Any valid recipe, its steps and edges declared in any order."""
+    """Generate any valid recipe, its steps and edges declared in any order."""
     draft = _Draft(stage, earlier or {})
     for place, number in enumerate(draw(st.lists(NUMBERS, min_size=1, max_size=max_steps))):
         _add_step(_Dice(number), draft, f"s{place}")
@@ -224,7 +224,7 @@ def _outputs(dice: _Dice, key: str) -> list[Output]:
 
 @st.composite
 def dags(draw: st.DrawFn, max_stages: int = 4, max_steps: int = 6) -> Dag:
-    """Any valid DAG: mostly a sequence of stages, sometimes a diamond."""
+    """Generate any valid DAG: mostly a sequence of stages, sometimes a diamond."""
     slugs = [f"stage-{number}" for number in range(draw(st.integers(1, max_stages)))]
     dice = _Dice(draw(NUMBERS))
     ways = a_chain(*slugs)

@@ -49,7 +49,7 @@ def _pair(aspect: str, reviewed: str) -> RecipeStep:
 
 
 def planned(slug: str, *keys: str) -> Stage:
-    """A plan, and steps one after the other in which every model takes part."""
+    """Return a plan step, and steps in sequence in which every model takes part."""
     steps = [a_step(key, S.PER_MODEL) for key in keys]
     return a_stage(slug, a_plan_step("header"), *steps, edges=a_chain("header", *keys))
 

@@ -1,4 +1,4 @@
-"""What may be known of a run: any evidence at all, and histories as an engine would make them."""
+"""Evidence about a run: arbitrary, and as histories that an engine would produce."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,12 +12,12 @@ from waybook.dag.graph import Graph
 from waybook.dag.model import Dag
 from waybook.dag.progress.overlay import Evidence
 
-#: A snapshot, or a part of one: JSON, looked into without asking its type at every turn.
+#: A snapshot, or a part of one: JSON that is accessed without type checks.
 Body: TypeAlias = dict[str, Any]
 
 COUNT = st.sampled_from([0, 0, 1, 2])
 EVIDENCE = st.builds(Evidence, closed=st.booleans(), done=COUNT, active=COUNT, failed=COUNT)
-#: Chance that can be had again.
+#: Reproducible randomness.
 CHANCE = st.integers(0, 2**32).map(Random)
 
 UNFINISHED = ("pending", "processing", "retrying", "waiting", "held by somebody")
@@ -25,18 +25,18 @@ FAILED = ("failed", "retry_loop_failed")
 
 
 def any_evidence(graph: Graph) -> st.SearchStrategy[Mapping[str, Evidence]]:
-    """Any evidence about some of the steps, however it may have come about."""
+    """Generate arbitrary evidence about some of the steps."""
     return st.dictionaries(st.sampled_from(graph.order), EVIDENCE)
 
 
 def a_job(stage: str, step: str | None, status: str, **more: object) -> Body:
-    """A job as a snapshot has it; its id comes with the history or with the test."""
+    """Return a job as in a snapshot; its id comes from the history or the test."""
     told = {"id": f"{stage}/{step}/{status}", "jobType": "EXECUTE", "status": status}
     return {**told, "stageSlug": stage, "stepKey": step, **more}
 
 
 def a_snapshot(dag: Dag, *jobs: Body, runs: Mapping[str, list[str]] | None = None) -> Body:
-    """A snapshot with these jobs and no resources; each run with its models."""
+    """Return a snapshot with these jobs and no resources; each run with its models."""
     stage_runs = [{"stageSlug": slug, "models": models} for slug, models in (runs or {}).items()]
     return {
         "dag": write_definition(dag),
@@ -47,7 +47,7 @@ def a_snapshot(dag: Dag, *jobs: Body, runs: Mapping[str, list[str]] | None = Non
 
 
 def shuffled(snapshot: Body, chance: Random) -> Body:
-    """The same rows in another order."""
+    """Return the same rows in another order."""
     rows = {name: list(snapshot[name]) for name in ("stageRuns", "jobs", "resources")}
     for found in rows.values():
         chance.shuffle(found)
@@ -56,11 +56,11 @@ def shuffled(snapshot: Body, chance: Random) -> Body:
 
 @dataclass
 class History:
-    """A run as some engine might go through it, by legal moves only.
+    """A run as an engine might process it, by legal status changes only.
 
-    A step opens when everything before it is over, with all its jobs at once, or with none. A
-    continuation comes in the moment its parent ends. Failed jobs may be tried again. An engine
-    may write down what it closes, and then it may have done work done anew.
+    A step opens when all its predecessors are over, with all its jobs at once, or with none. A
+    continuation is created at the moment its parent ends. Failed jobs may be retried. An engine may
+    record what it closes, and then it may repeat work that was done.
     """
 
     dag: Dag
@@ -77,7 +77,7 @@ class History:
         self.opened = {slug: set() for slug in self.graphs}
 
     def moments(self, most: int) -> Iterator[Body]:
-        """The snapshot after each move: always the same one, as it then is."""
+        """Yield the snapshot after each change: always the same object, in its current state."""
         for _ in range(most):
             moves = [*self._on_the_map(), *self._on_jobs()]
             if not moves:
@@ -87,7 +87,7 @@ class History:
             yield self.snapshot
 
     def played(self, most: int) -> Body:
-        """The snapshot after so many moves."""
+        """Return the snapshot after this many changes."""
         for _ in self.moments(most):
             pass
         return self.snapshot
@@ -119,7 +119,7 @@ class History:
             yield self._do_anew, job
 
     def is_complete(self, slug: str) -> bool:
-        """Whether every step of a stage is over."""
+        """Return whether every step of a stage is over."""
         return self.over[slug] == set(self.graphs[slug].order)
 
     def _is_over(self, job: Body) -> bool:

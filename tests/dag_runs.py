@@ -1,4 +1,4 @@
-"""Runs for tests: any DAG with the models of each stage, and what its stages then really make."""
+"""Runs for tests: any DAG with the models of each stage, and the documents its stages make."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,12 +25,12 @@ class StageRun:
         return units_of(key, self.stage, self.graph, self.models, self.prior)
 
     def leaves(self) -> Origins:
-        """What the stage leaves, told by its leaves' units one by one."""
+        """Return the documents the stage leaves, counted unit by unit over its leaf steps."""
         units = (unit for key in self.graph.leaves for unit in self.units(key))
         return origins_of(made for unit in units for made in unit.makes)
 
     def documents(self, unit: Unit) -> Iterator[Document]:
-        """What a unit of this stage makes."""
+        """Yield the documents that a unit of this stage makes."""
         for place, made in enumerate(unit.makes):
             for key in output_keys(self.graph.steps[unit.step_key]):
                 yield Document(
@@ -47,7 +47,7 @@ class StageRun:
 def a_stage_run(
     stage: Stage, models: Sequence[str] = ("a", "b", "c"), prior: Origins | None = None
 ) -> StageRun:
-    """A stage with three models unless others are said, the first unless something was before."""
+    """Return a stage with three models by default; the first one unless origins are given."""
     origins = entry_origins(models) if prior is None else prior
     return StageRun(stage=stage, graph=graph_of(stage.recipe), models=models, prior=origins)
 
@@ -57,7 +57,7 @@ def graphs_of(dag: Dag) -> Mapping[str, Graph]:
 
 
 def stage_runs(dag: Dag, models_of: Mapping[str, Sequence[str]]) -> Mapping[str, StageRun]:
-    """The stages as they run one after the other, each behind what really was made before it."""
+    """Return the stages as they run in sequence, each after the documents really made before it."""
     runs: dict[str, StageRun] = {}
     stages = {stage.slug: stage for stage in dag.stages}
     for slug in TopologicalSorter({s: dag.before(s) for s in stages}).static_order():
@@ -69,6 +69,6 @@ def stage_runs(dag: Dag, models_of: Mapping[str, Sequence[str]]) -> Mapping[str,
 
 @st.composite
 def runs(draw: st.DrawFn) -> tuple[Dag, dict[str, list[str]]]:
-    """Any DAG, with any models for each of its stages."""
+    """Generate any DAG, with any models for each of its stages."""
     dag = draw(dags())
     return dag, {stage.slug: draw(models()) for stage in dag.stages}

@@ -27,14 +27,14 @@ def pytest_configure() -> None:
 
 @pytest.fixture(scope="session")
 def eighteen() -> Iterator[Server]:
-    """The embedded PostgreSQL 18."""
+    """Yield the embedded PostgreSQL 18."""
     with servers.eighteen() as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def fifteen() -> Iterator[Server]:
-    """Debian's PostgreSQL 15."""
+    """Yield Debian's PostgreSQL 15."""
     if not FIFTEEN.exists():
         pytest.skip(NO_FIFTEEN)
     with servers.fifteen() as server:
@@ -43,35 +43,35 @@ def fifteen() -> Iterator[Server]:
 
 @pytest.fixture(scope="session", params=["18", "15"])
 def server(request: pytest.FixtureRequest) -> Server:
-    """Each of the servers in turn."""
+    """Return each of the servers in turn."""
     chosen: Server = request.getfixturevalue({"18": "eighteen", "15": "fifteen"}[request.param])
     return chosen
 
 
 @pytest.fixture(scope="session")
 def shared_place(server: Server) -> Iterator[Place]:
-    """A migrated database for all tests of this worker that keep to orgs of their own."""
+    """Yield a migrated database shared by all tests of this worker that create their own orgs."""
     with fresh_place(server) as place:
         yield place
 
 
 @pytest.fixture
 def own_place(server: Server) -> Iterator[Place]:
-    """A migrated database for one test alone."""
+    """Yield a migrated database for a single test."""
     with fresh_place(server) as place:
         yield place
 
 
 @pytest.fixture(scope="module")
 def module_place(eighteen: Server) -> Iterator[Place]:
-    """A migrated database for the tests of one file, where one server is enough."""
+    """Yield a migrated database for the tests of one file, where one server is enough."""
     with fresh_place(eighteen) as place:
         yield place
 
 
 @pytest.fixture(scope="session")
 def pgvector_server(request: pytest.FixtureRequest) -> Server:
-    """A server whose pgvector runs on this processor."""
+    """Return a server whose pgvector runs on this processor."""
     name, why = usable_server()
     if name is None:
         pytest.skip(why)
@@ -81,7 +81,7 @@ def pgvector_server(request: pytest.FixtureRequest) -> Server:
 
 @pytest.fixture
 def pgvector_place(pgvector_server: Server) -> Iterator[Place]:
-    """A migrated database with pgvector, for one test alone."""
+    """Yield a migrated database with pgvector, for a single test."""
     with fresh_place(pgvector_server) as place:
         with psycopg.connect(place.admin_dsn) as admin:
             admin.execute("create extension if not exists vector")
@@ -91,21 +91,21 @@ def pgvector_place(pgvector_server: Server) -> Iterator[Place]:
 
 @pytest.fixture
 async def world(shared_place: Place) -> AsyncIterator[World]:
-    """An org of ours and a neighbour, a doorway, a clock that stands at noon."""
+    """Yield a world: our org, another org, a dispatcher, and a clock fixed at noon."""
     async with a_world(shared_place) as made:
         yield made
 
 
 @pytest.fixture
 async def own_world(own_place: Place) -> AsyncIterator[World]:
-    """The same in a database of its own."""
+    """Yield a world in a separate database."""
     async with a_world(own_place) as made:
         yield made
 
 
 @pytest.fixture
 async def alone(eighteen: Server) -> AsyncIterator[World]:
-    """The same on one server only."""
+    """Yield a world on one server only."""
     with fresh_place(eighteen) as place:
         async with a_world(place) as made:
             yield made
@@ -113,13 +113,13 @@ async def alone(eighteen: Server) -> AsyncIterator[World]:
 
 @pytest.fixture
 def agent(world: World) -> Agent:
-    """Ann, of our org: `await agent.call("get_next_step", planId=…)`."""
+    """Return Ann, of our org: `await agent.call("get_next_step", planId=…)`."""
     return world.agent
 
 
 @pytest.fixture
 def neighbour(world: World) -> Agent:
-    """Ned, of the org next door."""
+    """Return Ned, of the other org."""
     return world.neighbour
 
 

@@ -1,4 +1,4 @@
-"""What stands in the database of a world: whether it was touched, and what keeps it apart."""
+"""Row hashes of a world's database, and its row-level security."""
 
 import psycopg
 from psycopg import sql
@@ -6,13 +6,13 @@ from psycopg import sql
 from servers import Place
 from worlds import World
 
-#: Calls are noted, whatever comes of them.
+#: Calls are logged, with any outcome.
 NOTED = "mcp_tool_call_log"
 TABLES = b"select relname from pg_class where relrowsecurity and not relispartition"
 
 
 def rows(world: World) -> dict[str, str]:
-    """The rows of both orgs, as a hash for each table."""
+    """Return the rows of both orgs, as a hash for each table."""
     hashed = sql.SQL(
         "select md5(string_agg(t::text, ' ' order by t::text)) from {} t where org_id = any (%s)"
     )
@@ -24,7 +24,7 @@ def rows(world: World) -> dict[str, str]:
 
 
 def without_row_level_security(place: Place) -> None:
-    """Take the walls away, to see what they hold."""
+    """Disable row-level security, to see what it protects."""
     with psycopg.connect(place.owner_dsn, autocommit=True) as owner:
         for (table,) in owner.execute(
             b"select relname from pg_class where relrowsecurity"

@@ -1,8 +1,9 @@
-"""What the documents behind plans and runs left open, and what we decided: each with its proof.
+"""Decisions on points that the specifications of plans and runs left open, each with its proof.
 
 A test names the decisions it proves with `@decision("A5")`, or in its name: `test_a05_…`.
 `tests/plan/test_decisions.py` checks that every decision about plans has such a test among the
-rules, and that what the rules alone cannot prove is proven where `ELSEWHERE` says.
+rules, and that the parts which rules alone cannot prove are proven in the folder that `ELSEWHERE`
+names.
 """
 
 from collections.abc import Callable, Mapping
@@ -53,7 +54,7 @@ DECISIONS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-#: About runs: the map, and where we are on it. The X are about plans and runs alike.
+#: Decisions about runs, the map and progress on it. The X are about plans and runs alike.
 RUN_DECISIONS: Mapping[str, str] = MappingProxyType(
     {
         "B1": "A step closes with its last job, and closing is final.",
@@ -81,7 +82,7 @@ RUN_DECISIONS: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """What of a decision the rules alone cannot prove, and the folder of the tests that do."""
+    """Part of a decision that rules alone cannot prove, and the folder of the tests that do."""
 
     what: str
     place: str
@@ -99,7 +100,7 @@ ELSEWHERE: Mapping[str, Elsewhere] = MappingProxyType(
 
 
 def decision(*names: str) -> Callable[[TestT], TestT]:
-    """Say which decisions a test proves.
+    """Mark a test with the decisions it proves.
 
     Raises:
         ValueError: there is no such decision.

@@ -6,7 +6,7 @@ from worlds import Body
 
 
 def a_recipe_step(key: str, strategy: str = "per_model", **more: object) -> Body:
-    """A step that executes, and makes a document of its own name that people can read."""
+    """Return a step that executes and makes a readable document of its own name."""
     outputs = [{"documentKey": key, "render": "{{ content|markdown }}"}]
     named = {"stepKey": key, "jobType": "EXECUTE", "granularityStrategy": strategy}
     return {**named, "inputsRequired": [], "outputs": outputs, **more}
@@ -17,5 +17,5 @@ def a_stage(slug: str, *steps: Body, edges: Sequence[tuple[str, str]] = ()) -> B
 
 
 def a_definition(slug: str, *stages: Body, **more: object) -> Body:
-    """Stages one after the other."""
+    """Return a definition with these stages in sequence."""
     return {"slug": slug, "name": slug, "stages": [*stages], **more}

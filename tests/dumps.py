@@ -1,4 +1,4 @@
-"""A whole database as text: what anybody finds who gets hold of it."""
+"""A whole database as text, as an attacker with a copy of it would read it."""
 
 import subprocess
 
@@ -7,7 +7,7 @@ from waybook.embedded_postgres import cluster
 
 
 def dump(place: Place) -> str:
-    """Every row of every table, as `pg_dump` writes them."""
+    """Return every row of every table, as `pg_dump` writes them."""
     program = cluster._carried() / "bin" / "pg_dump"
     command = [str(program), "--data-only", "--dbname", place.admin_dsn]
     done = subprocess.run(command, check=True, capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""Somebody else's endpoint, on loopback: it plays what a test tells it, over real sockets."""
+"""A third-party endpoint on loopback: it plays scripted behavior over real sockets."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ ACCEPT_ITERATIONS = 5
 
 @dataclass(frozen=True)
 class Asked:
-    """One request, as it came in."""
+    """One request, as received."""
 
     path: str
     headers: Mapping[str, str]
@@ -29,7 +29,7 @@ class Asked:
 
 @dataclass
 class EndpointServer:
-    """Plays one thing per request, in order; when all is played, the last one again."""
+    """Plays one behavior per request, in order; at the end it repeats the last one."""
 
     url: str = ""
     asked: list[Asked] = field(default_factory=list)
@@ -38,11 +38,11 @@ class EndpointServer:
     heard: asyncio.Event = field(default_factory=asyncio.Event)
 
     def will(self, *plays: Play) -> None:
-        """From now on."""
+        """Replace the behaviors from now on."""
         self.plays = deque(plays)
 
     async def serve(self, reader: asyncio.StreamReader, writer: Writer) -> None:
-        """One connection."""
+        """Serve one connection."""
         while head := await reader.readuntil(b"\r\n\r\n"):
             first, *lines = head.decode().strip().split("\r\n")
             headers = {n.lower(): v.strip() for n, _, v in (line.partition(":") for line in lines)}
@@ -54,7 +54,7 @@ class EndpointServer:
 
 
 def answer(body: object, status: int = 200, **headers: str) -> Play:
-    """Answer with this: a text as it is, anything else as JSON."""
+    """Answer with this: a text unchanged, anything else as JSON."""
     content = (body if isinstance(body, str) else json.dumps(body)).encode()
     told = {"content-type": "application/json", "content-length": str(len(content))}
     told |= {name.replace("_", "-"): value for name, value in headers.items()}
@@ -68,12 +68,12 @@ def answer(body: object, status: int = 200, **headers: str) -> Play:
 
 
 async def never(_: Writer) -> None:
-    """Say nothing, for ever."""
+    """Never answer."""
     await asyncio.Event().wait()
 
 
 async def endlessly(writer: Writer) -> None:
-    """Answer, and never stop."""
+    """Answer without end."""
     writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
     while not writer.is_closing():
         writer.write(b"10000\r\n" + b" " * 0x10000 + b"\r\n")
@@ -81,26 +81,26 @@ async def endlessly(writer: Writer) -> None:
 
 
 async def drop_by_drop(writer: Writer) -> None:
-    """Begin an answer, and leave it at that."""
+    """Send the first chunk of a body, and nothing more."""
     writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\n{\r\n")
     await never(writer)
 
 
 async def header_by_header(writer: Writer) -> None:
-    """Begin to answer, and never come to it."""
+    """Send the first header, and nothing more."""
     writer.write(b"HTTP/1.1 200 OK\r\nx: y\r\n")
     await never(writer)
 
 
 async def half(writer: Writer) -> None:
-    """Hang up in the middle of an answer."""
+    """Close the connection in the middle of an answer."""
     writer.write(b'HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{"a":')
     await writer.drain()
     writer.close()
 
 
 async def nonsense(writer: Writer) -> None:
-    """Speak no HTTP at all."""
+    """Answer with bytes that are not HTTP."""
     writer.write(b"SSH-2.0-elsewhere\r\n\r\n")
     await writer.drain()
     writer.close()
@@ -112,7 +112,7 @@ async def hang_up(writer: Writer) -> None:
 
 @asynccontextmanager
 async def an_endpoint(*plays: Play) -> AsyncIterator[EndpointServer]:
-    """Somebody who listens on loopback and plays these."""
+    """Listen on loopback and play these behaviors."""
     endpoint = EndpointServer(plays=deque(plays))
     tasks: set[asyncio.Task[None]] = set()
     writers: set[Writer] = set()
@@ -121,7 +121,7 @@ async def an_endpoint(*plays: Play) -> AsyncIterator[EndpointServer]:
         try:
             await endpoint.serve(reader, writer)
         except (OSError, asyncio.IncompleteReadError):
-            pass  # the other side has gone
+            pass  # the client has closed the connection
         finally:
             writer.close()
 
@@ -148,6 +148,6 @@ async def an_endpoint(*plays: Play) -> AsyncIterator[EndpointServer]:
 
 
 async def nobodys_url() -> str:
-    """An address on loopback where nobody listens."""
+    """Return an address on loopback without a listener."""
     async with an_endpoint(never) as gone:
         return gone.url

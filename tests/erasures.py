@@ -1,4 +1,4 @@
-"""What tests of erasure share: every row of an org as text, and what verifying finds."""
+"""Helpers for erasure tests: every row of an org as text, and verification results."""
 
 from uuid import UUID
 
@@ -15,12 +15,12 @@ from waybook.store.driver.ids import new_id
 from waybook.store.maintenance.erasure import Erased
 from worlds import Agent, World
 
-#: What is left of an org, and of everybody who was erased.
+#: Rows that remain of an org and of its erased users.
 LEFT = {"erasure", "tombstone"}
 
 
 def quietly(*_: int) -> None:
-    """For whoever does not look at the bar."""
+    """Ignore progress."""
 
 
 def slug_of(agent: Agent) -> str:
@@ -38,7 +38,7 @@ def tables(place: Place) -> list[str]:
 
 
 def rows_of(place: Place, org_id: UUID) -> dict[str, list[str]]:
-    """Every row of an org, as text, by table; empty tables are left out."""
+    """Return every row of an org, as text, by table; empty tables are left out."""
     with psycopg.connect(place.admin_dsn) as admin:
         found = {
             table: [
@@ -54,7 +54,7 @@ def rows_of(place: Place, org_id: UUID) -> dict[str, list[str]]:
 
 
 async def add_user(place: Place, agent: Agent, name: str) -> None:
-    """A user with a token and a browser in this org, and one who was let in by them."""
+    """Add a user with a token and a web session to this org, and a user added by them."""
     given = await a_token(agent, name, email=f"{name}@example.org")
     await a_token(agent.acting_as(name), new_id())
     with psycopg.connect(place.admin_dsn) as admin:
@@ -72,7 +72,7 @@ async def verdicts(world: World, org_id: UUID) -> list[AuditVerdict]:
 
 
 async def verified(world: World, kind: str, subject_id: str) -> AuditVerdict:
-    """What verifying one chain of our org finds."""
+    """Return the result of verifying one chain of our org."""
     judge = RequestContext(services=world.doorway.house, caller=world.agent.caller)
     return await verify_subject(judge, Subject(kind, subject_id))
 

@@ -1,4 +1,4 @@
-"""A link to PostgreSQL that breaks on demand: a TCP proxy on loopback, in threads of its own."""
+"""A link to PostgreSQL that breaks on demand: a TCP proxy on loopback, in separate threads."""
 
 import contextlib
 import socket
@@ -27,7 +27,7 @@ class Wire:
         """Reset the client's side, and end the other."""
         # The kernel keeps a socket while a thread reads from it: wake the threads up first.
         for end, how in ((self.client, socket.SHUT_RD), (self.upstream, socket.SHUT_RDWR)):
-            with contextlib.suppress(OSError):  # its other side has closed it
+            with contextlib.suppress(OSError):  # already closed by the other side
                 end.shutdown(how)
         for pump in self.pumps:
             if pump is not threading.current_thread():
@@ -45,13 +45,13 @@ class FaultLink:
     wires: set[Wire] = field(default_factory=set)
     #: Held while a connection is added: its threads run once others can see it.
     changing: threading.Lock = field(default_factory=threading.Lock)
-    #: Connections closed at once because the target was away.
+    #: Connections closed at once because the target was unavailable.
     refused: int = 0
     #: While this is not set, nothing is forwarded.
     is_open: threading.Event = field(default_factory=threading.Event)
     #: Pieces of data held back so far.
     held: int = 0
-    #: How many bytes of the next answer are forwarded before its connection is reset.
+    #: Bytes of the next answer that are forwarded before its connection is reset.
     reset_after_bytes: int | None = None
     #: Set by the link when it has such an answer, then by the test when it may go out.
     holds_answer: threading.Event = field(default_factory=threading.Event)

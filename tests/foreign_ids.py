@@ -1,4 +1,4 @@
-"""Ids of others in every place where a tool takes one, and whether the answer gives them away."""
+"""Foreign ids in every argument where a tool takes one: the answer must not reveal them."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from waybook.app.request.caller import Answer
 from waybook.store.driver.ids import new_id
 from worlds import Agent, Body
 
-#: Where an id stands among the arguments of a tool; a part of a packet has its id within.
+#: Path of an id within the arguments of a tool; a part of a packet has its id within.
 Place = tuple[str, ...]
 PLACES: list[tuple[str, Place]] = [
     *((tool, path) for tool in TOOLS for path in ids_within(TOOLS[tool].arguments)),
@@ -31,15 +31,15 @@ MODIFICATIONS: list[Body] = [
 
 
 class Somebody(Protocol):
-    """Whoever can ask, through whichever door."""
+    """A caller, through any channel."""
 
     async def ask(self, tool: str, arguments: Mapping[str, object]) -> Answer:
-        """Whatever comes back."""
+        """Call a tool and return the reply or the error."""
 
 
 @dataclass(frozen=True)
 class Asking:
-    """A tool with a place for an id, and calls of it that are in order otherwise."""
+    """A tool with an argument for an id, and otherwise valid calls of it."""
 
     tool: str
     path: Place
@@ -50,12 +50,12 @@ class Asking:
         return ".".join((self.tool, *self.path))
 
     def with_id(self, row_id: str) -> Iterator[Body]:
-        """Every call that has the id at this place."""
+        """Yield every call with the id in this argument."""
         for arguments in self.calls:
             yield from _with_id(arguments, self.path, row_id)
 
     async def answers(self, agent: Somebody, row_id: str, told: str | None = None) -> list[str]:
-        """The answers, to the letter but for the id, which the caller knows anyway."""
+        """Return the exact answers except for the id, which the caller knows anyway."""
         found = []
         for arguments in self.with_id(row_id):
             answer = await agent.ask(self.tool, arguments)
@@ -64,14 +64,14 @@ class Asking:
         return found
 
     async def betrayed(self, agent: Somebody, theirs: Mapping[str, str]) -> list[str]:
-        """The kinds of things whose ids are not answered like one that never was."""
+        """Return the kinds of ids that are answered differently from an id that never existed."""
         expected = await self.answers(agent, new_id())
         assert expected, self.name
         return [kind for kind, row in theirs.items() if await self.answers(agent, row) != expected]
 
 
 async def askings(agent: Agent) -> list[Asking]:
-    """Every place there is for an id, with calls of ours around it."""
+    """Return every argument that takes an id, with valid calls of our org around it."""
     return [await _asking(agent, tool, path) for tool, path in PLACES]
 
 
@@ -84,7 +84,7 @@ async def _asking(agent: Agent, tool: str, path: Place) -> Asking:
 
 
 def _with_id(arguments: Body, path: Place, row_id: str) -> Iterator[Body]:
-    """The arguments with this id at that place; in a list, in each place of it in turn."""
+    """Yield the arguments with this id at that path; in a list, at each index in turn."""
     name, *rest = path
     if name == "part":
         yield from ({**arguments, name: f"{kind}:{row_id}"} for kind in PARTS)

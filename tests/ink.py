@@ -1,4 +1,4 @@
-"""Canaries written into every text there is, each with a mark of its own."""
+"""Canaries written into every text field, each with its own mark."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from waybook.app.registry import TOOLS
 from waybook.background import render_all_orgs
 from worlds import Agent, Body
 
-#: Names, ids and words of a closed list: what is no free text, or is never stored.
+#: Names, ids and enumerated values: texts that are not free text, or are never stored.
 FORMAL = frozenset(
     {
         "action",
@@ -40,12 +40,12 @@ FORMAL = frozenset(
         "stepKey",
     }
 )
-#: A tool and where in its arguments a text stands.
+#: A tool and the path of a text in its arguments.
 Leaf = tuple[str, ...]
 
 
 def text_leaves() -> Iterator[Leaf]:
-    """Every free text there is in the arguments of tools, at whatever depth."""
+    """Yield every free text in the arguments of tools, at any depth."""
     for tool in TOOLS.values():
         yield from _leaves(tool.arguments, (tool.name,))
 
@@ -77,23 +77,23 @@ def _models(annotation: object) -> Iterator[type[BaseModel]]:
 
 @dataclass
 class Ink:
-    """Writes canaries, and knows what was written where."""
+    """Writes canaries, and records which one was written where."""
 
-    #: Which text a mark stands for.
+    #: The text that a mark identifies.
     written: dict[str, Leaf] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=count)
 
     def long(self, *leaf: str) -> str:
-        """All canaries."""
+        """Return all canaries."""
         return self._marked(leaf, ALL)
 
     def short(self, *leaf: str, room: int = 180) -> str:
-        """Some of them on a line, other ones each time."""
+        """Return some of them on one line, different ones each time."""
         choice = [*pieces(room - 24)]
         return self._marked(leaf, choice[next(self._numbers) % len(choice)])
 
     def printable(self, *leaf: str, room: int = 180) -> str:
-        """The same, for lines that take printable letters alone."""
+        """Return the same, for lines that accept printable letters only."""
         said = self.short(*leaf, room=room)
         return "".join(letter for letter in said if letter.isprintable())
 
@@ -104,7 +104,7 @@ class Ink:
 
 
 async def a_written_plan(agent: Agent, ink: Ink) -> Body:
-    """A plan with a canary in every text, worked on, reviewed, changed; it goes on."""
+    """Create a plan with a canary in every text, in progress, reviewed and changed."""
     made = "create_research_plan"
     step = {"stepType": "custom", "title": ink.short(made, "steps", "title")}
     branch = {"stepType": "search", "instructions": ink.long(made, *BRANCH, "instructions")}
@@ -187,7 +187,7 @@ async def _changed(agent: Agent, ink: Ink, plan: Body) -> None:
 
 
 async def _reviewed(agent: Agent, ink: Ink, taken: Body) -> None:
-    """Reviewed, sent back, and under review again."""
+    """Review the plan, reject it, and request a review again."""
     made = "request_user_review"
     asked = {
         "stepId": taken["stepId"],
@@ -203,7 +203,7 @@ async def _reviewed(agent: Agent, ink: Ink, taken: Body) -> None:
 
 
 async def a_written_output(agent: Agent, ink: Ink) -> Body:
-    """A plan with a deliverable, of a skill whose outcome is told."""
+    """Create a plan with a deliverable, of a skill whose outcome is reported."""
     made = "store_research_output"
     started = await agent.call("start_skill", name="survey", sessionId="ink")
     plan = await agent.plan(1, name=ink.short("create_research_plan", "name"), sessionId="ink")
@@ -216,7 +216,7 @@ async def a_written_output(agent: Agent, ink: Ink) -> Body:
 
 
 async def a_written_run(agent: Agent, ink: Ink) -> Body:
-    """A run with a failed job, documents, feedback, and a second stage to work on."""
+    """Create a run with a failed job, documents, feedback, and a second stage to work on."""
     slug = "inked"
     stages = (
         a_stage("one", a_recipe_step("step", outputs=[{"documentKey": "paper", "render": True}])),

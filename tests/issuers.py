@@ -1,6 +1,6 @@
-"""An issuer of sign-ins on loopback, over real sockets: it knows people, and consents to all.
+"""An OpenID Connect issuer on loopback, over real sockets, which consents to every request.
 
-Its keys are made when it starts, so none is written down anywhere.
+Its keys are generated when it starts, so none is stored anywhere.
 """
 
 import json
@@ -33,7 +33,7 @@ PRIVATE = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519Privat
 
 @dataclass
 class SigningKey:
-    """A key of an issuer, with the name it is published under."""
+    """A key of an issuer, with the id it is published under."""
 
     name: str
     algorithm: str
@@ -53,7 +53,7 @@ class SigningKey:
 
 @cache
 def rsa_key(bits: int = 2048) -> rsa.RSAPrivateKey:
-    """Slow to make, so one for all tests of a process."""
+    """Return an RSA key; slow to generate, so one for all tests of a process."""
     return rsa.generate_private_key(public_exponent=65537, key_size=bits)
 
 
@@ -71,32 +71,32 @@ def a_key(algorithm: str = "ES256", name: str | None = None) -> SigningKey:
 
 @dataclass
 class FakeIssuer:
-    """Who may sign in is whoever `person` is just now."""
+    """Issuer that signs in the current `person`."""
 
     url: str = ""
     keys: list[SigningKey] = field(default_factory=lambda: [a_key()])
-    #: What is published in place of the keys, if a test says so.
+    #: Published in place of the keys, if a test sets it.
     published: object = None
-    #: Said of every person.
+    #: Claims of every person.
     person: Body = field(default_factory=lambda: {"sub": "ann-1", "org": "acme"})
     scopes: str = "plan:read plan:write"
     audience: str = "http://localhost/mcp"
     now: datetime = NOON
     asked: Counter[str] = field(default_factory=Counter)
     down: bool = False
-    #: Only at the address of RFC 8414.
+    #: Metadata only at the address of RFC 8414.
     plain_oauth: bool = False
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
     redeemed: list[dict[str, str]] = field(default_factory=list)
-    #: What it says of itself otherwise, if a test has it say so.
+    #: Overrides of its metadata, if a test sets them.
     said: Body = field(default_factory=dict)
-    #: What is changed in ID tokens, by a test that lies.
+    #: Changes to ID tokens, for tests of forged claims.
     lies: Body = field(default_factory=dict)
 
     def token(
         self, *, header: Body | None = None, key: SigningKey | None = None, **more: object
     ) -> str:
-        """A token of ours as it should be, but for what is said; None takes a claim away."""
+        """Return a valid token except for these claims; None removes a claim."""
         signing, at = key or self.keys[0], int(self.now.timestamp())
         claims = {
             "iss": self.url,
@@ -114,7 +114,7 @@ class FakeIssuer:
         private: Any = signing.private
         return jwt.encode(kept, private, algorithm=signing.algorithm, headers=headers)
 
-    # What it answers
+    # Responses
 
     def about(self) -> Body:
         return {
@@ -143,7 +143,7 @@ class FakeIssuer:
         return JSONResponse(told if self.published is None else self.published)
 
     async def authorize(self, request: Request) -> Response:
-        """Consent at once, to whoever asks."""
+        """Consent at once to any request."""
         asked = dict(request.query_params)
         code = secrets.token_urlsafe(16)
         self.codes[code] = asked
@@ -151,7 +151,7 @@ class FakeIssuer:
         return RedirectResponse(f"{asked['redirect_uri']}?{urlencode(back)}", 302)
 
     async def redeem(self, request: Request) -> Response:
-        """Tokens for a code, once, to whoever knows what it was asked with."""
+        """Redeem a code once, for a client that knows its verifier; return the tokens."""
         sent = {name: str(value) for name, value in (await request.form()).items()}
         self.redeemed.append({**sent, "authorization": request.headers.get("authorization", "")})
         asked = self.codes.pop(sent.get("code", ""), None)
@@ -173,19 +173,19 @@ class FakeIssuer:
         )
 
     async def link(self, request: Request) -> Response:
-        """A page of another site, with a link to somewhere."""
+        """Return a page of another site, with a link to this address."""
         where = escape(request.query_params["to"])
         return HTMLResponse(f'<!doctype html><title>Elsewhere</title><a href="{where}">There</a>')
 
     async def register(self, request: Request) -> Response:
-        """Every client is welcome."""
+        """Accept every client."""
         wanted = await request.json()
         return JSONResponse({**wanted, "client_id": secrets.token_hex(8)}, 201)
 
 
 @asynccontextmanager
 async def an_issuer() -> AsyncIterator[FakeIssuer]:
-    """An issuer that answers while inside."""
+    """Run an issuer within a block."""
     issuer = FakeIssuer()
     app = Starlette(
         routes=[

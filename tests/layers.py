@@ -1,10 +1,10 @@
-"""Test layers: which marker each file of tests gets, by its folder."""
+"""Test layers: the marker of each test file, by its folder."""
 
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent
 
-#: What each marker says about the tests that have it.
+#: Description of each marker.
 MARKERS = {
     "unit": "rules and formats; needs no database",
     "model": "exhaustive walk or comparison with another implementation; `make model`",
@@ -16,7 +16,7 @@ MARKERS = {
     "slow": "left out of `make test`: a repetition on PostgreSQL 15 of what does not depend on it",
 }
 
-#: The marker of each folder or file in `tests/`; the longest path that matches counts.
+#: The marker of each folder or file in `tests/`; the longest matching path applies.
 LAYERS = {
     "acceptance": "database",
     "backup": "database",

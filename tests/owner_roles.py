@@ -1,4 +1,4 @@
-"""Databases whose owner is exempt from row-level security, and orgs that share every id."""
+"""Databases whose owner bypasses row-level security, and orgs that share every id."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -26,7 +26,7 @@ LEAVING = "Lea Leaving"
 
 @contextmanager
 def place_owned_by(kind: str, server: Server) -> Iterator[Place]:
-    """A migrated database whose owner is of this kind."""
+    """Yield a migrated database whose owner is of this kind."""
     with ExitStack() as stack:
         dsn = server.owner_dsn if kind == "ordinary" else server.admin_dsn
         if kind == "bypassing":
@@ -56,9 +56,9 @@ def hand_over(place: Place) -> None:
 
 @contextmanager
 def a_role(server: Server, attributes: str, *, member: bool = False) -> Iterator[str]:
-    """A role with these attributes; gives its DSN.
+    """Create a role with these attributes; yield its DSN.
 
-    The maintenance role is the server's, and another test may have made it: then only an
+    The maintenance role is global to the server, and another test may have created it: then only an
     administrator can grant it to a `member`.
     """
     name = f"owner_{new_id().replace('-', '')}"
@@ -76,7 +76,7 @@ def a_role(server: Server, attributes: str, *, member: bool = False) -> Iterator
 
 @contextmanager
 def empty_place(server: Server, owner_dsn: str) -> Iterator[Place]:
-    """A database without a schema that belongs to the user of this DSN."""
+    """Yield a database without a schema that belongs to the user of this DSN."""
     owner = sql.Identifier(str(conninfo_to_dict(owner_dsn)["user"]))
     dbname = f"test_{new_id().replace('-', '')}"
     with psycopg.connect(server.admin_dsn, autocommit=True) as admin:
@@ -89,8 +89,8 @@ def empty_place(server: Server, owner_dsn: str) -> Iterator[Place]:
 
 
 async def fill(world: World, name: str) -> None:
-    """Put rows of our org into every table that has any, some of them by a user of this name."""
-    world.is_sound = False  # what follows works on rows behind the audit
+    """Insert rows of our org into every table that has any, some of them by a user of this name."""
+    world.is_sound = False  # the following statements bypass the audit
     agent = world.agent.acting_as(name)
     await everything(agent)
     for one in (name, LEAVING):
@@ -104,7 +104,7 @@ async def fill(world: World, name: str) -> None:
 
 
 def clone(place: Place, agent: Agent) -> UUID:
-    """Copy every row of an org into a new org, with the very same ids; returns its id."""
+    """Copy every row of an org into a new org, with the same ids; return its id."""
     twin = UUID(new_id())
     with psycopg.connect(place.admin_dsn) as admin:
         admin.execute("set local session_replication_role = replica")  # foreign keys, in any order
@@ -131,7 +131,7 @@ def _clone_rows(admin: psycopg.Connection, table: str, org_id: UUID, twin: UUID)
 
 
 def make_everything_old(place: Place, agent: Agent) -> None:
-    """Let all plans and runs of an org be over, and all that is kept for a while be too old."""
+    """End all plans and runs of an org, and make all data with a retention period too old."""
     old, over = "now() - interval '100 days'", "status = 'completed'"
     with psycopg.connect(place.admin_dsn) as admin:
         for table, columns in {

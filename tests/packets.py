@@ -1,4 +1,4 @@
-"""Packets followed to their ends: every call that a cut names is carried out."""
+"""Packets followed to their ends: every call named by a cut is made."""
 
 from collections.abc import Iterable, Sequence
 from random import Random
@@ -12,17 +12,17 @@ from waybook.store.research import artifacts
 from waybook.store.research.artifacts import index_artifact
 from worlds import Agent, Body
 
-#: What an entry with a single text may call it.
+#: Field names for the text of an entry with a single text.
 ONE_TEXT = ("content", "resultSummary", "feedback", "reason", "failReason", "details", "summary")
-#: What tells one entry of a list from another.
+#: Fields that identify an entry of a list.
 KEYS = ("artifactId", "reviewId", "seq", "stepId")
 
-#: Letters, escapes, characters of two to four bytes, and what JSON writes in six.
+#: Letters, escapes, characters of two to four bytes, and characters that JSON writes in six.
 ALPHABET = 'abc de\n"\\\t\x01\x1féß語🜂𝄞'
 
 
 def nasty(random: Random, longest: int) -> str:
-    """A text of anything, in one line or many."""
+    """Generate arbitrary text, in one line or many."""
     length = random.choice([1, 7, random.randint(1, longest), longest])
     letters = random.choice([ALPHABET, "x", "\x01", "𝄞", "word "])
     some = "".join(random.choices(letters, k=min(length, 97)))
@@ -30,7 +30,7 @@ def nasty(random: Random, longest: int) -> str:
 
 
 async def completed(agent: Agent, reply: Body) -> Body:
-    """The reply with nothing cut: all that its calls bring put in its place."""
+    """Return the complete reply: each cut replaced by the results of its calls."""
     body = dict(reply)
     cut = body.pop("cut", {})
     notes = {_only_text(body): cut} if "get" in cut else dict(cut)
@@ -53,7 +53,7 @@ async def completed(agent: Agent, reply: Body) -> Body:
 
 
 async def _absent(agent: Agent, note: Body) -> Body:
-    """What a small packet had not even room to name."""
+    """Return the parts that a small packet could not even name."""
     larger = await completed(agent, await _carried_out(agent, note["get"]))
     return {name: larger[name] for name in note["left"]}
 
@@ -68,7 +68,7 @@ async def _carried_out(agent: Agent, get: Body) -> Body:
 
 
 async def _rest(agent: Agent, get: Body) -> str:
-    """A text read on to its end."""
+    """Return a text, read to its end."""
     pieces = []
     while True:
         piece = await _carried_out(agent, get)
@@ -80,7 +80,7 @@ async def _rest(agent: Agent, get: Body) -> str:
 
 
 async def _whole_list(agent: Agent, name: str, entries: Sequence[Any], note: Body) -> list[Any]:
-    """A list read on to its end; some calls begin at its beginning."""
+    """Return a list, read to its end; some calls start from its beginning."""
     found = {_key(entry): entry for entry in entries}
     expected = len(found) + note["left"]
     cut = {name: note}
@@ -97,13 +97,16 @@ def _key(entry: Body) -> Any:  # noqa: ANN401 - an id or a number
     return next(entry[key] for key in KEYS if key in entry)
 
 
-# What agents store
+# Stored content
 
 
 async def store_all(
     agent: Agent, plan: Body, stored: Iterable[tuple[str | None, str, object]]
 ) -> list[str]:
-    """Artifacts of a plan, (step, title, content) each, audited and findable; their ids."""
+    """Store artifacts of a plan, (step, title, content) each, audited and indexed.
+
+    Returns their ids.
+    """
     call = RequestContext(services=agent.doorway.house, caller=agent.caller)
     ids, subjects = [], []
     async with call.lock_plan(plan_id=plan["planId"]) as locked:

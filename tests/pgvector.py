@@ -1,7 +1,7 @@
-"""A server whose pgvector runs on this processor, found out where nothing can be harmed.
+"""Detection of a server whose pgvector runs on this processor, without risk to shared servers.
 
-An extension built for another processor ends the server at its first use. So it is tried in a
-single-user backend with a data directory of its own, never in a server that tests share.
+An extension built for another processor crashes the server at its first use. So it is tried in a
+single-user backend with a private data directory, never in a server that tests share.
 """
 
 import os
@@ -39,7 +39,7 @@ vacuum t;
 
 
 def usable_server() -> tuple[str | None, str]:
-    """Return the name of a server with a pgvector that runs, or None; and what was found out."""
+    """Return the name of a server with a working pgvector, or None; and the findings."""
     tried = []
     for name in ("15", "18"):
         error = _fault(name)
@@ -50,7 +50,7 @@ def usable_server() -> tuple[str | None, str]:
 
 
 def _fault(name: str) -> str | None:
-    """What is wrong with the pgvector of this server, tried once for all workers of a run."""
+    """Return the error of this server's pgvector, tried once for all workers of a run."""
     verdict = Path(os.environ[PLACE]) / f"pgvector-{name}"
     with alone("pgvector.lock"):
         if not verdict.exists():
@@ -59,7 +59,7 @@ def _fault(name: str) -> str | None:
 
 
 def try_extension(name: str) -> str | None:
-    """Run the trial on a throwaway data directory; return what went wrong, if anything did."""
+    """Run the trial on a throwaway data directory; return the error, if there is one."""
     account = server_account()
     programs = FIFTEEN if name == "15" else find_binaries(account).directory / "bin"
     if not (programs / "initdb").exists():

@@ -1,4 +1,4 @@
-"""Nouns for tests of plans: steps, conditions, plans, moments, with the unsaid filled in."""
+"""Builders for plan tests: steps, conditions, plans and contexts, with defaults filled in."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -36,7 +36,7 @@ PAT = Actor(user="pat", channel=Channel.DASHBOARD)
 
 
 def numbered_ids(prefix: str = "id") -> Callable[[], str]:
-    """Fresh ids, each with a number of its own."""
+    """Return fresh ids, each with its own number."""
     numbers = count(1)
     return lambda: f"{prefix}{next(numbers)}"
 
@@ -45,7 +45,7 @@ _FRESH = numbered_ids("new")
 
 
 def a_moment(actor: Actor = ANN, *, minutes: float = 0) -> DecisionContext:
-    """So many minutes after noon."""
+    """Return the time this many minutes after noon."""
     return DecisionContext(now=NOON + timedelta(minutes=minutes), actor=actor, new_id=_FRESH)
 
 
@@ -54,7 +54,7 @@ def a_new_step(instructions: str = "Look it up.", **values: object) -> NewStep:
 
 
 def a_step(status: StepStatus = StepStatus.PENDING, **values: object) -> Step:
-    """A step without a place yet. One that has been begun is Ann's since noon."""
+    """Return a step without a position yet. One in progress is held by Ann since noon."""
     step = new_step(StepId(""), a_new_step(), 0)._replace(status=status)
     if status in {StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT}:
         step = step._replace(in_progress_since=NOON, held_by="ann", held_session="a")
@@ -64,7 +64,7 @@ def a_step(status: StepStatus = StepStatus.PENDING, **values: object) -> Step:
 def a_condition(
     after: int, expression: str, action: BranchAction = BranchAction.CONTINUE, **values: object
 ) -> Condition:
-    """A condition of the step with this order; its id comes with the plan."""
+    """Return a condition of the step with this order; its id comes with the plan."""
     condition = Condition(
         id=ConditionId(""),
         step_id=StepId(f"s{after}"),
@@ -91,7 +91,7 @@ def a_review(step: int, **values: object) -> Review:
 def a_plan(
     *steps: Step, status: PlanStatus | None = None, schema: Json = None, **values: object
 ) -> Plan:
-    """A plan with history of these steps, `s1`, `s2` …, in the status they derive."""
+    """Return a plan with history of these steps, `s1`, `s2` …, in the status they derive."""
     placed = tuple(
         step._replace(id=StepId(f"s{order}"), order=order)
         for order, step in enumerate(steps, start=1)
@@ -132,7 +132,7 @@ def a_new_plan(*steps: NewStep, conditions: tuple[NewCondition, ...] = ()) -> Ne
 
 
 def a_created_plan(steps: int = 3, *, actor: Actor = ANN) -> Plan:
-    """A plan as `create` makes it."""
+    """Return a plan as `create` makes it."""
     return create(a_new_plan(*[a_new_step()] * steps), a_moment(actor)).plan
 
 
@@ -157,7 +157,7 @@ def events_of(decision: Decision[object]) -> list[str]:
 
 
 def moves_of(decision: Decision[object], row_id: str) -> list[tuple[Json, Json]]:
-    """The status moves of one row, in order."""
+    """Return the status changes of one row, in order."""
     return [
         (change.old, change.new)
         for change in changes_of(decision)

@@ -1,4 +1,4 @@
-"""What holds of every plan, in every state and across every decision, as named checks."""
+"""Invariants of every plan, in every state and across every decision, as named checks."""
 
 from collections.abc import Collection
 from functools import lru_cache
@@ -42,7 +42,7 @@ CARRIED = ("plan", "step", "condition", "review")
 
 
 def check_state(plan: Plan) -> None:
-    """Check what holds of a plan at rest."""
+    """Check the invariants of a plan between decisions."""
     the_status_is_derivable(plan)
     orders_are_contiguous(plan)
     at_most_one_review_is_open(plan)
@@ -59,7 +59,7 @@ def orders_are_contiguous(plan: Plan) -> None:
 
 
 def at_most_one_review_is_open(plan: Plan) -> None:
-    """And it is the one of the step that waits."""
+    """At most one review is open, and it belongs to the waiting step."""
     waiting = [step.id for step in plan.steps_with_status(StepStatus.AWAITING_INPUT)]
     review = plan.review
     assert waiting == ([review.step_id] if review and review.decision is None else [])
@@ -80,7 +80,7 @@ def who_works_has_a_clock(plan: Plan) -> None:
 
 
 def check_decision(before: Plan, decision: Decision[object], who: str | None = None) -> None:
-    """Check what holds between a plan and what was decided about it."""
+    """Check the invariants between a plan and a decision about it."""
     nothing_follows_the_end(before, decision)
     every_change_has_an_entry(before, decision)
     if decision.entries:
@@ -118,14 +118,14 @@ def moves_are_documented(before: Plan, decision: Decision[object]) -> None:
 
 
 def done_never_falls(before: Plan, after: Plan) -> None:
-    """Neither the count nor any single done step."""
+    """Neither the count nor any single done step is undone."""
     assert count_done(after.statuses()) >= count_done(before.statuses())
     now = {step.id: step.status for step in after.steps}
     assert all(now[step.id] is step.status for step in before.steps_with_status(*DONE_STEP))
 
 
 def a_step_has_one_holder(before: Plan, decision: Decision[object], who: str | None) -> None:
-    """A step handed out was free, or was the caller's already; now it is the caller's."""
+    """A step handed out was free, or already the caller's; now it is the caller's."""
     if isinstance(decision.reply, StepReady):
         step = decision.reply.step
         was = next(s for s in before.steps if s.id == step.id)
@@ -135,7 +135,7 @@ def a_step_has_one_holder(before: Plan, decision: Decision[object], who: str | N
 
 
 def the_trace_is_the_change(before: Plan, decision: Decision[object]) -> None:
-    """The rows before, with the changes applied, are the rows after: replay, one link of it."""
+    """The rows before, with the changes applied, equal the rows after: one link of replay."""
     after, changes = decision.plan, _changes(decision)
     named = {change.id for change in changes}
     rows, expected = _rows(before, named), _rows(after, named)
@@ -166,13 +166,13 @@ def _changes(decision: Decision[object]) -> list[Change]:
 
 
 def rows_of(plan: Plan) -> Rows:
-    """The rows a plan carries, all of them."""
+    """Return all rows that a plan carries."""
     named = {plan.id, *(step.id for step in plan.steps), *(c.id for c in plan.conditions)}
     return _rows(plan, named | ({plan.review.id} if plan.review else set()))
 
 
 def known_rows(rows: Rows) -> Rows:
-    """Replayed rows, cut down to what a plan carries."""
+    """Return replayed rows, reduced to those that a plan carries."""
     return {
         entity: {row_id: _known(entity, row) for row_id, row in kept.items()}
         for entity, kept in rows.items()
@@ -181,7 +181,7 @@ def known_rows(rows: Rows) -> Rows:
 
 
 def _rows(plan: Plan, named: Collection[str]) -> Rows:
-    """The rows of these ids."""
+    """Return the rows with these ids."""
     rows: Rows = {}
     if plan.id in named:
         rows["plan"] = {plan.id: _plan_row(plan)}

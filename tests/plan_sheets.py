@@ -1,4 +1,4 @@
-"""Sheets of plans of any size, as if they had been read: no tool makes a plan of 5,000 steps."""
+"""Details of plans of any size, built directly: no tool makes a plan of 5,000 steps."""
 
 from datetime import timedelta
 from random import Random
@@ -18,7 +18,7 @@ REACH = 40
 
 
 def a_large_plan(steps: int, *, tied: bool = True) -> Plan:
-    """Somewhat more than half done; `tied` with two edges a step or so, else one behind another."""
+    """Return a plan over half done; `tied` with about two edges per step, else in sequence."""
     chance = Random(steps)  # noqa: S311 - nothing secret about it
     ids = [StepId(str(UUID(int=chance.getrandbits(128), version=4))) for _ in range(steps)]
     at = steps * 11 // 20
@@ -43,7 +43,7 @@ def a_large_plan(steps: int, *, tied: bool = True) -> Plan:
 
 
 def a_sheet(plan: Plan, page: int | None = None) -> PlanDetail:
-    """All that its page shows, with as much beside it as a page ever has."""
+    """Return all that its page shows, with as much additional content as a page ever has."""
     window = step_window(plan, page)
     return PlanDetail(
         plan=plan,
@@ -115,7 +115,7 @@ def _happening(number: int) -> HistoryEntry:
 
 
 def _moves(steps: tuple[Step, ...]) -> list[StepStatusChange]:
-    """Each step was worked on for a while, every ninth in two attempts, with a night between."""
+    """Return status changes: each step took a while, every ninth two attempts, a night apart."""
     moves: list[StepStatusChange] = []
     at = NOON
     for place, step in enumerate(steps):

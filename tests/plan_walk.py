@@ -1,8 +1,8 @@
-"""Every reachable state of a plan of three steps, walked through the real rules.
+"""Every reachable state of a plan of three steps, explored through the real rules.
 
-A state is a plan in canonical form: what no rule looks at is put to rest. Times are `fresh` or
-`old` (older than the patience), attempts count up to `MANY`, revision and seq are dropped but for
-"has history", an added step is called by the lowest free name, an ended step has no holder. From
+A state is a plan in canonical form: fields that no rule reads are normalized. Times are `fresh` or
+`old` (older than the stall threshold), attempts count up to `MANY`, revision and seq are dropped
+but for "has history", an added step gets the lowest free name, an ended step has no holder. From
 each state every call is made that a caller could make, and time may pass.
 """
 
@@ -62,18 +62,18 @@ TEXT = StepText(instructions="Look it up.")
 BOTH = frozenset({"a", "b"})
 EXTRA = ("x1", "x2", "x3")
 
-#: All calls are made at noon, and may make as many ids as they like.
+#: All calls are made at noon, and may create any number of ids.
 MOMENTS = tuple(
     DecisionContext(now=FRESH, actor=who, new_id=numbered_ids(who.user)) for who in (ANN, BOB, PAT)
 )
 
-#: The results a step may be handed back with: nothing special, and each that moves a branch.
+#: Results a step may be submitted with: a neutral one, and each that takes a branch.
 RESULTS: dict[str, tuple[Json, ...]] = {
     "s1": ("plain", "skip", "add", "fail"),
     "s2": ("plain", "back", {"broken": True}),
     "s3": ("plain", "skip"),
 }
-#: The results a review may carry.
+#: Results a review may carry.
 REVIEWED: dict[str, tuple[Json, ...]] = {"s1": (None, "skip", "fail")}
 
 Call = Callable[[], Decision[object]]
@@ -86,30 +86,30 @@ State = tuple[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """How far the walk goes: beyond it a decision is checked, but not followed."""
+    """Bounds of the walk: decisions beyond them are checked, but not followed."""
 
     steps: int = 3
     attempts: int = 1
-    #: Whether the steps may be put in any order.
+    #: Whether the steps may be reordered.
     orders: bool = False
-    #: Whether the plan meets its sessions on the way, or knows them from the start.
+    #: Whether the plan meets its sessions during the walk, or knows them from the start.
     meeting: bool = False
 
 
 @dataclass(slots=True)
 class Walk:
-    """What a walk has seen."""
+    """Results of a walk."""
 
     plans: list[Plan] = field(default_factory=list)
     #: For each state the states it was reached from.
     reached_from: list[list[int]] = field(default_factory=list)
     edges: int = 0
     refusals: int = 0
-    #: How often each named error was the answer.
+    #: Number of answers with each named error.
     errors: dict[str, int] = field(default_factory=dict)
 
     def dead_ends(self) -> list[Plan]:
-        """The states from which no calls lead to the end of the plan."""
+        """Return the states from which no calls lead to the end of the plan."""
         alive = [plan.status in CLOSED_PLAN for plan in self.plans]
         waiting = [number for number, ended in enumerate(alive) if ended]
         while waiting:
@@ -121,7 +121,7 @@ class Walk:
 
 
 def the_plan() -> Plan:
-    """Three steps, and a branch of each kind."""
+    """Return three steps, and a branch of each kind."""
     conditions = (
         a_condition(1, "true"),
         a_condition(1, 'result == "skip"', BranchAction.SKIP_TO, target_step_id=StepId("s3")),
@@ -150,7 +150,7 @@ def walk(bounds: Bounds) -> Walk:
     seen: dict[State, int] = {}
     walked = Walk()
     _meet(walked, seen, state_of(the_plan(), bounds))
-    for number, plan in enumerate(walked.plans):  # grows while we walk
+    for number, plan in enumerate(walked.plans):  # grows during the walk
         for after in _neighbours(walked, plan):
             if _within(bounds, after):
                 there = _meet(walked, seen, state_of(after, bounds))
@@ -197,7 +197,7 @@ def _neighbours(walked: Walk, plan: Plan) -> Iterator[Plan]:
 
 
 def state_of(plan: Plan, bounds: Bounds) -> State:
-    """What the rules can tell apart about a plan."""
+    """Return the parts of a plan that the rules can distinguish."""
     names = _names(plan)
     steps = tuple([_step_key(step, names[step.id], bounds) for step in plan.steps])
     return (
@@ -214,7 +214,7 @@ def state_of(plan: Plan, bounds: Bounds) -> State:
 
 
 def _review_key(plan: Plan) -> ReviewKey:
-    """The open review; a decided one only where it makes a difference, on a closed plan."""
+    """Return the open review; a decided one only where it matters, on a closed plan."""
     review = plan.review
     if review is None or (review.decision and plan.status not in CLOSED_PLAN):
         return None
@@ -222,7 +222,7 @@ def _review_key(plan: Plan) -> ReviewKey:
 
 
 def _names(plan: Plan) -> dict[StepId, str]:
-    """Each step's own name; a new one gets the lowest that is free."""
+    """Return each step's own name; a new one gets the lowest free name."""
     free = iter([name for name in EXTRA if name not in {step.id for step in plan.steps}])
     known = {*EXTRA, *RESULTS}
     return {step.id: step.id if step.id in known else next(free) for step in plan.steps}
@@ -238,7 +238,7 @@ def _step_key(step: Step, name: str, bounds: Bounds) -> StepKey:
 
 
 def plan_of(state: State) -> Plan:
-    """The canonical plan of a state."""
+    """Return the canonical plan of a state."""
     status, resumed, history, sessions, steps, review, waiting = state
     placed = tuple(_step_of(key, order) for order, key in enumerate(steps, start=1))
     here = {step.id for step in placed}
@@ -289,11 +289,11 @@ def _time(*, old: bool) -> datetime:
     return OLD if old else FRESH
 
 
-# Moves
+# Transitions
 
 
 def with_signs_of_life(decision: Decision[object]) -> Plan:
-    """The plan once the store has noted who was heard of."""
+    """Return the plan after the store has recorded the callers' heartbeats."""
     plan = decision.plan
     if not decision.touched:
         return plan
@@ -305,7 +305,7 @@ def with_signs_of_life(decision: Decision[object]) -> Plan:
 
 
 def later(plan: Plan) -> Plan:
-    """The plan after more than the patience has passed without a call."""
+    """Return the plan after more than the stall threshold has passed without a call."""
     steps = tuple(
         step._replace(in_progress_since=OLD) if step.in_progress_since else step
         for step in plan.steps
@@ -314,7 +314,7 @@ def later(plan: Plan) -> Plan:
 
 
 def calls(plan: Plan) -> Iterator[tuple[str, Call]]:
-    """Every call that somebody could make now, with who makes it."""
+    """Yield every call that a caller could make now, with its caller."""
     ann, bob, pat = MOMENTS
     for moment in (ann, bob):
         yield moment.actor.user, partial(next_step, plan, moment)

@@ -1,4 +1,4 @@
-"""A real pgbouncer before a database, in transaction mode with a pool of four."""
+"""A real pgbouncer in front of a database, in transaction mode with a pool of four."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ POOL = 4
 
 @contextmanager
 def a_pooler(place: Place) -> Iterator[Place]:
-    """The same place, reached through pgbouncer by whoever serves."""
+    """Yield the same database, reached through pgbouncer by the serving user."""
     assert PGBOUNCER is not None, NO_PGBOUNCER
     home = Path(tempfile.mkdtemp(prefix="waybook-pooler-"))
     home.chmod(0o755)

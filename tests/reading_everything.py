@@ -1,4 +1,4 @@
-"""All that an agent can be told of some plans and a run: every tool that reads, and refusals."""
+"""Everything an agent can read about some plans and a run: every read tool, and refusals."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ class Reader:
             await self.artifact(artifact["artifactId"])
 
     async def refusals(self, plan: Body) -> None:
-        """What cannot be done to it."""
+        """Make calls that the plan must refuse."""
         named = {"planId": plan["planId"]}
         for step_id in plan["stepIds"]:
             await self.ask("get_step_context", stepId=step_id, budgetTokens=12_000)
@@ -69,7 +69,7 @@ class Reader:
 
 
 async def everything_read(agent: Agent, plans: Sequence[Body], run: Body) -> list[Answer]:
-    """Every answer there is."""
+    """Return every answer."""
     reader = Reader(agent)
     for plan in plans:
         await reader.plan(plan)

@@ -1,4 +1,4 @@
-"""Calls of the tools of runs and maps that work, with whatever they need made first."""
+"""Valid calls of the tools of runs and maps, with their prerequisites created first."""
 
 from definitions import a_definition, a_recipe_step, a_stage
 from waybook.store.driver.ids import new_id
@@ -31,7 +31,7 @@ async def plan_map(agent: Agent) -> Body:
 
 
 async def start_run(agent: Agent) -> Body:
-    await agent.run()  # so that the definition that comes with us is there
+    await agent.run()  # so that the built-in definition is there
     named = {"dagSlug": "deep-research", "name": "Lakes"}
     return {**named, "input": {"question": "Which lake is deepest?"}, "models": ["a", "b"]}
 
@@ -67,7 +67,7 @@ async def fail_job(agent: Agent) -> Body:
 
 
 async def a_gathering(agent: Agent) -> Body:
-    """A job of a second stage, which has a document and a person's feedback to work from."""
+    """Return a job of a second stage, with a document and a person's feedback as inputs."""
     run = await agent.run()
     await agent.work_off(run)
     await agent.feedback(run, "scope", "Look at lakes alone.")

@@ -1,6 +1,6 @@
-"""A crowd at work on a run: they finish, go on, fail, fall silent, come back too late.
+"""Simulated workers on a run: they finish, continue, fail, go inactive, and return too late.
 
-What each of them does is chance; what has to come of it is not.
+Their actions are random; the required result is not.
 """
 
 from collections import Counter
@@ -31,9 +31,9 @@ from waybook.run.next_job import (
 from waybook.run.status import RunState, awaiting_feedback, run_state
 from waybook.run.submit import SubmittedDocument
 
-#: Two who call their conversation by a name, and one who does not.
+#: Two workers with a named session, and one without.
 WORKERS = (ANN, BOB, PAT)
-#: How much of something there is on some days: none, as usual, more, and hardly anything else.
+#: Weights of an event: none, as usual, more, and hardly anything else.
 MOODS = (0, 1, 1, 3, 12)
 
 
@@ -41,17 +41,17 @@ MOODS = (0, 1, 1, 3, 12)
 class Crowd:
     world: RunWorld
     chance: Random
-    #: The models there are to choose from.
+    #: The models to choose from.
     models: Sequence[str]
-    #: Jobs as they were when somebody took them; who took one may be too late by now.
+    #: Jobs as they were when claimed; the claim may be stale by now.
     claims: list[Job] = field(default_factory=list)
-    #: What was handed in before for a job that goes on from others.
+    #: Parts submitted earlier for a job that continues others.
     begun: dict[str, str] = field(default_factory=dict)
-    #: How often each kind of thing happened.
+    #: Number of events of each kind.
     happened: Counter[str] = field(default_factory=Counter)
 
     def run_riot(self, most: int) -> None:
-        """Let so many things happen, in proportions of today's mood."""
+        """Apply this many random events, weighted by the current moods."""
         moods = {move: many * self.chance.choice(MOODS) for move, many in self._moods().items()}
         moves = {**self._habits(), **moods, self.finish: self.chance.choice([1, 3, 6])}
         for move in self.chance.choices([*moves], [*moves.values()], k=most):
@@ -72,7 +72,7 @@ class Crowd:
             self.render: 1,
         }
 
-    # Whoever works
+    # Workers
 
     def ask(self) -> None:
         model = self.chance.choice([None, None, *self.models])
@@ -81,7 +81,7 @@ class Crowd:
         self.heed(self.world.ask(self._worker(), model, kind, another=another))
 
     def heed(self, reply: NextJob) -> None:
-        """An answer is what the run bears out."""
+        """Check that an answer agrees with the run."""
         world, run = self.world, self.world.run
         self.happened[type(reply).__name__] += 1
         match reply:
@@ -107,14 +107,14 @@ class Crowd:
                 assert run_state(run, world.chart) is RunState.COMPLETED
 
     def finish(self) -> None:
-        """Hand in; who has been overtaken is refused, and what they bring is kept."""
+        """Submit a result; a stale attempt is refused, and its result is kept."""
         if claim := self._claim():
             text = self._text()
             if not self._too_late(claim, text):
                 self.hand_in(claim, text)
 
     def hand_in(self, job: Job, text: str) -> None:
-        """End a job well: its documents say what its whole chain said."""
+        """Complete a job: its documents contain the text of its whole chain."""
         world = self.world
         done = world.submit(job, text)
         assert world.job(job).status is JobStatus.COMPLETED
@@ -123,7 +123,7 @@ class Crowd:
         assert done.documents
 
     def go_on(self) -> None:
-        """Hand in a part."""
+        """Submit a part."""
         claim = self._claim()
         text = self._text()
         if claim and not self._too_late(claim, text) and claim.part < MAX_PARTS:
@@ -146,7 +146,7 @@ class Crowd:
         return False
 
     def fail(self) -> None:
-        """Give a job back, to be tried again or not."""
+        """Fail a job, to be retried or not."""
         if claim := self._claim():
             retryable = self.chance.random() < 0.7
             held = self.world.job(claim)
@@ -159,7 +159,7 @@ class Crowd:
                     self.world.fail(claim, retryable=retryable)
 
     def garble(self) -> None:
-        """Hand in what the step does not make; nothing comes of it."""
+        """Submit documents that the step does not make; the call has no effect."""
         if claim := self._claim(keep=True):
             job, seq = self.world.job(claim), self.world.run.seq
             if (job.attempt, job.status) == (claim.attempt, JobStatus.PROCESSING):
@@ -173,7 +173,7 @@ class Crowd:
         self.world.pass_time(timedelta(seconds=self.chance.choice([1, 6, 60])))
 
     def fall_silent(self) -> None:
-        """Nobody is heard of for longer than a lease lasts; some come back later all the same."""
+        """Let more time than a lease pass without heartbeats; late submissions may follow."""
         self.world.pass_time()
 
     # People
@@ -189,7 +189,7 @@ class Crowd:
             self.world.feedback(slug, models=self._some_models())
 
     def begin(self) -> None:
-        """Start a stage by hand: feedback has done so already, or the way is not open."""
+        """Start a stage manually, unless feedback has done so or it is not reachable."""
         slug = self.chance.choice(self.world.chart.order)
         if slug in self.world.run.stages:
             assert self.world.begin(slug, self._some_models()) == ()
@@ -205,7 +205,7 @@ class Crowd:
         assert world.records.failed(slug, key) == []
 
     def regenerate(self) -> None:
-        """Have a document written anew, unless that is being done already."""
+        """Regenerate a document, unless that is already in progress."""
         world = self.world
         if world.records.documents:
             document = self.chance.choice([*world.records.documents.values()])
@@ -221,7 +221,7 @@ class Crowd:
         self.world.render(self.chance.randint(1, 9))
 
     def look(self) -> None:
-        """Two who look at the same state see the same, in whatever order its rows come."""
+        """Check that reports of the same state are equal, in any order of its rows."""
         records = self.world.records.copied()
         stages, steps = dict(records.run.stages), dict(records.run.steps)
         records.run = replace(
@@ -231,10 +231,10 @@ class Crowd:
         )
         assert is_deterministic(report_of_run(records), report_of_run(self.world.records))
 
-    # The good end
+    # Completion
 
     def settle_down(self) -> None:
-        """From now on everybody does what the answers say, and does it well; so it ends."""
+        """Follow every answer correctly from now on, until the run ends."""
         world, calls = self.world, 0
         while not isinstance(reply := world.ask(another=True), RunComplete):
             self.heed(reply)
@@ -253,13 +253,13 @@ class Crowd:
             case StageFailed(slug):
                 assert self.world.retry(slug)
 
-    # Chance
+    # Randomness
 
     def _worker(self) -> Actor:
         return self.chance.choice(WORKERS)
 
     def _claim(self, *, keep: bool = False) -> Job | None:
-        """Somebody's claim; who has had their say mostly has no more to say."""
+        """Return a random claim, and mostly remove it: few workers submit twice."""
         if not self.claims:
             return None
         place = self.chance.randrange(len(self.claims))

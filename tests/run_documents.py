@@ -1,4 +1,4 @@
-"""What tests of runs share: a run of three steps, its documents, and their rendering."""
+"""Helpers for run tests: a run of three steps, its documents, and their rendering."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from worlds import Agent, Body, World
 
 
 async def a_run_of_three_steps(agent: Agent) -> Body:
-    """A plan with a document for each of two models, a text upon each, one upon all."""
+    """Start a run: a plan with a document for each of two models, a text on each, one on all."""
     outputs = [{"documentKey": "plan"}]
     plan = a_recipe_step("plan", "all_to_one", jobType="PLAN", outputs=outputs)
     text = a_recipe_step("text", "per_source_document", inputsRequired=[{"documentKey": "plan"}])
@@ -22,14 +22,14 @@ async def a_run_of_three_steps(agent: Agent) -> Body:
 
 
 async def kept(world: World, agent: Agent) -> list[tuple[Any, ...]]:
-    """Every document there is: key, model, version, text."""
+    """Return every document: key, model, version, text."""
     asked = """select document_key, model, version, content from document
                 order by document_key, version, model"""
     return (await world.database.read_org(agent.org_id, asked))[0]
 
 
 async def pages(world: World, agent: Agent) -> list[tuple[Any, ...]]:
-    """Every page there is: key, model, version, Markdown, HTML."""
+    """Return every page: key, model, version, Markdown, HTML."""
     asked = """select d.document_key, d.model, d.version, h.markdown, h.html
                  from rendered_document h join document d on d.id = h.document_id
                 order by h.id"""
@@ -37,7 +37,7 @@ async def pages(world: World, agent: Agent) -> list[tuple[Any, ...]]:
 
 
 async def available(agent: Agent, run: Body) -> dict[tuple[str, str], str]:
-    """What people can read: the resource by key and model."""
+    """Return the readable resources by key and model."""
     stages = (await agent.progress(run, detail=True))["stages"]
     documents = [document for stage in stages for document in stage["documents"]]
     found = {(d["documentKey"], d["modelId"]): d["resourceId"] for d in documents}
@@ -46,7 +46,7 @@ async def available(agent: Agent, run: Body) -> dict[tuple[str, str], str]:
 
 
 async def render_all(agent: Agent) -> int:
-    """Render what waits in this org; the background does so in all of them."""
+    """Render everything pending in this org; the background task does so in all orgs."""
     caller = Caller(org_id=agent.org_id, user="waybook", channel=Channel.SWEEP)
     call = RequestContext(services=agent.doorway.house, caller=caller)
     rendered = 0

@@ -1,4 +1,4 @@
-"""What holds of every run, in every state and across every decision, as named checks."""
+"""Invariants of every run, in every state and across every decision, as named checks."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ from waybook.run.status import run_evidence
 J = JobStatus
 
 # fmt: off
-#: Where a job may go from where it is. One that is taken over goes on being worked on.
+#: Allowed status changes of a job. One that is taken over stays in progress.
 JOB_MOVES: Mapping[JobStatus, frozenset[JobStatus]] = MappingProxyType({
     J.PENDING:           frozenset({J.PROCESSING}),
     J.RETRYING:          frozenset({J.PROCESSING}),
@@ -33,7 +33,7 @@ JOB_MOVES: Mapping[JobStatus, frozenset[JobStatus]] = MappingProxyType({
     J.COMPLETED:         frozenset({J.SUPERSEDED}),
     J.SUPERSEDED:        frozenset(),
 })
-#: The server renders in one move.
+#: The server renders in one status change.
 RENDER_MOVES: Mapping[JobStatus, frozenset[JobStatus]] = MappingProxyType({
     J.PENDING:           frozenset({J.COMPLETED}),
 })
@@ -45,7 +45,7 @@ OVER = frozenset({J.COMPLETED, J.SUPERSEDED, *FAILED_JOB})
 
 
 def check_decision(before: Records, after: Records, decision: RunDecision[object]) -> None:
-    """Check what holds between a run, what was decided about it, and the run after that."""
+    """Check the invariants between a run, a decision about it, and the run after that."""
     every_change_has_an_entry(before.run, decision)
     the_trace_is_the_change(before, after, decision)
     jobs_move_as_they_may(before, decision)
@@ -54,7 +54,7 @@ def check_decision(before: Records, after: Records, decision: RunDecision[object
 
 
 def every_change_has_an_entry(before: Run, decision: RunDecision[object]) -> None:
-    """Entries are numbered without a gap, and each of them carries what it changed."""
+    """Entries are numbered without a gap, and each carries its changes."""
     assert decision.run.seq == before.seq + len(decision.entries)
     assert all(entry.changes for entry in decision.entries)
     if not decision.entries:
@@ -63,7 +63,7 @@ def every_change_has_an_entry(before: Run, decision: RunDecision[object]) -> Non
 
 
 def the_trace_is_the_change(before: Records, after: Records, decision: RunDecision[object]) -> None:
-    """The rows before, with the changes applied, are the rows after: replay, one link of it."""
+    """The rows before, with the changes applied, equal the rows after: one link of replay."""
     changes = changes_of(decision)
     named = {(change.entity, change.id) for change in changes}
     told: Rows = {}
@@ -98,7 +98,7 @@ def _the_rest_is_as_it_was(
 
 
 def jobs_move_as_they_may(before: Records, decision: RunDecision[object]) -> None:
-    """A job goes along its table, begins as pending, and its attempt moves on with a claim."""
+    """A job follows its table, starts as pending, and its attempt increases with a claim."""
     for job_id, job in decision.jobs.items():
         was = before.jobs.get(job_id)
         if was is None:
@@ -111,7 +111,7 @@ def jobs_move_as_they_may(before: Records, decision: RunDecision[object]) -> Non
 
 
 def what_is_over_stays_over(before: Run, after: Run) -> None:
-    """Closing is final, and what a stage and a step began with stays."""
+    """Closing is final, and the initial values of a stage and a step do not change."""
     for key, step in before.steps.items():
         now = after.steps[key]
         assert (now.total, now.opened_at) == (step.total, step.opened_at)
@@ -125,7 +125,7 @@ def what_is_over_stays_over(before: Run, after: Run) -> None:
 
 
 def all_jobs_of_a_step_come_at_once(before: Records, decision: RunDecision[object]) -> None:
-    """As many as were expected, in the moment the step opens, and never again."""
+    """All jobs, as many as expected, are created when the step opens, and never again."""
     came = Counter((job.stage, job.step_key) for job in decision.jobs.values() if _first(job))
     opened = [step for key, step in decision.run.steps.items() if key not in before.run.steps]
     if opened:
@@ -136,7 +136,7 @@ def all_jobs_of_a_step_come_at_once(before: Records, decision: RunDecision[objec
 
 
 def _first(job: Job) -> bool:
-    """Whether this is a unit's first job, and just made."""
+    """Return whether this is a unit's first job, and just created."""
     return (job.part, job.document, job.attempt, job.status) == (1, None, 0, J.PENDING) and (
         job.tries == 0 and job.started_at is None and job.unit is not None
     )
@@ -146,7 +146,7 @@ def _first(job: Job) -> bool:
 
 
 def check_state(records: Records) -> None:
-    """Check what holds of a run at rest."""
+    """Check the invariants of a run between decisions."""
     the_database_would_take_it(records)
     steps_count_their_units(records)
     a_unit_has_one_job_at_a_time(records)
@@ -155,7 +155,7 @@ def check_state(records: Records) -> None:
 
 
 def the_database_would_take_it(records: Records) -> None:
-    """The tables' own checks."""
+    """The tables' own constraints hold."""
     for step in records.run.steps.values():
         assert step.done >= 0
         assert step.failed >= 0
@@ -169,7 +169,7 @@ def the_database_would_take_it(records: Records) -> None:
 
 
 def steps_count_their_units(records: Records) -> None:
-    """What a step counts is what its jobs say."""
+    """The counters of a step equal the counts of its jobs."""
     jobs = _by_step(records)
     for key, step in records.run.steps.items():
         if step.closed_at is None:
@@ -189,7 +189,7 @@ def _by_step(records: Records) -> Mapping[str, list[Job]]:
 
 
 def _ended(jobs: list[Job]) -> tuple[int, int]:
-    """The units whose chains have come to a good end, and those that failed."""
+    """Return the units whose chains completed, and those that failed."""
     continued = {job.continues for job in jobs}
     done = sum(job.status is J.COMPLETED and job.id not in continued for job in jobs)
     assert all(job.counted for job in jobs)
@@ -197,13 +197,13 @@ def _ended(jobs: list[Job]) -> tuple[int, int]:
 
 
 def a_unit_has_one_job_at_a_time(records: Records) -> None:
-    """Nobody works on the same piece of work as somebody else."""
+    """No two holders work on the same unit."""
     units = Counter((j.stage, j.step_key, j.unit.number) for j in records.open() if j.unit)
     assert all(count == 1 for count in units.values())
 
 
 def steps_open_when_they_are_free(records: Records) -> None:
-    """Not before everything before them is closed, and not later either."""
+    """Steps open exactly when all their predecessors are closed."""
     for slug in records.run.stages:
         graph = records.chart.graphs[slug]
         steps = {step.key: step for step in records.run.steps.values() if step.stage == slug}
@@ -232,13 +232,13 @@ def stages_and_the_run_end_with_their_steps(records: Records) -> None:
 
 
 def report_of_run(records: Records) -> Report:
-    """The report as the product makes it."""
+    """Return the report as the product makes it."""
     structure = valid_structure(records.chart.dag, records.chart.graphs)
     return report(structure, run_evidence(records.run, records.available()))
 
 
 def check_report(records: Records, before: Report | None) -> Report:
-    """The seven invariants; and the counters tell what the jobs would tell."""
+    """Check the seven invariants, and that the counters agree with the jobs."""
     told = report_of_run(records)
     assert check(told, before) == []
     assert told["warnings"] == []
@@ -253,7 +253,7 @@ def check_report(records: Records, before: Report | None) -> Report:
 
 
 def _standings_by_jobs(records: Records) -> Mapping[str, Mapping[str, object]]:
-    """Where the steps stand, judged by the rows of the jobs alone and by what is closed."""
+    """Return the statuses of the steps, derived from the jobs' rows and the closed flags alone."""
     found = {}
     for slug in records.run.stages:
         jobs = [j for j in records.jobs.values() if j.stage == slug]
@@ -267,7 +267,7 @@ def _standings_by_jobs(records: Records) -> Mapping[str, Mapping[str, object]]:
 
 
 def check_end(records: Records, changes: Iterable[Change]) -> None:
-    """Check what holds of a run that is complete, and of its whole history."""
+    """Check the invariants of a completed run, and of its whole history."""
     assert records.run.completed_at is not None
     assert differences(replay(changes), records.rows()) == []
     every_document_is_there(records)
@@ -275,7 +275,7 @@ def check_end(records: Records, changes: Iterable[Change]) -> None:
 
 
 def every_document_is_there(records: Records) -> None:
-    """Each unit's outputs under all the keys of its step, in versions without a gap."""
+    """Each unit has its outputs under all keys of its step, in versions without a gap."""
     versions = defaultdict[object, list[int]](list)
     for document in records.documents.values():
         versions[place_of(document)].append(document.version)
@@ -284,7 +284,7 @@ def every_document_is_there(records: Records) -> None:
 
 
 def every_page_that_was_promised_can_be_read(records: Records) -> None:
-    """Once the server has rendered what waits, nobody expects more, and nothing is there twice."""
+    """After rendering, no expected page is missing and none is duplicated."""
     assert records.to_render() == []
     for stage in report_of_run(records)["stages"]:
         assert stage["documentsAvailable"] == stage["documentsExpected"]

@@ -1,8 +1,8 @@
-"""Every reachable state of a small stage, walked through the real rules.
+"""Every reachable state of a small stage, explored through the real rules.
 
-A state is a run in canonical form: each job by its place, with its status, its tries and whether
-its time has come; attempts only as "taken before", ids and times not at all. From each state every
-call is made that a caller could make, on every job, and time may pass for any of them.
+A state is a run in canonical form: each job by its position, with its status, its tries and whether
+it is due; attempts only as "taken before", ids and times not at all. From each state every call is
+made that a caller could make, on every job, and time may pass for any of them.
 """
 
 from collections import Counter
@@ -32,7 +32,8 @@ TEXT = (SubmittedDocument(content="text"),)
 NEW_IDS = numbered_ids("new")
 
 Call: TypeAlias = Callable[[], RunDecision[object]]
-#: A job by its place and the number of versions before it; and what the rules can tell of it.
+#: A job by its position and the number of versions before it, with all that the rules can
+#: distinguish.
 JobKey: TypeAlias = tuple[str, int, int, int, str, int, bool, bool, bool]
 StepKey: TypeAlias = tuple[str, int, int, int, bool]
 State: TypeAlias = tuple[tuple[JobKey, ...], tuple[StepKey, ...]]
@@ -40,17 +41,17 @@ State: TypeAlias = tuple[tuple[JobKey, ...], tuple[StepKey, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """How far the walk goes."""
+    """Bounds of the walk."""
 
-    #: In how many parts a unit may be handed in.
+    #: Number of parts a unit may be submitted in.
     parts: int = 1
-    #: How often something is written anew.
+    #: Number of regenerations.
     anew: int = 0
 
 
 @dataclass(slots=True)
 class Paths:
-    """What a walk has seen."""
+    """Results of a walk."""
 
     bounds: Bounds
     records: list[Records] = field(default_factory=list)
@@ -58,12 +59,12 @@ class Paths:
     #: For each state the states it was reached from.
     reached_from: list[set[int]] = field(default_factory=list)
     edges: int = 0
-    #: How often each named error was the answer.
+    #: Number of answers with each named error.
     errors: Counter[str] = field(default_factory=Counter)
     _seen: dict[State, int] = field(default_factory=dict)
 
     def meet(self, records: Records) -> int:
-        """The number of this state; a new one is checked."""
+        """Return the number of this state; check a new one."""
         number = self._seen.setdefault(state_of(records), len(self._seen))
         if number == len(self.records):
             check_state(records)
@@ -73,11 +74,11 @@ class Paths:
         return number
 
     def ends(self) -> list[int]:
-        """The states in which the run is complete."""
+        """Return the states in which the run is complete."""
         return [n for n, records in enumerate(self.records) if records.run.completed_at]
 
     def dead_ends(self) -> list[Records]:
-        """The states from which no calls lead to the end of the run."""
+        """Return the states from which no calls lead to the end of the run."""
         alive = set(self.ends())
         waiting = [*alive]
         while waiting:
@@ -91,7 +92,7 @@ def walk(stage: Stage, models: tuple[str, ...], bounds: Bounds) -> Paths:
     """Walk breadth-first from a new run through every state within the bounds."""
     paths = Paths(bounds)
     paths.meet(a_run(stage, models).records)
-    for number, records in enumerate(paths.records):  # grows while we walk
+    for number, records in enumerate(paths.records):  # grows during the walk
         for after in _neighbours(paths, records):
             there = paths.meet(after)
             assert completed_never_decreases(paths.reports[number], paths.reports[there])
@@ -119,7 +120,7 @@ def _neighbours(paths: Paths, records: Records) -> Iterator[Records]:
 
 
 def state_of(records: Records) -> State:
-    """What the rules can tell apart about a run."""
+    """Return the parts of a run that the rules can distinguish."""
     jobs = sorted(_job_key(records, job) for job in records.jobs.values())
     steps = sorted(
         (step.key, step.total, step.done, step.failed, step.closed_at is not None)
@@ -137,11 +138,11 @@ def _job_key(records: Records, job: Job) -> JobKey:
     return (*place, job.status, tries, free, job.attempt > 0, job.counted)
 
 
-# Moves
+# Transitions
 
 
 def calls(records: Records, bounds: Bounds) -> Iterator[Call]:
-    """Every call that somebody could make now."""
+    """Yield every call that a caller could make now."""
     run, chart = records.run, records.chart
     moment = DecisionContext(now=NOON, actor=PAT, new_id=NEW_IDS)
     for job in records.jobs.values():
@@ -176,7 +177,7 @@ def _work(records: Records, job: Job, bounds: Bounds, context: DecisionContext) 
 
 
 def _later(records: Records, job: Job) -> Iterator[Records]:
-    """The run after so much time that this job is free again; for the others none has passed."""
+    """Yield the run after enough time that this job is free again, and none for the others."""
     if records.is_free(job):
         return
     after = records.copied()

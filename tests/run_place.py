@@ -1,4 +1,4 @@
-"""The directory of one test run, in which its servers run, and what may be missing here."""
+"""The directory of one test run, in which its servers run, and the programs missing here."""
 
 import os
 import shutil

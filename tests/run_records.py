@@ -1,6 +1,6 @@
-"""The rows of a run, kept and asked for as the database keeps them and is asked.
+"""The rows of a run in memory, with the queries of the store.
 
-Each question here is a query of the store: `held` is `held_job`, `free` is `free_job`, and so on.
+Each method here is a query of the store: `held` is `held_job`, `free` is `free_job`, and so on.
 """
 
 from collections import Counter
@@ -20,11 +20,11 @@ from waybook.run.draft import RunDecision
 from waybook.run.model import CompiledDag, Job, NewDocument, Run, StageRun, StepRun
 from waybook.run.next_job import OpenJobs
 
-#: How long somebody may be silent before a job is free again.
+#: Inactivity after which a job is free again.
 LEASE = timedelta(minutes=15)
-#: Statuses in which a job waits for its time.
+#: Statuses in which a job waits until it is due.
 WAITING = frozenset({JobStatus.PENDING, JobStatus.RETRYING, JobStatus.WAITING})
-#: Rows with texts of their own, which the audit knows by their hash.
+#: Rows with texts, which the audit records by their hash.
 WITH_TEXTS = frozenset({Entity.JOB_PART, Entity.RENDERED_DOCUMENT, Entity.LATE_RESULT})
 
 Kept = StageRun | StepRun | Job | NewDocument
@@ -36,17 +36,17 @@ class Records:
     chart: CompiledDag
     run: Run
     now: datetime = NOON
-    #: What the run's own row says besides what a Run carries.
+    #: Fields of the run's row that a Run does not carry.
     brief: Row = field(default_factory=dict)
     jobs: dict[str, Job] = field(default_factory=dict)
-    #: Signs of life.
+    #: Heartbeats.
     seen: dict[str, datetime] = field(default_factory=dict)
     documents: dict[str, NewDocument] = field(default_factory=dict)
     texts: dict[tuple[Entity, str], tuple[Row, tuple[str, ...]]] = field(default_factory=dict)
     usage: dict[str, Row] = field(default_factory=dict)
 
     def copied(self) -> "Records":
-        """The same rows once more, to go another way from here."""
+        """Return a copy of the rows, to explore another path."""
         return replace(
             self,
             jobs=dict(self.jobs),
@@ -57,7 +57,7 @@ class Records:
         )
 
     def write(self, decision: RunDecision[object]) -> None:
-        """Write what was decided, in one transaction."""
+        """Write a decision, in one transaction."""
         self.run = decision.run
         self.jobs |= decision.jobs
         self.seen |= dict.fromkeys(decision.touched, self.now)
@@ -73,30 +73,30 @@ class Records:
     # Jobs
 
     def held(self, holder: Holder, model: str | None = None) -> Job | None:
-        """Return the job that the holder took and has not handed in."""
+        """Return the job that the holder claimed and has not submitted."""
         found = (job for job in self.open() if holder.is_same_conversation(job.holder))
         return _first(job for job in found if _is(job, model))
 
     def free(self, model: str | None = None, job_type: JobType | None = None) -> Job | None:
-        """The first job nobody works on, for whoever asks for this model or for any."""
+        """Return the first unclaimed job for a caller who asks for this model or for any."""
         wanted = (
             job for job in self.open() if _is(job, model) and job_type in {None, job.job_type}
         )
         return _first(job for job in wanted if self.is_free(job))
 
     def is_free(self, job: Job) -> bool:
-        """Whether a job waits and its time has come, or its holder has been silent too long."""
+        """Return whether a job is pending and due, or its holder was inactive too long."""
         if job.status in WAITING:
             return job.ready_at <= self.now
         return job.status is JobStatus.PROCESSING and self.last_seen(job) < self.now - LEASE
 
     def last_seen(self, job: Job) -> datetime:
-        """When something was last heard of whoever holds the job."""
+        """Return the time of the last heartbeat of the job's holder."""
         started = job.started_at or NOON
         return max(self.seen.get(job.id, started), started)
 
     def open(self) -> list[Job]:
-        """Jobs for others than the server that are not over."""
+        """Return the client jobs that are not over."""
         return [
             job
             for job in self.jobs.values()
@@ -104,7 +104,7 @@ class Records:
         ]
 
     def open_counts(self) -> tuple[OpenJobs, ...]:
-        """What is not over, counted by step, status and model."""
+        """Return the jobs that are not over, counted by step, status and model."""
         found = Counter((j.stage, j.step_key, j.status, j.model) for j in self.open())
         return tuple(
             OpenJobs(stage=stage, step_key=key, status=status, model=model, count=count)
@@ -112,12 +112,12 @@ class Records:
         )
 
     def failed(self, stage: str, step_key: str | None = None) -> list[Job]:
-        """The jobs of a stage, or of one of its steps, that were given up."""
+        """Return the abandoned jobs of a stage, or of one of its steps."""
         found = (j for j in self.jobs.values() if j.stage == stage and j.status in FAILED_JOB)
         return sorted((j for j in found if step_key in {None, j.step_key}), key=_turn)
 
     def parts(self, job: Job) -> list[str]:
-        """The texts of the jobs this one goes on from, first to last."""
+        """Return the texts of the jobs this one continues, first to last."""
         found: list[str] = []
         while job.continues is not None:
             found.append(self.texts[Entity.JOB_PART, job.continues][1][0])
@@ -125,20 +125,20 @@ class Records:
         return found[::-1]
 
     def to_render(self) -> list[Job]:
-        """What the server has to render."""
+        """Return the jobs that the server has to render."""
         jobs = (job for job in self.jobs.values() if job.completed_at is None)
         return [job for job in jobs if job.job_type is JobType.RENDER]
 
     # Documents
 
     def latest(self, document_id: str) -> NewDocument:
-        """The latest version of a document."""
+        """Return the latest version of a document."""
         place = place_of(self.documents[document_id])
         versions = [document for document in self.documents.values() if place_of(document) == place]
         return max(versions, key=lambda document: document.version)
 
     def available(self) -> list[tuple[str, AvailableDocument]]:
-        """The latest rendered version of each document, with its stage."""
+        """Return the latest rendered version of each document, with its stage."""
         found: dict[Place, tuple[str, AvailableDocument]] = {}
         pages = [
             (self.documents[str(row["document_id"])], page_id)
@@ -153,7 +153,7 @@ class Records:
     # Rows
 
     def rows(self) -> Rows:
-        """All rows of the run, as its audit should tell them."""
+        """Return all rows of the run, as its audit should replay them."""
         named: dict[Entity, Iterable[str]] = {
             Entity.RUN: [self.run.id],
             Entity.STAGE_RUN: self.run.stages,
@@ -170,7 +170,7 @@ class Records:
         return {entity: kept for entity, kept in told.items() if kept}
 
     def row(self, entity: Entity, row_id: str) -> Row | None:
-        """One row, if it is there; the hash of a text is taken of the text that is kept."""
+        """Return one row, if it exists; a text's hash is computed from the stored text."""
         if entity is Entity.RUN:
             at = self.run.completed_at
             own: Row = {"name": self.run.name, "completed_at": at.isoformat() if at else None}
@@ -197,7 +197,7 @@ def changes_of(decision: RunDecision[object]) -> list[Change]:
 
 
 def place_of(document: NewDocument) -> Place:
-    """What stays the same from version to version."""
+    """Return the identity of a document across versions."""
     made = document.origin
     of = (document.stage, document.step_key, document.document_key)
     return (*of, made.model, made.lineage, made.reviewer)

@@ -1,4 +1,4 @@
-"""A run to act in: each call as its use case makes it, and everything checked after every one."""
+"""A run for tests: each call as its use case makes it, with all invariants checked after each."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -39,7 +39,7 @@ WORKERS = (ANN, BOB)
 
 
 def a_chart(dag: Dag) -> CompiledDag:
-    """A definition that has been checked."""
+    """Return a checked and compiled definition."""
     assert definition_errors(dag) == []
     return CompiledDag(dag, graphs_of(dag), version=3)
 
@@ -49,11 +49,11 @@ class RunWorld:
     records: Records
     report: Report | None = None
     decision: RunDecision[object] | None = None
-    #: All that was put on record so far.
+    #: All changes recorded so far.
     changes: list[Change] = field(default_factory=list)
     _made: list[int] = field(default_factory=lambda: [0])
 
-    # What there is
+    # State
 
     @property
     def run(self) -> Run:
@@ -64,41 +64,41 @@ class RunWorld:
         return self.records.chart
 
     def job(self, job: Job | str) -> Job:
-        """A job as it is now."""
+        """Return a job in its current state."""
         return self.records.jobs[job if isinstance(job, str) else job.id]
 
     def jobs(self, step: str) -> list[Job]:
-        """The jobs of a step for others than the server, in the order in which they came."""
+        """Return the client jobs of a step, in order of creation."""
         found = self.records.jobs.values()
         return [j for j in found if j.step_key == step and j.job_type is not JobType.RENDER]
 
     def step(self, key: str) -> StepRun:
-        """A step that has been reached."""
+        """Return a step that has been reached."""
         return next(step for step in self.run.steps.values() if step.key == key)
 
     def stage(self, slug: str) -> StageRun:
         return self.run.stages[slug]
 
     def documents(self, step: str) -> list[NewDocument]:
-        """What the jobs of a step made, in the order in which it came."""
+        """Return the documents of a step's jobs, in order of creation."""
         return [one for one in self.records.documents.values() if one.step_key == step]
 
     def reached(self) -> list[str]:
-        """The steps that have been reached."""
+        """Return the steps that have been reached."""
         return [step.key for step in self.run.steps.values()]
 
     def events(self) -> list[str]:
-        """What the last decision put on record."""
+        """Return the events that the last decision recorded."""
         return [str(entry.event) for entry in self.decision.entries] if self.decision else []
 
     def details(self) -> list[dict[str, Json]]:
-        """What each entry of the last decision says besides its changes."""
+        """Return the details of each entry of the last decision, without its changes."""
         return [dict(entry.details) for entry in self.decision.entries] if self.decision else []
 
     # Time and people
 
     def pass_time(self, gap: timedelta = LEASE + timedelta(seconds=1)) -> None:
-        """Let so much time pass; unless it is said, too much for whoever is silent."""
+        """Let this much time pass; by default, more than a lease."""
         self.records.now += gap
 
     def moment(self, actor: Actor) -> DecisionContext:
@@ -118,7 +118,7 @@ class RunWorld:
         *,
         another: bool = False,
     ) -> NextJob:
-        """Ask once for a job; one that was tried too often may be put aside."""
+        """Ask once for a job; one that was tried too often may be set aside."""
         records = self.records
         held = None if another else records.held(who.holder, model)
         candidate = records.free(model, job_type)
@@ -127,7 +127,7 @@ class RunWorld:
         return self.keep(next_job(self.run, self.chart, self.moment(who), **given))  # type: ignore[arg-type]  # each has its type
 
     def claim(self, who: Actor = ANN, model: str | None = None, *, another: bool = True) -> Job:
-        """Take the next job, where there must be one."""
+        """Claim the next job; there must be one."""
         reply = self.ask(who, model, another=another)
         while isinstance(reply, AttemptsExhausted):
             reply = self.ask(who, model, another=another)
@@ -142,7 +142,7 @@ class RunWorld:
         continues: bool = False,
         usage: Usage | None = None,
     ) -> JobDone:
-        """Hand in for the attempt at which the job was taken."""
+        """Submit for the attempt at which the job was claimed."""
         submission = Submission(
             documents=tuple(
                 SubmittedDocument(content=h) if isinstance(h, str) else h for h in handed
@@ -165,7 +165,7 @@ class RunWorld:
         return self.keep(decision)
 
     def fail(self, job: Job, error: str = "no luck", *, retryable: bool = True) -> Job:
-        """Give a job back, for the attempt at which it was taken."""
+        """Fail a job, for the attempt at which it was claimed."""
         decision = fail_job(
             self.run,
             self.chart,
@@ -195,26 +195,26 @@ class RunWorld:
         ).jobs
 
     def regenerate(self, document_id: str) -> Job:
-        """Have the latest version of a document written anew."""
+        """Regenerate the latest version of a document."""
         latest = self.records.latest(document_id)
         job = self.job(latest.job_id)
         return self.keep(regenerate(self.run, self.chart, job, latest.id, self.moment(PAT))).job
 
     def render(self, most: int = 20) -> int:
-        """Let the server render what waits."""
+        """Render everything pending, as the server."""
         waiting = self.records.to_render()[:most]
         pages = [RenderedPage(job=job, markdown="# Text", html="<h1>Text</h1>") for job in waiting]
         return self.keep(store_rendered(self.run, self.chart, pages, self.moment(PAT)))
 
-    # Whole ways
+    # Complete sequences
 
     def work(self, *steps: str, text: str = "text") -> None:
-        """Take and hand in every job of these steps, or of all there are."""
+        """Claim and submit every job of these steps, or of all steps."""
         while (job := self._next_of(steps)) is not None:
             self.submit(self.claimed(job), text)
 
     def claimed(self, job: Job, who: Actor = ANN) -> Job:
-        """Take this very job."""
+        """Claim exactly this job."""
         moment, before = self.moment(who), self.job(job)
         decision = next_job(self.run, self.chart, moment, held=None, candidate=before, open_jobs=())
         reply = self.keep(decision)
@@ -228,7 +228,7 @@ class RunWorld:
     # Writing
 
     def keep(self, decision: RunDecision[ReplyT]) -> ReplyT:
-        """Write what was decided, check everything; then answer, or refuse."""
+        """Write a decision and check everything; then return the answer or raise the refusal."""
         before = self.records
         self.records = before.copied()
         self.records.write(decision)
@@ -244,7 +244,7 @@ class RunWorld:
 
 
 def a_run(dag: Dag | Stage, models: Sequence[str] = MODELS) -> RunWorld:
-    """A run that has just been started; a stage alone is a DAG of one."""
+    """Return a run that was just started; a stage alone is a DAG of one."""
     chart = a_chart(dag if isinstance(dag, Dag) else a_dag(dag))
     empty = Run(id=RUN, name="Rivers", seq=0, completed_at=None, stages={}, steps={})
     world = RunWorld(Records(chart=chart, run=empty, now=NOON))
@@ -253,10 +253,10 @@ def a_run(dag: Dag | Stage, models: Sequence[str] = MODELS) -> RunWorld:
 
 
 def a_stage_of(*steps: RecipeStep, edges: Sequence[tuple[str, str]] = ()) -> Stage:
-    """The only stage of a run."""
+    """Return the only stage of a run."""
     return a_stage("only", *steps, edges=edges)
 
 
 def worked_on(job: Job, **values: object) -> Job:
-    """A job as it would be with other values."""
+    """Return a job with other values."""
     return replace(job, **values)  # type: ignore[arg-type]  # names are Job's own

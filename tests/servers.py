@@ -1,8 +1,8 @@
-"""The PostgreSQL servers tests run on: the embedded 18, and Debian's 15 where it is installed.
+"""The PostgreSQL servers of the tests: the embedded 18, and Debian's 15 where it is installed.
 
-One of each serves all workers of a test run. They live in the run's own place, a directory whose
-name the controller hands down, and end with the controller, however it ends: what keeps the
-fifteenth alive is a pipe that the controller holds open.
+One of each serves all workers of a test run. They run in the run's own directory, whose name the
+controller passes on, and end with the controller, even if that crashes: the 15 runs only while the
+controller holds a pipe open.
 """
 
 import fcntl
@@ -25,40 +25,40 @@ from waybook.embedded_postgres.supervisor import attach
 from waybook.store.driver.ids import new_id
 from waybook.store.maintenance.migrate import APP_ROLE, migrate
 
-#: The user of the one URL on 15: it may make roles, and is no superuser.
+#: User of the single URL on 15: it may create roles, and is not a superuser.
 BUILDER = "builder"
 TEMPLATE = "waybook_template"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """A server: how to reach it as its administrator, as the owner and as the one who serves."""
+    """A server: its DSNs as administrator, as owner and as serving user."""
 
     name: str
     admin_dsn: str
     owner_dsn: str
     app_dsn: str
-    #: The role to take in each transaction, where one URL is all there is.
+    #: The role to assume in each transaction, where there is a single URL.
     role: str | None
 
     @property
     def owner(self) -> str:
-        """The user the databases belong to."""
+        """Return the user who owns the databases."""
         return BUILDER if self.role else "waybook_owner"
 
     @property
     def is_embedded(self) -> bool:
-        """Whether it is the embedded server, where words are found by their index."""
+        """Return whether it is the embedded server, where words are found by their index."""
         return self.role is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """One database on a server, and the two ways in."""
+    """One database on a server, and its two DSNs."""
 
     server: Server
     dbname: str
-    #: The way in for whoever serves, where a pooler stands before the server.
+    #: DSN of the serving user, if a pooler is in front of the server.
     through: str | None = None
 
     @property
@@ -81,7 +81,7 @@ class Place:
 
 @contextmanager
 def eighteen() -> Iterator[Server]:
-    """The embedded server: three users, each with a password."""
+    """Start the embedded server: three users, each with a password."""
     with attach(Path(os.environ[PLACE]) / "18", durable=False) as attachment:
         server = Server(
             name="18",
@@ -97,9 +97,9 @@ def eighteen() -> Iterator[Server]:
 
 @contextmanager
 def fifteen() -> Iterator[Server]:
-    """Debian's server: one URL, of a user who is no superuser and takes the serving role.
+    """Start Debian's server: one URL, of a user who is no superuser and takes the serving role.
 
-    Its clock's zone is far from UTC, so that nothing can depend on the server's settings.
+    Its time zone is far from UTC, so that nothing can depend on the server's settings.
     """
     home = Path(os.environ[PLACE]) / "15"
     with alone("15.lock"):
@@ -156,7 +156,7 @@ def _answers(dsn: str) -> bool:
 
 @contextmanager
 def alone(name: str) -> Iterator[None]:
-    """One worker at a time."""
+    """Lock out other workers."""
     descriptor = os.open(Path(os.environ[PLACE]) / name, os.O_CREAT | os.O_RDWR, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -186,7 +186,7 @@ def _ensure_template(server: Server) -> None:
 
 
 def _ensure_bootstrapped(server: Server) -> None:
-    """What the embedded server prepares in its own database; the other one has nobody who could."""
+    """Bootstrap as the embedded server does in its own database; 15 has no role that could."""
     if server.is_embedded:
         with psycopg.connect(Place(server=server, dbname=TEMPLATE).admin_dsn) as admin:
             admin.execute(BOOTSTRAP.encode())
@@ -194,7 +194,7 @@ def _ensure_bootstrapped(server: Server) -> None:
 
 @contextmanager
 def fresh_place(server: Server, template: str = TEMPLATE) -> Iterator[Place]:
-    """A database of its own, for a while: by default as the migrations leave it."""
+    """Yield a private database: by default as the migrations leave it."""
     dbname = f"test_{new_id().replace('-', '')}"
     with psycopg.connect(server.admin_dsn, autocommit=True) as admin:
         admin.execute(f"create database {dbname} template {template} owner {server.owner}")

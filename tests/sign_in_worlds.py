@@ -1,4 +1,4 @@
-"""Server mode with an issuer: two orgs who sign in at the same place, and the whole HTTP face."""
+"""Server mode with an issuer: two orgs that share it, and the complete HTTP application."""
 
 import socket
 from collections.abc import AsyncIterator
@@ -22,7 +22,7 @@ from worlds import World
 
 @dataclass
 class Team:
-    """A world, the issuer its people sign in at, and the server's own view of it."""
+    """A world, the issuer of its users, and the server's own view of it."""
 
     world: World
     there: FakeIssuer
@@ -30,12 +30,12 @@ class Team:
     settings: Settings
 
     def app(self) -> ASGIApp:
-        """The whole face, for nobody but those it knows."""
+        """Return the complete application, which requires authentication."""
         services = Application(dispatcher=self.world.doorway, settings=self.settings)
         return build_http_app(services, LoadedSettings(self.settings, {}), self.issuer)
 
     def browser(self, base_url: str = "http://localhost") -> httpx2.AsyncClient:
-        """Somebody who keeps cookies, and follows no redirect."""
+        """Return a client that keeps cookies and follows no redirect."""
         transport = httpx2.ASGITransport(self.app())
         return httpx2.AsyncClient(transport=transport, base_url=base_url)
 
@@ -59,7 +59,7 @@ def server_settings(there: FakeIssuer, **more: object) -> Settings:
 
 @asynccontextmanager
 async def a_team(world: World, **more: object) -> AsyncIterator[Team]:
-    """Ann of our org is at the issuer's; the clock of both is the world's."""
+    """Yield a team: Ann of our org is known to the issuer; both use the world's clock."""
     async with an_issuer() as there:
         there.now = world.clock.now
         there.person = {"sub": "ann-1", "org": slug_of(world.agent.org_id)}
@@ -74,7 +74,7 @@ async def a_team(world: World, **more: object) -> AsyncIterator[Team]:
 
 @asynccontextmanager
 async def a_served_team(world: World, **more: object) -> AsyncIterator[tuple[Team, str]]:
-    """The same on a port of its own, with its address."""
+    """Yield a team served on its own port, with its address."""
     listening: socket.socket = listen("127.0.0.1", 0)
     where = address(listening)
     async with (

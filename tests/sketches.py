@@ -1,4 +1,4 @@
-"""Nouns for tests of drawings: sketches of any shape, and marks upon them."""
+"""Builders for drawing tests: diagrams of any shape, and annotations on them."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -13,7 +13,7 @@ Edges = Sequence[tuple[str, str]]
 
 
 def a_lane(keys: Sequence[str], edges: Edges = (), *, slug: str = "plan", name: str = "") -> Lane:
-    """A lane of steps that are called as their keys."""
+    """Return a lane of steps titled by their keys."""
     return Lane(
         slug=slug,
         name=name,
@@ -23,19 +23,19 @@ def a_lane(keys: Sequence[str], edges: Edges = (), *, slug: str = "plan", name: 
 
 
 def a_sketch(*lanes: Lane) -> Diagram:
-    """Lanes, one behind the other."""
+    """Return a diagram of lanes in sequence."""
     slugs = [lane.slug for lane in lanes]
     return Diagram(name="Rivers", lanes=lanes, transitions=tuple(pairwise(slugs)))
 
 
 def a_chain_of(count: int) -> Diagram:
-    """A plan with so many steps, one behind the other."""
+    """Return a plan with this many steps in sequence."""
     keys = [f"step-{number}" for number in range(1, count + 1)]
     return a_sketch(a_lane(keys, list(pairwise(keys))))
 
 
 def a_thicket(count: int, *, per_step: float = 2.5, reach: int = 40) -> Diagram:
-    """A plan with so many steps and edges between them, none too far; the same every time."""
+    """Return a plan with this many steps and short edges between them; always the same."""
     chance = Random(count)  # noqa: S311 - nothing secret about it
     keys = [f"step-{number:04}" for number in range(count)]
     edges: set[tuple[str, str]] = set()
@@ -47,7 +47,7 @@ def a_thicket(count: int, *, per_step: float = 2.5, reach: int = 40) -> Diagram:
 
 @st.composite
 def lanes(draw: st.DrawFn, slug: str = "plan", most: int = 24) -> Lane:
-    """Any lane: a chain, a fan, loose ends, a thicket; declared in any order."""
+    """Generate any lane: a chain, a fan, loose ends, a thicket; declared in any order."""
     count = draw(st.integers(1, most))
     chance = draw(st.integers(0, 2**32).map(Random))
     density = draw(st.sampled_from([0, 0.05, 0.15, 0.5, 1]))
@@ -70,7 +70,7 @@ def lanes(draw: st.DrawFn, slug: str = "plan", most: int = 24) -> Lane:
 
 @st.composite
 def sketches(draw: st.DrawFn) -> Diagram:
-    """Any sketch: mostly a plan, sometimes stages, with transitions that leave some out."""
+    """Generate any diagram: mostly a plan, sometimes stages, with transitions that skip some."""
     count = draw(st.sampled_from([1, 1, 2, 4]))
     found = [draw(lanes(f"stage-{number}")) for number in range(count)]
     ways = draw(st.sets(st.tuples(st.integers(0, count - 1), st.integers(0, count - 1))))
@@ -82,7 +82,7 @@ def sketches(draw: st.DrawFn) -> Diagram:
 
 
 def any_marks(sketch: Diagram) -> st.SearchStrategy[Annotations]:
-    """Any statuses of some of the steps."""
+    """Generate any statuses of some of the steps."""
     places = [(lane.slug, step.key) for lane in sketch.lanes for step in lane.steps]
     mark = st.builds(
         Annotation, st.sampled_from([*STATUS_SYMBOLS, "strange"]), st.sampled_from(["", "3/9"])

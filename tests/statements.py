@@ -1,4 +1,4 @@
-"""Statements of the store, run by hand on a connection of one's own."""
+"""Statements of the store, run manually on a separate connection."""
 
 import psycopg
 from psycopg import sql
@@ -7,7 +7,7 @@ from waybook.store.driver.queries import Statement
 
 
 def prepared(connection: psycopg.Connection, statement: Statement) -> str:
-    """Prepare the statement here; returns the text that executes it."""
+    """Prepare the statement here; return the text that executes it."""
     connection.execute(f"prepare asked as {statement}".encode())
     told = [None if value is None else value.decode() for value in statement.parameters]
     values = sql.SQL(", ").join(map(sql.Literal, told)).as_string(connection)

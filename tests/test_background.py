@@ -1,4 +1,4 @@
-"""Background loops outlive every error, and end only when they are cancelled."""
+"""Background loops survive every error, and end only when they are canceled."""
 
 import asyncio
 import logging
@@ -29,7 +29,7 @@ async def waiting(seconds: float) -> None:
 
 
 class Turns:
-    """Turns that fail as often as they are told to; the next one ends the wait of the test."""
+    """Iterations that fail a given number of times; the next one ends the wait of the test."""
 
     def __init__(self, *errors: Exception) -> None:
         self.errors, self.ended = [*errors], asyncio.Event()

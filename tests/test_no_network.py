@@ -1,4 +1,4 @@
-"""Tests look at nothing beyond this machine; here it is shown that they could not."""
+"""Network guard: tests cannot connect beyond this machine."""
 
 import os
 import socket
@@ -12,14 +12,14 @@ import pytest
 from guarded.sitecustomize import NOTED, is_here
 from looking_out import complain
 
-#: For documentation: nobody is there.
+#: Reserved for documentation: no host has this address.
 NOBODY = "192.0.2.1"
 CONNECTS = f"import socket; socket.create_connection(('{NOBODY}', 9), 1)"
 
 
 @pytest.fixture
 def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A place for what is tried on purpose."""
+    """Return a file for attempts made on purpose."""
     monkeypatch.setenv(NOTED, str(tmp_path / "noted"))
     return tmp_path / "noted"
 

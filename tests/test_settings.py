@@ -1,4 +1,4 @@
-"""Settings that cannot work are refused at the start, and secrets stay secret."""
+"""Invalid settings are refused at the start, and secrets stay secret."""
 
 from pathlib import Path
 
@@ -123,7 +123,7 @@ def test_a_pace_that_cannot_be_kept_is_refused(given: dict[str, str]) -> None:
         settings({f"WAYBOOK_{name}": value for name, value in given.items()})
 
 
-# Who may come in
+# Access
 
 
 def test_this_machine_alone_is_served_where_nobody_is_asked() -> None:

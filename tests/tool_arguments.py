@@ -1,4 +1,4 @@
-"""What the tools' arguments are called, and which of them are ids or texts, at whatever depth."""
+"""Names of the tools' arguments, and which of them are ids or texts, at any depth."""
 
 from collections.abc import Iterator
 from typing import Any, get_args
@@ -9,14 +9,14 @@ from waybook.app.registry import TOOLS
 
 
 def arguments_of(tool: str) -> dict[str, str]:
-    """The names of a tool's arguments: on the wire, and in the source."""
+    """Return the names of a tool's arguments: on the wire, and in the source."""
     return {str(f.alias): name for name, f in TOOLS[tool].arguments.model_fields.items()}
 
 
 def ids_within(arguments: type[BaseModel]) -> Iterator[tuple[str, ...]]:
-    """Where ids of ours stand in these arguments, at whatever depth, by their wire names.
+    """Yield the paths of our ids in these arguments, at any depth, by their wire names.
 
-    A session and a model are the caller's own names for something, no ids of ours.
+    A session and a model are the caller's own names, not ids of Waybook.
     """
     for name, field in arguments.model_fields.items():
         if name.endswith(("_id", "_ids")) and name not in {"session_id", "model_id"}:
@@ -26,7 +26,7 @@ def ids_within(arguments: type[BaseModel]) -> Iterator[tuple[str, ...]]:
 
 
 def names_within(arguments: type[BaseModel]) -> Iterator[str]:
-    """The wire names of arguments in which any text may stand, at whatever depth."""
+    """Yield the wire names of arguments that accept any text, at any depth."""
     for field in arguments.model_fields.values():
         inner = list(_models(field.annotation))
         for one in inner:

@@ -1,6 +1,6 @@
-"""For every tool a call that works, with whatever it needs made first.
+"""A valid call of every tool, with its prerequisites created first.
 
-A tool that is missing here fails the tests that go over all tools, so none can be forgotten.
+A tool that is missing here fails the tests that iterate over all tools, so none can be forgotten.
 """
 
 from collections.abc import Awaitable, Callable
@@ -132,7 +132,7 @@ async def _complete_skill(agent: Agent) -> Body:
 
 
 async def a_late_result(agent: Agent, text: str = "The Nile is 6,650 km long.") -> str:
-    """The id of an artifact of ours: a result that came too late."""
+    """Return the id of one of our artifacts: a late result."""
     plan = await agent.plan()
     taken = await agent.take(plan)
     retried = {"action": "retry_step", "stepId": taken["stepId"]}
@@ -244,7 +244,7 @@ PREPARE: dict[str, Prepare] = {
     "draw_map": run_calls.drawn,
 }
 
-#: Arguments that stand in the place of others, with a call in which they do.
+#: Arguments that replace others, with a call that uses them.
 INSTEAD: dict[tuple[str, str], Prepare] = {
     ("extract_data", "artifactId"): _extract_stored,
     ("get_artifact", "sourceId"): _source,
@@ -264,8 +264,8 @@ INSTEAD: dict[tuple[str, str], Prepare] = {
 
 
 async def a_call_of(agent: Agent, tool: str, using: str | None = None) -> Body:
-    """Arguments with which a call of this tool works, all but the key and the session given.
+    """Return arguments for a valid call of this tool, all but the key and the session set.
 
-    Where some exclude one another, `using` says which one it is about.
+    If some exclude one another, `using` selects one of them.
     """
     return await INSTEAD.get((tool, using or ""), PREPARE[tool])(agent)

@@ -1,4 +1,4 @@
-"""Server mode in a world: members with tokens, and the whole HTTP face behind its gate."""
+"""Server mode in a world: users with tokens, and the HTTP application behind its auth gate."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -29,7 +29,7 @@ EVERYTHING = (Scope.ADMIN,)
 
 
 def at(agent: Agent) -> RequestContext:
-    """A look into the house by this agent, for what no tool does."""
+    """Return direct access to the services as this agent, for operations without a tool."""
     return RequestContext(services=agent.doorway.house, caller=agent.caller)
 
 
@@ -42,7 +42,7 @@ async def a_token(
     days: int | None = 90,
     email: str | None = None,
 ) -> IssuedToken:
-    """Somebody new in the agent's org, who may do this, and a token of theirs."""
+    """Add a user with these scopes to the agent's org; return a token of theirs."""
     await add_user(at(agent), NewUser(name=name, scopes=may, email=email))
     return await another_token(agent, name, scopes=scopes, days=days)
 
@@ -54,7 +54,7 @@ async def another_token(
     scopes: tuple[Scope, ...] = DEFAULT_SCOPES,
     days: int | None = 90,
 ) -> IssuedToken:
-    """One more token of somebody who is there."""
+    """Return another token of an existing user."""
     asked = TokenRequest(user=name, label=f"a token of {name}", scopes=scopes, days=days)
     return await add_token(at(agent), asked)
 
@@ -63,18 +63,18 @@ def bearer(given: IssuedToken) -> dict[str, str]:
     return {"authorization": f"Bearer {given.secret}"}
 
 
-#: A piece of a secret that is found somewhere is no chance.
+#: A secret's fragment of this length cannot occur by chance.
 PIECE = 12
 
 
 def gives_away(text: str, secret: str) -> bool:
-    """Whether a piece of a secret stands in a text, as it is or as PostgreSQL writes bytes."""
+    """Return whether a piece of a secret is in a text, as is or as PostgreSQL writes bytes."""
     pieces = {secret[at : at + PIECE] for at in range(len(secret) - PIECE + 1)}
     return any(piece in text or piece.encode().hex() in text for piece in pieces)
 
 
 def gated(world: World, **more: object) -> ASGIApp:
-    """The whole face over this world, for nobody but those who show a token."""
+    """Return the complete application over this world, which requires a token."""
     settings = Settings(auth="required", tools="all", **more)  # type: ignore[arg-type]
     services = Application(dispatcher=world.doorway, settings=settings)
     return build_http_app(services, LoadedSettings(settings, {}))
@@ -82,7 +82,7 @@ def gated(world: World, **more: object) -> ASGIApp:
 
 @asynccontextmanager
 async def a_visitor(world: World, **more: object) -> AsyncIterator[httpx2.AsyncClient]:
-    """Somebody who can reach the server, and shows what a test has them show."""
+    """Yield an HTTP client that sends the credentials a test gives it."""
     app = gated(world, **more)
     async with httpx2.AsyncClient(
         transport=httpx2.ASGITransport(app), base_url="http://localhost"
@@ -92,18 +92,18 @@ async def a_visitor(world: World, **more: object) -> AsyncIterator[httpx2.AsyncC
 
 @asynccontextmanager
 async def served(world: World, **more: object) -> AsyncIterator[str]:
-    """The same on a port of its own."""
+    """Serve the same on a free port."""
     app = gated(world, **more)
     async with serve_in_background(app, listen("127.0.0.1", 0), world.doorway.bus.close) as address:
         yield address
 
 
-#: What is in a table, as one text that nothing leaves unchanged.
+#: Content of a table as one hash that any change alters.
 DIGEST = "select md5(coalesce(string_agg(t::text, '|' order by t::text), '')) from $table t"
 
 
 def everything_stored(place: Place) -> dict[str, str]:
-    """A hash of each table, whosever rows they are."""
+    """Return a hash of each table, over the rows of all orgs."""
     with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
         tables = admin.execute(
             "select c.relname from pg_class c where c.relnamespace = 'public'::regnamespace"

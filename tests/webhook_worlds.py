@@ -1,4 +1,4 @@
-"""Worlds in which somebody is told: a receiver on loopback, and a house that knows its address."""
+"""Worlds with notifications: a receiver on loopback, and an application with its address."""
 
 import asyncio
 import base64
@@ -29,13 +29,13 @@ KEY = b"twenty-four bytes and more"
 SECRET = f"whsec_{base64.b64encode(KEY).decode()}"
 EVERY_EVENT = frozenset(str(o) for o in NotificationKind if o is not NotificationKind.TEST)
 TAKEN = answer("", 204)
-#: Long enough for a request on loopback to arrive; what is to end by time ends by this.
+#: Enough for a request on loopback to arrive; the timeout of requests that must time out.
 SHORT = 1.0
 PLENTY = 20.0
 
 
 def verified(asked: Asked, key: bytes = KEY) -> Body:
-    """The payload of a request, once its signature is found right by a reckoning of our own."""
+    """Return the payload of a request, after verifying its signature independently."""
     told = asked.headers
     signed = b".".join([told["webhook-id"].encode(), told["webhook-timestamp"].encode(), asked.raw])
     ours = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
@@ -46,7 +46,7 @@ def verified(asked: Asked, key: bytes = KEY) -> Body:
 
 @dataclass
 class Teller:
-    """One process that tells, over one org."""
+    """One process that sends notifications, over one org."""
 
     house: Services
     agent: Agent
@@ -80,7 +80,7 @@ async def a_teller(  # noqa: PLR0913 - each has its own test
     folder: Path | None = None,
     database: Database | None = None,
 ) -> AsyncIterator[Teller]:
-    """A process over this world that tells whoever listens at this address."""
+    """Yield a process over this world that notifies the receiver at this address."""
     configured = WebhookSettings(
         url=url,
         secrets=parse_secrets(secrets),
@@ -89,7 +89,7 @@ async def a_teller(  # noqa: PLR0913 - each has its own test
         templates_dir=folder,
     )
     sender = Webhook(configured, seconds=seconds)
-    await sender._exchange._client()  # made here, so that what a test waits for is the other side
+    await sender._exchange._client()  # created here, so that a test waits for the receiver only
     services = replace(
         world.doorway.house,
         database=database or world.database,
@@ -108,7 +108,7 @@ async def a_teller(  # noqa: PLR0913 - each has its own test
 async def told(
     world: World, *plays: Play, form: str = "standard", seconds: float = PLENTY
 ) -> AsyncIterator[tuple[EndpointServer, Teller]]:
-    """A receiver that plays these, and a process that tells it."""
+    """Yield a receiver that plays these, and a process that notifies it."""
     async with (
         an_endpoint(*(plays or (TAKEN,))) as other,
         a_teller(world, f"{other.url}/hook", form=form, seconds=seconds) as teller,
@@ -117,7 +117,7 @@ async def told(
 
 
 async def a_review(agent: Agent) -> Body:
-    """A plan that waits for a person, whose result nobody is to be told."""
+    """Create a plan that waits for a person, whose result must not be sent."""
     plan = await agent.plan([{"stepType": "search", "instructions": "Look.", "title": "Measure"}])
     step = await agent.take(plan)
     return await agent.call(

@@ -1,4 +1,4 @@
-"""A world for one test: an org of ours, a neighbour with a plan of its own, and a clock to turn."""
+"""A world for one test: our org, another org with its own plan, and an adjustable clock."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, closing
@@ -29,7 +29,7 @@ from waybook.store.plans import load
 from waybook.store.plans.cache import ParentCache, PlanCache
 from waybook.store.plans.load import read_stored_rows
 
-#: A reply, or a part of one: JSON, looked into without asking its type at every turn.
+#: A reply, or a part of one: JSON that is accessed without type checks.
 Body: TypeAlias = dict[str, Any]
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -48,7 +48,7 @@ SKILLS = (
 
 @dataclass
 class Clock:
-    """The database's clock, which stands still until it is told otherwise."""
+    """The database's clock, which is fixed until a test advances it."""
 
     database: Database
 
@@ -64,7 +64,7 @@ class Clock:
 
 @dataclass
 class Agent:
-    """A user of an org at the doorway."""
+    """A user of an org at the dispatcher."""
 
     doorway: Dispatcher
     caller: Caller
@@ -74,42 +74,42 @@ class Agent:
         return self.caller.org_id
 
     async def ask(self, tool: str, arguments: Mapping[str, object]) -> Answer:
-        """Whatever comes back."""
+        """Call a tool and return the reply or the error."""
         return await self.doorway.dispatch(self.caller, tool, arguments)
 
     async def call(self, tool: str, **arguments: object) -> Body:
-        """The reply, where there must be one."""
+        """Call a tool and return the reply; it must succeed."""
         answer = await self.ask(tool, arguments)
         assert not answer.is_error, answer.body
         return answer.body
 
     async def refused(self, tool: str, **arguments: object) -> Body:
-        """The error, where there must be one: code, message, details, next."""
+        """Call a tool and return its error, which must occur: code, message, details, next."""
         answer = await self.ask(tool, arguments)
         assert answer.is_error, answer.body
         error: Body = answer.body["error"]  # type: ignore[assignment]  # an error is an object
         return error
 
     async def plan(self, steps: int | list[Body] = 3, **more: object) -> Body:
-        """Create a plan of these steps, or of so many."""
+        """Create a plan of these steps, or of this many."""
         named = {"name": "Rivers", "researchQuestion": "Which river is longest?"}
         if isinstance(steps, int):
             steps = [a_step(f"Look up {n}.") for n in range(1, steps + 1)]
         return await self.call("create_research_plan", **{**named, "steps": steps, **more})
 
     async def take(self, plan: Body, **more: object) -> Body:
-        """Take the next step, where there must be one."""
+        """Claim the next step; there must be one."""
         taken = await self.call("get_next_step", planId=plan["planId"], **more)
         assert taken["status"] == "step_ready", taken
         return taken
 
     async def submit(self, taken: Body, result: object = "found", **more: object) -> Body:
-        """Hand back a step's result."""
+        """Submit a step's result."""
         held = {"stepId": taken["stepId"], "attempt": taken["attempt"]}
         return await self.call("submit_step_result", **{**held, "resultSummary": result, **more})
 
     async def work_through(self, plan: Body) -> Body:
-        """Take and submit until there is nothing left."""
+        """Claim and submit until there is nothing left."""
         while (taken := await self.call("get_next_step", planId=plan["planId"]))[
             "status"
         ] == "step_ready":
@@ -129,24 +129,24 @@ class Agent:
         return await self.call("start_run", **{**named, "models": [*models], **more})
 
     async def job(self, run: Body, **more: object) -> Body:
-        """Take the next job, where there must be one."""
+        """Claim the next job; there must be one."""
         taken = await self.call("get_next_job", runId=run["runId"], **more)
         assert taken["status"] == "job_ready", taken
         return taken
 
     async def hand_in(self, job: Body, content: object = "# Found", **more: object) -> Body:
-        """Hand in what a job made."""
+        """Submit the documents of a job."""
         held = {"jobId": job["jobId"], "attempt": job["attempt"], "content": content}
         return await self.call("submit_job_result", **{**held, **more})
 
     async def work_off(self, run: Body) -> Body:
-        """Take jobs and hand in until there is none; returns the answer that said so."""
+        """Claim and submit jobs until there is no more; return the answer that said so."""
         while (job := await self.call("get_next_job", runId=run["runId"]))["status"] == "job_ready":
             await self.hand_in(job)
         return job
 
     async def feedback(self, run: Body, stage: str, said: str = "Go on.", **more: object) -> Body:
-        """Pass on what a person says of a completed stage."""
+        """Submit a person's feedback on a completed stage."""
         named = {"runId": run["runId"], "stageSlug": stage, "feedback": said}
         return await self.call("submit_stage_feedback", **named, **more)
 
@@ -154,11 +154,11 @@ class Agent:
         return await self.call("get_run_progress", runId=run["runId"], **more)
 
     def acting_as(self, user: str, channel: Channel = Channel.MCP) -> "Agent":
-        """Somebody else of the same org."""
+        """Return another user of the same org."""
         return Agent(self.doorway, Caller(org_id=self.org_id, user=user, channel=channel))
 
     def elsewhere(self) -> "Agent":
-        """The same one, at another process over the same database."""
+        """Return the same user, at another process over the same database."""
         services = replace(self.doorway.house, plan_cache=PlanCache(), step_parents=ParentCache())
         return Agent(Dispatcher(services, self.doorway.calls), self.caller)
 
@@ -176,23 +176,23 @@ class World:
     agent: Agent
     neighbour: Agent
     neighbours_plan: Body = field(default_factory=dict)
-    #: Set by a test that lets something happen to the neighbour.
+    #: Set by a test that changes the other org on purpose.
     neighbour_may_change: bool = False
-    #: Unset by a test that takes the walls away: what is left at its end proves nothing.
+    #: Cleared by a test that disables row-level security: its final state proves nothing.
     is_sound: bool = True
 
     async def stored(self, org_id: UUID, plan_id: str) -> Rows:
-        """The rows of a plan that its audit accounts for."""
+        """Return the rows of a plan that its audit accounts for."""
         statement = load.SQL["stored_rows"](plan_id=plan_id)
         return read_stored_rows((await self.database.read_org(org_id, statement))[0])
 
     async def set_policy(self, policy: ReviewPolicy) -> None:
-        """Have our org's reviews decided so."""
+        """Set the review policy of our org."""
         async with self.database.org_transaction(self.agent.org_id) as tx:
             await tx.commit(accounts.set_policy_statement(policy))
 
     async def entries(self, org_id: UUID, subject_id: str) -> list[audit.SealedEntry]:
-        """The audit of a plan or of a skill execution."""
+        """Return the audit of a plan or of a skill execution."""
         statement = audit.SQL["entries"](subject_id=subject_id, since=0, most=100_000)
         return audit.read_entries((await self.database.read_org(org_id, statement))[0])
 
@@ -201,7 +201,7 @@ class World:
 async def a_world(
     place: Place, *, pool_size: int = 8, lock_timeout: str = LOCK_TIMEOUT
 ) -> AsyncIterator[World]:
-    """A world in this database; at its end, the audit of both orgs is held against their rows."""
+    """Yield a world in this database; at its end, verify both orgs' audit against their rows."""
     ours, theirs = (UUID(new_id()) for _ in range(2))
     for org_id in (ours, theirs):
         add_org(place.owner_dsn, org_id, f"org-{org_id}")
@@ -230,7 +230,7 @@ async def a_world(
 async def a_database(
     place: Place, *, pool_size: int = 8, lock_timeout: str = LOCK_TIMEOUT
 ) -> AsyncIterator[Database]:
-    """A pool of the serving role, its clock at noon."""
+    """Yield a pool of the serving role, its clock at noon."""
     pool = ConnectionPool(place.app_dsn, size=pool_size, lock_timeout=lock_timeout)
     with closing(Database(pool, role=place.server.role)) as database:
         database.frozen_now = NOON
@@ -238,7 +238,7 @@ async def a_database(
 
 
 async def check_audit(services: Services, *org_ids: UUID) -> None:
-    """State = replay(audit), and no entry was changed, for everything in these orgs."""
+    """Check that state = replay(audit), and no entry was changed, for everything in these orgs."""
     for org_id in org_ids:
         call = RequestContext(
             services=services, caller=Caller(org_id=org_id, user="judge", channel=Channel.CLI)

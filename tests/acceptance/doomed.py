@@ -1,4 +1,4 @@
-"""Processes that stop at a moment, say so, and are killed there."""
+"""Processes that stop at a chosen point, report it, and are killed there."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ PATIENCE = 30.0
 
 @contextmanager
 def a_doomed_process(program: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """A Python process of its own; it is killed when we are done with it, wherever it stands."""
+    """Start a separate Python process and kill it at the end, at any point of its work."""
     process = subprocess.Popen(
         [sys.executable, "-c", program, *arguments],
         stdin=subprocess.PIPE,
@@ -28,7 +28,7 @@ def a_doomed_process(program: str, *arguments: str) -> Iterator[subprocess.Popen
 
 
 async def said(process: subprocess.Popen[str]) -> str:
-    """The next line it says."""
+    """Return the next line the process prints."""
     assert process.stdout is not None
     async with asyncio.timeout(PATIENCE):
         return (await asyncio.to_thread(process.stdout.readline)).strip()

@@ -1,4 +1,4 @@
-"""Many workers on one run: each job is done once, and nobody gets in another's way."""
+"""Many workers on one run: each job is done once, without conflicts between workers."""
 
 import asyncio
 from collections import Counter
@@ -25,14 +25,14 @@ JOBS = len(MODELS) ** 3
 
 @pytest.fixture
 async def crowded(eighteen: Server) -> AsyncIterator[World]:
-    """A world with half as many connections as workers."""
+    """Yield a world with half as many connections as workers."""
     with fresh_place(eighteen) as place:
         async with a_world(place, pool_size=POOL) as world:
             yield world
 
 
 async def a_wide_stage(agent: Agent) -> Body:
-    """A run in its second stage: a step of 2,197 jobs, then one that waits for all of them."""
+    """Start a run in its second stage: a step of 2,197 jobs, then one that depends on all."""
     wide = a_recipe_step("wide", "pairwise_by_origin", outputs=[{"documentKey": "wide"}])
     last = a_recipe_step("last", "all_to_one")
     stages = [
@@ -47,7 +47,7 @@ async def a_wide_stage(agent: Agent) -> Body:
 
 
 async def work(agent: Agent, run: Body, name: str, done: Counter[str]) -> None:
-    """One worker: take and hand in until the run is complete."""
+    """Claim and submit jobs as one worker until the run is complete."""
     while True:
         told = await answered(agent, "get_next_job", runId=run["runId"], sessionId=name)
         if told["status"] == "run_complete":
@@ -62,14 +62,14 @@ async def work(agent: Agent, run: Body, name: str, done: Counter[str]) -> None:
 
 
 async def answered(agent: Agent, tool: str, **arguments: object) -> Body:
-    """The reply; nobody is ever sent away."""
+    """Return the reply; fail if a call was rejected."""
     answer: Answer = await agent.ask(tool, arguments)
     assert not answer.is_error, answer.body
     return answer.body
 
 
 async def looked_at(agent: Agent, run: Body, over: asyncio.Event) -> int:
-    """Somebody who looks at the run all the while; whatever they see adds up and never falls."""
+    """Poll the run until it is over, checking every report; return the number of polls."""
     before: Any = None
     looks = 0
     while not over.is_set():
@@ -117,7 +117,7 @@ async def test_each_of_two_thousand_jobs_is_done_once_and_the_run_ends(crowded: 
 
 
 async def dabble(agent: Agent, run: Body, name: str, chance: Random) -> None:
-    """One worker who reads, fails, goes on in parts, has things written anew, and retries."""
+    """Act as a worker that reads, fails, continues in parts, requests revisions, and retries."""
     made: list[str] = []
     while True:
         told = await answered(agent, "get_next_job", runId=run["runId"], sessionId=name)
@@ -130,14 +130,14 @@ async def dabble(agent: Agent, run: Body, name: str, chance: Random) -> None:
             case "stage_failed":
                 await answered(agent, "retry_failed", **named)
             case "awaiting_feedback":
-                # Somebody else may be faster: then there is nothing to await any more.
+                # Another worker may be faster; then the stage no longer awaits feedback.
                 await agent.ask("submit_stage_feedback", {**named, "feedback": "Go on."})
         if made and chance.random() < 0.05:
             await agent.ask("regenerate_document", {"documentId": chance.choice(made)})
 
 
 async def handle(agent: Agent, job: Body, chance: Random) -> list[str]:
-    """Work on a job in one way or another; returns the documents it made."""
+    """Work on a job in one of several ways; return the documents it produced."""
     held = {"jobId": job["jobId"], "attempt": job["attempt"]}
     await answered(agent, "get_job_input", jobId=job["jobId"])
     mood = chance.random()
@@ -149,13 +149,13 @@ async def handle(agent: Agent, job: Body, chance: Random) -> list[str]:
 
 
 async def rendering(world: World, over: asyncio.Event) -> None:
-    """One of several processes that render all the while."""
+    """Render continuously, as one of several processes."""
     while not over.is_set():
         await render_all_orgs(world.doorway.house)
 
 
 async def test_a_mixed_crowd_never_gets_in_its_own_way(crowded: World) -> None:
-    """No deadlock, nobody sent away, and at the end everything there that was promised."""
+    """Check for no deadlock, no rejected call, and every expected document at the end."""
     agent = crowded.agent
     run = await agent.run("dialectic", ["a", "b"])
     over = asyncio.Event()

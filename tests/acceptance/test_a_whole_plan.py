@@ -1,4 +1,4 @@
-"""A plan from its first word to its last: a branch, a stall, a review that sends back, the end."""
+"""One complete plan: a branch, a stall, a review that rejects, and completion."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Runs from the first job to the last page: what was promised before is what then is there."""
+"""Complete runs, from the first job to the last page: actual counts equal expected counts."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from worlds import Agent, Body, World
 
 
 def promised(n: int) -> list[int]:
-    """The units of the five stages of the dialectic with n models throughout."""
+    """Return the expected units of the five dialectic stages with n models throughout."""
     return [4 * n + 1, 7 * n**2, 4 * n**3 + 4 * n + 5, 3 * n + 1, 3 * n + 1]
 
 
@@ -21,14 +21,14 @@ async def expected(agent: Agent, **named: object) -> list[int]:
 
 
 async def jobs_made(world: World, run: Body) -> dict[str, int]:
-    """How many jobs for others there are in each stage."""
+    """Return the number of client jobs in each stage."""
     asked = f"""select stage_slug, count(*) from job
                  where run_id = '{run["runId"]}' and job_type <> 'RENDER' group by 1"""  # noqa: S608 - an id of ours
     return dict((await world.database.read_org(world.agent.org_id, asked))[0])
 
 
 async def what_was_cut(agent: Agent, job: Any) -> list[str]:  # noqa: ANN401 - a reply
-    """The job's step, if not all its inputs had room; then the rest comes, each input once."""
+    """Return the job's step if its inputs were truncated; then fetch the rest, each input once."""
     if "cut" not in job:
         return []
     assert set(job["cut"]) == {"inputs"}
@@ -44,7 +44,7 @@ async def what_was_cut(agent: Agent, job: Any) -> list[str]:  # noqa: ANN401 - a
 
 
 async def worked_through(agent: Agent, run: Body) -> tuple[list[str], list[str]]:
-    """Take and hand in whatever there is, every report checked.
+    """Claim and submit every available job, checking every report.
 
     Returns the stages in order, and the steps whose inputs were too many for one reply.
     """
@@ -74,7 +74,7 @@ async def a_dialectic(world: World, n: int) -> None:
     run = await agent.run("dialectic", models, input="Build a lighthouse.")
     stages, cut = await worked_through(agent, run)
     assert stages == ["thesis", "antithesis", "synthesis", "parenthesis"]
-    # It reads every proposal and every review of it: 112 documents with four models.
+    # The step reads every proposal and every review of it: 112 documents with four models.
     assert cut == (["synthesis_prepare_pairwise_header"] if n > 3 else [])
     assert await expected(agent, runId=run["runId"]) == promised(n)
     made = await jobs_made(world, run)
@@ -87,7 +87,7 @@ async def a_dialectic(world: World, n: int) -> None:
 
 
 async def check_documents(agent: Agent, run: Body, before: Any) -> None:  # noqa: ANN401 - a report
-    """What is expected is available once it is rendered, and rendering changes nothing else."""
+    """Check that expected documents are available once rendered, and nothing else changed."""
     wanted = sum(stage["documentsExpected"] for stage in before["stages"])
     assert await render_all(agent) == wanted - sum(
         stage["documentsAvailable"] for stage in before["stages"]
@@ -116,7 +116,7 @@ async def test_a_dialectic_of_four_models_has_the_jobs_it_promised(alone: World)
 
 @decision("B10")
 async def test_models_may_change_from_stage_to_stage(world: World, agent: Agent) -> None:
-    """Fewer, others, more: what the map then promises is what is made."""
+    """Use fewer, other and more models: what the map promises is what is made."""
     run = await agent.run("dialectic", ["a", "b"], input="Build a lighthouse.")
     chosen = iter([["c"], ["a", "c", "d"], ["d"], ["e", "a"]])
     while True:

@@ -1,7 +1,7 @@
-"""The skills that come with us, worked by the letter.
+"""The built-in skills, executed literally.
 
-The plan each describes is created as it stands there, and scripted agents take it to its end,
-with a person where one is asked for.
+The plan each skill describes is created exactly as written, and scripted agents complete it, with a
+person where the skill requires one.
 """
 
 import json
@@ -31,7 +31,7 @@ def sources(*trusts: str) -> list[Body]:
     ]
 
 
-#: What a good agent hands in for each step, by the step's title.
+#: Valid result for each step, by the step's title.
 GOOD: dict[str, object] = {
     # quick-scan
     "Find sources": {"sources": sources("high", "medium", "high", "low")},
@@ -82,14 +82,14 @@ WEAK: dict[str, object] = {
 
 @dataclass
 class Worker:
-    """An agent that does what a skill says, and nothing else."""
+    """Agent that follows a skill's instructions and does nothing else."""
 
     agent: Agent
     skill: str
     results: dict[str, object] = field(default_factory=dict)
     plan: Body = field(default_factory=dict)
     started: Body = field(default_factory=dict)
-    #: The titles of the steps it did, in order.
+    #: Titles of the steps it completed, in order.
     did: list[str] = field(default_factory=list)
 
     async def begin(self) -> None:
@@ -99,7 +99,7 @@ class Worker:
         self.plan = await self.agent.call("create_research_plan", **told, sessionId=SESSION)
 
     async def work(self) -> Body:
-        """Until the plan is complete or waits for a person; returns what was said then."""
+        """Work until the plan is complete or waits for a person; return the last reply."""
         while (step := await self.next())["status"] == "step_ready":
             self.did.append(step["title"])
             if step["stepType"] == "checkpoint":
@@ -118,7 +118,7 @@ class Worker:
         await self.agent.submit(step, result, confidence=0.8, sessionId=SESSION)
 
     async def keep(self, step: Body) -> None:
-        """As the skill's own example has it, with the ids filled in."""
+        """Store research as in the skill's own example, with the ids filled in."""
         example = json.loads(code_blocks(self.started["instructions"], "json")[1])
         ids = {"planId": self.plan["planId"], "stepId": step["stepId"]}
         kept = await self.agent.call("store_research", **{**example, **ids})
@@ -130,7 +130,7 @@ class Worker:
         return await self.agent.call("request_user_review", **asked)
 
     async def deliver(self, complete: Body) -> Body:
-        """Follow what each answer says comes next, to the end."""
+        """Follow the next call of each answer to the end."""
         asked = {"title": "The answer", "content": "# The Nile"}
         stored = await self.agent.call(
             complete["next"]["tool"], **complete["next"]["args"], **asked
@@ -140,7 +140,7 @@ class Worker:
 
 @pytest.fixture
 def skilled(world: World) -> Agent:
-    """Ann, in a house with the skills that come with us."""
+    """Return Ann's agent, in a world with the built-in skills."""
     services = replace(world.doorway.house, skills=tuple(SKILLS.values()))
     return Agent(Dispatcher(services, world.doorway.calls), world.agent.caller)
 
@@ -159,7 +159,7 @@ async def check_the_end(worker: Worker, complete: Body) -> None:
     assert (await worker.agent.status(worker.plan))["outcome"] == "completed"
 
 
-# What the skills say
+# Content of the skills
 
 
 def test_there_are_two_skills_of_the_promised_length() -> None:

@@ -1,4 +1,4 @@
-"""A call that is given up half-way: no open transaction stays, and nothing half-written."""
+"""Calls canceled half-way: no transaction stays open, and no partial write remains."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -22,7 +22,7 @@ async def until(condition: Callable[[], Awaitable[bool]], what: str) -> None:
 
 
 def transactions(world: World) -> list[tuple[str, str]]:
-    """Those in our database who are in the middle of something."""
+    """Return the connections to our database that are not idle."""
     with psycopg.connect(world.place.admin_dsn, autocommit=True) as admin:
         return admin.execute(
             """select state, query from pg_stat_activity
@@ -88,7 +88,7 @@ async def test_a_call_given_up_with_everything_written_but_the_commit_leaves_not
 async def test_calls_given_up_at_any_moment_happened_wholly_or_not_at_all(
     own_world: World,
 ) -> None:
-    """The audit is held against the rows at the end of the test, as always."""
+    """Each canceled call must be complete or absent; the fixture verifies the audit at the end."""
     agent = own_world.agent
     plan = await agent.plan(100)
     for turns in range(60):
@@ -104,7 +104,7 @@ async def test_calls_given_up_at_any_moment_happened_wholly_or_not_at_all(
 
 
 async def _end(agent: Agent, world: World, plan_id: str) -> None:
-    """Every step can still be worked on, in as many calls as there are steps."""
+    """Complete every step, in as many calls as there are steps."""
     rows = await world.stored(agent.org_id, plan_id)
     for step_id in rows["step"]:
         await agent.call("submit_step_result", stepId=step_id, resultSummary="done")

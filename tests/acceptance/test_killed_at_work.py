@@ -1,4 +1,4 @@
-"""A process killed at its work: what it was told is durable, what it was not never happened."""
+"""Processes killed during a call: acknowledged writes are durable, others never happened."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 from acceptance.doomed import a_doomed_process, said
 from worlds import Agent, Body, World
 
-#: Takes a step, or submits one, and says how far it came; then it waits to be killed.
+#: Takes or submits a step, prints its progress, then waits to be killed.
 WORKER = """
 import asyncio, json, sys
 from uuid import UUID
@@ -60,7 +60,7 @@ asyncio.run(main())
 def a_worker(
     world: World, moment: str, tool: str, **arguments: object
 ) -> Iterator[subprocess.Popen[str]]:
-    """A process of its own that makes this call, stops at this moment, and is killed."""
+    """Run a separate process that makes this call, stops at this point, and is killed."""
     place = world.place
     named = [place.app_dsn, place.server.role or "", str(world.agent.org_id)]
     with a_doomed_process(WORKER, *named, moment, tool, json.dumps(arguments)) as process:
@@ -68,7 +68,7 @@ def a_worker(
 
 
 async def resumed(agent: Agent, plan: Body, session: str) -> Body:
-    """What a new conversation of the same name finds."""
+    """Return the reply to a new conversation with the same session name."""
     await agent.call("get_research_context", planId=plan["planId"], sessionId=session)
     return await agent.take(plan, sessionId=session)
 

@@ -1,7 +1,7 @@
-"""An agent that obeys everything it reads reaches nobody else's work, and decides nothing.
+"""An agent that obeys every text it reads cannot reach other orgs' work or decide reviews.
 
-It calls whatever a text tells it to call, with whatever ids the text names, over and over, by its
-own credentials. Waybook cannot keep a model from obeying; it keeps obeying from paying.
+It makes every call that a text asks for, with the ids the text names, repeatedly, with its own
+credentials. Waybook cannot keep a model from obeying; it makes sure that obeying gains nothing.
 """
 
 import json
@@ -15,7 +15,7 @@ from waybook.core.decision_context import Channel, ReviewPolicy, Scope, expand_s
 from worlds import Agent, Body, World, a_step
 
 ORDER = re.compile(r"call (\w+) (\{.*?\}) please")
-#: It tires of obeying at last.
+#: Bounds the number of obeyed orders.
 MOST_ORDERS = 400
 
 
@@ -25,13 +25,13 @@ def an_order(tool: str, asked: Body) -> str:
 
 @dataclass
 class Obedient:
-    """Reads on, and does what it reads."""
+    """Agent that reads texts and carries out the calls in them."""
 
     agent: Agent
     done: dict[str, Answer] = field(default_factory=dict)
 
     async def obey(self, answers: list[Answer]) -> None:
-        """Carry out every order in these answers, then those in what came back, and so on."""
+        """Carry out every order in these answers, then those in the replies, and so on."""
         waiting = [*answers]
         while waiting:
             said = json.dumps(waiting.pop().body, ensure_ascii=False)
@@ -43,7 +43,7 @@ class Obedient:
 
 
 def _orders(said: str) -> list[tuple[str, Body]]:
-    """Every order in a text; those in JSON within JSON are escaped once more."""
+    """Return every order in a text; orders in JSON within JSON are escaped once more."""
     found = [*ORDER.findall(said), *ORDER.findall(said.replace('\\"', '"'))]
     return [(tool, asked) for tool, text in found for asked in _read(text) if tool in PREPARE]
 
@@ -56,7 +56,7 @@ def _read(text: str) -> list[Body]:
 
 
 async def what_is_next_door(world: World) -> list[object]:
-    """All rows of the neighbour's plans, and how many entries its audit has."""
+    """Return all rows of the other org's plans, and its open runs."""
     plans = (await world.neighbour.call("list_active_plans", limit=50))["plans"]
     rows = [await world.stored(world.neighbour.org_id, one["planId"]) for one in plans]
     runs = (await world.neighbour.call("list_dags"))["openRuns"]

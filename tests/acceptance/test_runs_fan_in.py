@@ -1,4 +1,4 @@
-"""The last two jobs of a step end at the same time: the step closes, once, and what follows opens.
+"""The last two jobs of a step ending concurrently: the step closes once, and its successor opens.
 
 Two hundred tries here; WAYBOOK_WALK=wide makes it ten thousand (`make fan-in`).
 """
@@ -18,13 +18,13 @@ from waybook.store.driver.database import Transaction
 from worlds import Agent, Body, World, a_world
 
 TRIES = 10_000 if os.environ.get("WAYBOOK_WALK") == "wide" else 200
-#: Runs that are made ready before their jobs are ended.
+#: Runs prepared before their jobs are ended.
 AT_A_TIME = 100
 
 
 @pytest.fixture
 async def two_lines(eighteen: Server) -> AsyncIterator[World]:
-    """A world in a database of its own, with two connections and no more."""
+    """Yield a world in a separate database, with exactly two connections."""
     with fresh_place(eighteen) as place:
         async with a_world(place, pool_size=2) as world:
             await world.agent.call("add_dag", definition=fan_in())
@@ -32,13 +32,13 @@ async def two_lines(eighteen: Server) -> AsyncIterator[World]:
 
 
 def fan_in() -> Body:
-    """A step with a job for each of two models, and one that waits for both."""
+    """Return a step with a job for each of two models, and a step that depends on both."""
     both, then = a_recipe_step("both"), a_recipe_step("then", "all_to_one")
     return a_definition("fan-in", a_stage("work", both, then, edges=[("both", "then")]))
 
 
 class Overlap:
-    """Lets two transactions begin together; neither commits before both have asked for the lock."""
+    """Barrier for two transactions: neither commits before both have requested the lock."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked = 0
@@ -65,7 +65,7 @@ class Overlap:
 
 
 async def ready(agent: Agent) -> tuple[Body, Body]:
-    """A run whose last two jobs are at work."""
+    """Return a run whose last two jobs are in progress."""
     run = await agent.run("fan-in")
     return await agent.job(run), await agent.job(run)
 
@@ -88,7 +88,7 @@ async def test_two_jobs_that_end_at_once_close_their_step_once(
 
 
 async def all_as_it_should(world: World, *, closed: int) -> None:
-    """Every step whose jobs are done is closed, and has opened the one behind it, once."""
+    """Check that every step whose jobs are done is closed and opened its successor exactly once."""
     asked = (
         """select count(*) from stage_step
             where step_key = 'both' and closed_at is not null and done = 2 and failed = 0""",
@@ -104,7 +104,7 @@ async def all_as_it_should(world: World, *, closed: int) -> None:
 async def test_one_that_fails_while_the_other_is_done_leaves_the_step_open(
     two_lines: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And when the failed one is brought back and done, the step closes."""
+    """After the failed job is retried and done, the step closes."""
     agent = two_lines.agent
     for _ in range(20):
         good, bad = await ready(agent)

@@ -1,6 +1,6 @@
-"""Connections that end between any two statements, processes killed at their work.
+"""Connections lost between any two statements, and processes killed during a call.
 
-Nothing is lost, nothing is there twice, and whoever comes next goes on.
+Nothing is lost or duplicated, and the next caller can continue.
 """
 
 import asyncio
@@ -39,9 +39,10 @@ TABLES = (
 
 
 class Cut:
-    """Sends statements one by one, and ends the connection before a chosen one.
+    """Sends statements one by one, and closes the connection before a chosen one.
 
-    Before the one behind the last, that is: when all is done but the answer has not arrived.
+    An index past the last statement means: everything is committed, but the answer was not
+    received.
     """
 
     def __init__(self, world: World, patch: pytest.MonkeyPatch, at: int, last: int) -> None:
@@ -71,7 +72,7 @@ def end_backend(world: World, pid: int) -> None:
 
 @asynccontextmanager
 async def elsewhere(world: World) -> AsyncIterator[Agent]:
-    """Ann, as another process serves her."""
+    """Yield Ann's agent, as another process serves her."""
     async with a_database(world.place) as database:
         database.frozen_now = world.clock.now
         yield Agent(Dispatcher(Services(database=database), CallLog(database)), world.agent.caller)
@@ -82,11 +83,11 @@ async def counts(world: World) -> list[int]:
     return [found[0][0] for found in await world.database.read_org(world.agent.org_id, *asked)]
 
 
-# What is carried out
+# Calls under test
 
 
 async def a_last_result(agent: Agent) -> tuple[Body, str, Body]:
-    """The last job of a step: its end closes the step, opens the next, and has a page made."""
+    """Prepare the last job of a step; its end closes the step, opens the next, renders a page."""
     run = await a_run_of_three_steps(agent)
     await agent.hand_in(await agent.job(run))
     await agent.hand_in(await agent.job(run))
@@ -131,9 +132,9 @@ Act = Callable[[Agent], Awaitable[tuple[Body, str, Body]]]
 
 
 async def once(world: World, act: Act) -> tuple[list[int], int]:
-    """How many rows more there are when all goes well, and how many statements that takes."""
+    """Return the number of added rows and of statements when no connection is lost."""
     _, tool, asked = await act(world.agent)
-    await world.agent.ask(tool, asked)  # so that the definition is at hand from now on
+    await world.agent.ask(tool, asked)  # so that the definition is cached from now on
     _, tool, asked = await act(world.agent)
     before = await counts(world)
     with pytest.MonkeyPatch.context() as patch:
@@ -173,7 +174,7 @@ async def test_a_call_cut_off_at_any_statement_counts_once_when_it_is_repeated(
 
 
 async def goes_on(agent: Agent, world: World, run: Body) -> None:
-    """The run comes to its end, every document to its page, and all adds up."""
+    """Check that the run completes, every document is rendered, and all counts add up."""
     while (told := await agent.call("get_next_job", runId=run["runId"]))[
         "status"
     ] != "run_complete":
@@ -195,7 +196,7 @@ async def goes_on(agent: Agent, world: World, run: Body) -> None:
 
 
 async def to_render(agent: Agent) -> Body:
-    """A run with three documents that wait to be rendered."""
+    """Prepare a run with three documents that wait to be rendered."""
     run = await a_run_of_three_steps(agent)
     assert (await agent.work_off(run))["status"] == "run_complete"
     return run
@@ -236,15 +237,15 @@ async def cut_short(agent: Agent) -> None:
 
 
 async def eventually_rendered(agent: Agent, run: Body) -> None:
-    """Render until all is rendered: the server may yet have to notice that somebody is gone."""
+    """Render until all is done; the server may first have to detect a lost connection."""
     async with asyncio.timeout(PATIENCE):
         while len(await available(agent, run)) < 3:
             await render_all(agent)
 
 
-# A process of its own
+# Separate processes
 
-#: Renders what there is, says how far it came, and waits to be killed.
+#: Renders pending documents, prints its progress, and waits to be killed.
 WORKER = """
 import asyncio, sys
 from uuid import UUID
@@ -291,7 +292,7 @@ asyncio.run(main())
 
 @contextmanager
 def a_renderer(world: World, moment: str) -> Iterator[subprocess.Popen[str]]:
-    """A process that renders, stops at this moment, and is killed."""
+    """Run a process that renders, stops at this point, and is killed."""
     place = world.place
     with a_doomed_process(WORKER, place.app_dsn, place.server.role or "", moment) as process:
         yield process

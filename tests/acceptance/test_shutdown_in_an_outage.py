@@ -1,4 +1,4 @@
-"""A server that is asked to stop while its database does not answer."""
+"""Server shutdown while its database does not answer."""
 
 import asyncio
 import contextlib
@@ -15,9 +15,9 @@ from waybook.client import Client
 from waybook.errors import WaybookError
 
 CALLS = 16
-#: How many connections to the database hang before the server is told to end.
+#: Connections to the database that hang before the server is asked to stop.
 CONNECTIONS = 3
-#: How long the process may take to end, once it is told to.
+#: Time the process may take to exit after it is asked to stop.
 LIMIT_SECONDS = 5.0
 
 
@@ -30,7 +30,7 @@ async def call_for_ever(address: str) -> None:
 
 @contextmanager
 def serving(database_url: str, owner_url: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A server process, and its address."""
+    """Start a server process; yield it and its address."""
     urls = {"WAYBOOK_DATABASE_URL": database_url, "WAYBOOK_OWNER_URL": owner_url}
     command = [sys.executable, "-m", "waybook", "serve", "--port", "0"]
     environment = {**os.environ, **urls}

@@ -1,4 +1,4 @@
-"""Sixty-four agents on one plan, over HTTP, against a server in a process of its own."""
+"""Sixty-four agents on one plan, over HTTP, against a server in a separate process."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ AGENTS = 64
 
 @contextmanager
 def a_served_house() -> Iterator[str]:
-    """`waybook serve` on the embedded database, as a person would start it; gives its address."""
+    """Run `waybook serve` on the embedded database, as a user would; yield its address."""
     with a_place() as place:
         command = [sys.executable, "-m", "waybook", "serve", "--port", "0"]
         environment = {**os.environ, "WAYBOOK_DATA_DIR": str(place / "data"), "NO_COLOR": "1"}
@@ -45,7 +45,7 @@ async def call(client: Client, tool: str, **arguments: Json) -> dict[str, Json]:
 
 
 async def work(url: str, plan_id: Json, name: str, everybody: asyncio.Barrier) -> tuple[Json, Json]:
-    """One agent: take a step, wait until all have one, submit it."""
+    """Work as one agent: claim a step, wait until all agents have one, submit it."""
     async with Client(url) as client:
         await everybody.wait()
         ready = await call(client, "get_next_step", planId=plan_id, sessionId=name)

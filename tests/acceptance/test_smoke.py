@@ -17,13 +17,13 @@ SECONDS = 120
 
 @pytest.fixture
 def data_dir() -> Iterator[Path]:
-    """An empty data directory; its server ends with the test."""
+    """Yield an empty data directory; its server stops with the test."""
     with a_place() as place:
         yield place / "data"
 
 
 def waybook_mcp(data_dir: Path) -> StdioServerParameters:
-    """Return how to start `waybook mcp` with every tool."""
+    """Return the command that starts `waybook mcp` with every tool."""
     arguments = ["-m", "waybook", "mcp", "--data-dir", str(data_dir), "--tools", "all"]
     environment = {**os.environ, "WAYBOOK_CONFIG": str(data_dir / "none.toml")}
     return StdioServerParameters(command=sys.executable, args=arguments, env=environment)

@@ -1,4 +1,4 @@
-"""A data directory in which an earlier version kept vectors with pgvector, opened by this one."""
+"""Upgrade of a data directory in which an earlier version stored vectors with pgvector."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +18,7 @@ from waybook.store.accounts.accounts import LOCAL_ORG
 from waybook.store.maintenance import migrate as migrations
 from waybook.store.maintenance.migrate import bundled_migrations, migrate
 
-#: The last migration of the version that kept vectors with pgvector.
+#: Last migration of the version that stored vectors with pgvector.
 LAST_BEFORE = 12
 
 PASSAGE = """
@@ -30,7 +30,7 @@ insert into artifact (id, kind, title, content, created_at, created_by, audit_se
 values ('01890000-0000-7000-8000-000000000001', 'note', 'bees', '"A forager."', now(), 'ann', 0,
         '');
 """
-#: Only where the extension runs: writing a vector is what ends the server elsewhere.
+#: Only where the extension runs: elsewhere, writing a vector crashes the server.
 VECTOR = """
 insert into passage_vector (org_id, subject_id, part, model, embedding)
 select org_id, subject_id, part, 'static-1', array_fill(0.05, array[288])::halfvec from passage;
@@ -39,7 +39,7 @@ select org_id, subject_id, part, 'static-1', array_fill(0.05, array[288])::halfv
 
 @pytest.fixture
 def old_data_dir(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A data directory as the earlier version left it, its server still running."""
+    """Yield a data directory as the earlier version left it, its server still running."""
     with a_place() as place:
         data_dir = place / "data"
         with attach(data_dir) as attachment:
@@ -58,14 +58,14 @@ def old_data_dir(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def left_behind(admin: psycopg.Connection) -> tuple[bool, bool]:
-    """Whether the extension and its table are there."""
+    """Return whether the extension and its table exist."""
     asked = """select exists (select from pg_extension where extname = 'vector'),
                       to_regclass('passage_vector') is not null"""
     return tuple(admin.execute(asked.encode()).fetchall()[0])
 
 
 async def search_after_upgrade(data_dir: Path) -> None:
-    """Open the data directory, and find by meaning what was and what is stored."""
+    """Open the data directory; find old and new content by semantic search."""
     settings = read_settings({"data_dir": str(data_dir), "sweep_seconds": "0"}, {}).settings
     async with start_application(settings, sweeping=False) as system:
         caller = system.caller(Channel.CLI)
@@ -93,7 +93,7 @@ async def test_running_server_is_upgraded_and_searched(old_data_dir: Path) -> No
 
 
 async def test_stopped_server_is_upgraded_before_it_listens(old_data_dir: Path) -> None:
-    # The earlier version had another bootstrap; this one's has to be repeated at the start.
+    # The earlier version had another bootstrap; this version's must be repeated at the start.
     leave(old_data_dir)
     server_home(old_data_dir).bootstrapped.write_bytes(b"of an earlier version")
     with (

@@ -1,4 +1,4 @@
-"""A process killed between a change and its notice: nothing is lost, nothing is invented."""
+"""Processes killed between a change and its notification: none is lost, none is invented."""
 
 import json
 import subprocess
@@ -12,7 +12,7 @@ from waybook.notifications.message import DeliveryStatus
 from webhook_worlds import SECRET, TAKEN, a_teller, told, verified
 from worlds import Body, Clock, World
 
-#: Completes a plan, or delivers what there is to tell, and says how far it came; then it waits.
+#: Completes a plan, or delivers pending notifications, prints its progress, then waits.
 TELLER = """
 import asyncio, json, sys
 from datetime import datetime
@@ -79,7 +79,7 @@ asyncio.run(main())
 def a_process(
     world: World, url: str, moment: str, **arguments: object
 ) -> Iterator[subprocess.Popen[str]]:
-    """A process of its own that stops at this moment, and is killed."""
+    """Run a separate process that stops at this point and is killed."""
     place = world.place
     named = [place.app_dsn, place.server.role or "", str(world.agent.org_id)]
     rest = [world.clock.now.isoformat(), url, SECRET, moment, json.dumps(arguments)]
@@ -88,7 +88,7 @@ def a_process(
 
 
 async def last_step(world: World) -> Body:
-    """What ends a plan when it is handed in."""
+    """Return the submission that completes a plan."""
     step = await world.agent.take(await world.agent.plan(1))
     return {"stepId": step["stepId"], "attempt": 1, "resultSummary": "found"}
 

@@ -1,7 +1,7 @@
-"""PostgreSQL 15 clusters of a test's own: archived, copied, recovered, followed, killed.
+"""PostgreSQL 15 clusters private to a test: archived, copied, recovered, followed, killed.
 
-Each ends with the test run, however that ends: what keeps it alive is a pipe that the controller
-holds open.
+Each cluster ends with the test run, even if that crashes: it lives only while the controller holds
+a pipe open.
 """
 
 import os
@@ -33,7 +33,7 @@ def _user() -> str | None:
 
 
 def run(program: str, *words: str | Path) -> None:
-    """Run one of PostgreSQL's programs, as the user the clusters belong to."""
+    """Run one of PostgreSQL's programs as the user who owns the clusters."""
     command: list[str | Path] = [FIFTEEN / program, *words]
     done = subprocess.run(
         command, check=False, user=_user(), capture_output=True, text=True, cwd="/"
@@ -43,7 +43,7 @@ def run(program: str, *words: str | Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """One cluster in a directory of its own, reached by a socket there."""
+    """A cluster in its own directory, reached by a socket there."""
 
     home: Path
 
@@ -57,7 +57,7 @@ class Cluster:
 
     @property
     def place(self) -> Place:
-        """The database of this cluster, as the other tests know one."""
+        """Return the database of this cluster in the form other tests use."""
         url = f"host={self.home} user={BUILDER} dbname=postgres"
         server = Server(
             name="15", admin_dsn=self.admin_dsn, owner_dsn=url, app_dsn=url, role=APP_ROLE
@@ -65,7 +65,7 @@ class Cluster:
         return Place(server=server, dbname=DBNAME)
 
     def configure(self, **settings: str) -> None:
-        """Set these, from the next start or reload on; `{home}` is the cluster's directory."""
+        """Set these, effective with the next start or reload; `{home}` is the cluster's folder."""
         settings = {"unix_socket_directories": "{home}", "listen_addresses": "", **settings}
         with (self.data / "postgresql.auto.conf").open("a") as file:
             file.writelines(
@@ -73,7 +73,7 @@ class Cluster:
             )
 
     def recover(self, **settings: str) -> None:
-        """Start this copy from archived WAL, up to where the settings say, and promote it."""
+        """Start this copy from archived WAL, up to the configured target, and promote it."""
         self.configure(archive_mode="off", recovery_target_action="promote", **settings)
         signal = self.data / "recovery.signal"
         signal.touch()
@@ -97,7 +97,7 @@ class Cluster:
         """Kill the server as a power cut would, and wait until it stops answering."""
         kill_processes(self.postmaster)
         eventually(lambda: not _answers(self.admin_dsn), "the server is gone")
-        # Another process may be given its number.
+        # The process id may be reused by another process.
         (self.data / "postmaster.pid").unlink()
 
     def ask(self, question: str, *values: object) -> object:
@@ -108,7 +108,7 @@ class Cluster:
         return row[0]
 
     def base_backup(self, *options: str) -> "Cluster":
-        """A physical copy of this cluster while it runs, configured to live elsewhere."""
+        """Make a physical copy of this cluster while it runs, configured to run elsewhere."""
         copy = Cluster(_new_home())
         source = ("-h", self.home, "-U", "postgres", "-D", copy.data)
         run("pg_basebackup", *source, "--checkpoint=fast", "--no-sync", *options)
@@ -127,7 +127,7 @@ def _new_home() -> Path:
 
 @contextmanager
 def own_cluster(**settings: str) -> Iterator[Cluster]:
-    """A durable cluster with a migrated database; every copy of it is gone at the end."""
+    """Yield a durable cluster with a migrated database; remove every copy of it at the end."""
     if not FIFTEEN.exists():
         pytest.skip(NO_FIFTEEN)
     before = {*Path(os.environ[PLACE]).glob("own-*")}

@@ -1,4 +1,4 @@
-"""Backups in tests: a database with something in every table, its copy, and how they compare."""
+"""Helpers for backup tests: a database with rows in every table, its copy, and comparisons."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,12 +21,12 @@ from waybook.store.maintenance.archive import Manifest, open_archive
 from waybook.store.maintenance.org_tables import org_tables
 from worlds import World, a_database, check_audit
 
-#: Not in a backup, by decision.
+#: Deliberately not in a backup.
 LEFT_OUT = {"web_session", "passage_embedding", "passage_deletion", "passage_quarantine"}
 
 
 async def fill(world: World) -> None:
-    """Put rows into every table: two orgs at work, a user erased, tokens, notices."""
+    """Insert rows into every table: two active orgs, an erased user, tokens, notifications."""
     await everything(world.agent)
     await belongings(world)
     await add_user(world.place, world.agent, "eve")
@@ -56,13 +56,13 @@ def restore_into(place: Place, path: Path) -> None:
 
 @contextmanager
 def empty_database(server: Server) -> Iterator[Place]:
-    """A database that was never migrated."""
+    """Yield a database that was never migrated."""
     with fresh_place(server, template="template0") as place:
         yield place
 
 
 def all_rows(place: Place, *, generated: bool = True) -> dict[str, list[str]]:
-    """Every row of every table as text, seen by an administrator."""
+    """Return every row of every table as text, as seen by an administrator."""
     found = {}
     with psycopg.connect(place.admin_dsn, options="-c timezone=UTC") as admin:
         for table in org_tables(admin):

@@ -1,4 +1,4 @@
-"""A backup or a restore that stops in the middle, says so, and waits to be killed.
+"""A backup or restore that stops in the middle, prints so, and waits to be killed.
 
 Run as `python stopped.py backup|restore DSN FILE`.
 """

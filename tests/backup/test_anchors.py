@@ -1,4 +1,4 @@
-"""Anchors show what a database that agrees with itself cannot: that something of it is gone."""
+"""Anchors reveal deletions that leave a database consistent with itself."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def judge(world: World) -> RequestContext:
 
 
 async def taken(world: World, tmp_path: Path) -> Path:
-    """An anchor of the world as it is now."""
+    """Return an anchor of the world as it is now."""
     file = tmp_path / "anchor.jsonl"
     await write_anchor(judge(world), file)
     return file
@@ -115,7 +115,7 @@ async def test_chain_resealed_since_the_anchor_and_then_deleted_is_found_out(
 async def test_chain_resealed_before_the_anchor_is_not_accounted_for(
     own_world: World, tmp_path: Path
 ) -> None:
-    """What an erasure did earlier is no excuse for what happened to the chain since."""
+    """An erasure before the anchor does not explain later changes to the chain."""
     own_world.is_sound = False
     await add_user(own_world.place, own_world.agent, "eve")
     plan = await own_world.agent.acting_as("eve").plan()

@@ -1,4 +1,4 @@
-"""A backup of a database at work, restored elsewhere: the same rows, the same audit."""
+"""A backup of a database in use, restored elsewhere: the same rows, the same audit."""
 
 import asyncio
 import stat
@@ -61,7 +61,7 @@ async def test_restored_backup_has_the_same_rows_in_every_table(
 async def test_backup_while_agents_write_restores_to_one_moment(
     own_world: World, tmp_path: Path
 ) -> None:
-    """Writers go on in the middle of the backup, which waits for them to have written."""
+    """Writers continue in the middle of the backup, which waits until they have written."""
     await fill(own_world)
     file = tmp_path / "backup.zip"
     started, written = threading.Event(), threading.Event()
@@ -223,7 +223,7 @@ def test_table_with_an_extension_type_is_left_to_be_rebuilt(
 
 
 async def test_canceled_backup_leaves_no_file(own_world: World, tmp_path: Path) -> None:
-    """The second block is not reached: the first one waits until the task is canceled."""
+    """The second block is not reached: the first waits until the task is canceled."""
     await fill(own_world)
     reached, canceled = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
@@ -246,7 +246,7 @@ async def test_canceled_backup_leaves_no_file(own_world: World, tmp_path: Path) 
 
 
 def test_schema_has_nothing_that_a_backup_would_not_carry(shared_place: Place) -> None:
-    """Sequences, triggers and tables without an org would need code of their own."""
+    """Sequences, triggers and tables without an org would each need their own code."""
     with psycopg.connect(shared_place.admin_dsn) as admin:
         carried = {table.name for table in org_tables(admin)}
         relations = admin.execute(

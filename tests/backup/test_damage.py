@@ -1,4 +1,4 @@
-"""Damaged archives and processes killed in the middle: nothing is changed, nothing is left."""
+"""Damaged archives and killed processes: nothing is changed, nothing is left behind."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ FLIPS = 60
 
 @pytest.fixture(scope="module")
 def original(eighteen: Server, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An archive of a small database with something of most kinds in it."""
+    """Return an archive of a small database with rows of most kinds."""
     file = tmp_path_factory.mktemp("archives") / "backup.zip"
 
     async def fill(place: Place) -> None:
@@ -47,7 +47,7 @@ def copy(eighteen: Server) -> Iterator[Place]:
 
 
 def contents(file: Path) -> tuple[object, list[list[bytes]]]:
-    """Everything an archive says, where it is not damaged."""
+    """Return everything readable in an archive, skipping damaged parts."""
     with open_archive(file) as archive:
         archive.verify(lambda *_: None)
         return archive.manifest, [[*archive.blocks(one)] for one in archive.manifest.members]
@@ -84,7 +84,7 @@ def test_a_flipped_bit_is_found_or_was_of_no_account(original: Path, tmp_path: P
 def test_damage_found_while_loading_leaves_nothing(
     original: Path, copy: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The check before loading is left out, so that the last member is found damaged."""
+    """The check before loading is disabled, so that the last member is found damaged."""
     monkeypatch.setattr(Archive, "verify", lambda *_: None)
     file, data = tmp_path / "flipped.zip", bytearray(original.read_bytes())
     with open_archive(original) as archive:
@@ -99,7 +99,7 @@ def test_damage_found_while_loading_leaves_nothing(
 
 
 def test_member_that_was_replaced_as_a_whole_is_found(original: Path, tmp_path: Path) -> None:
-    """A zip file whose checksums are right, with a row less than was written."""
+    """The archive is a zip file with valid checksums, but one row less than was written."""
     file = tmp_path / "replaced.zip"
     with zipfile.ZipFile(original) as source, zipfile.ZipFile(file, "w") as target:
         for name in source.namelist():
@@ -112,7 +112,7 @@ def test_member_that_was_replaced_as_a_whole_is_found(original: Path, tmp_path: 
 def test_row_of_another_org_is_refused_by_the_database(
     original: Path, copy: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The checks of the archive are left out: the walls stand alone."""
+    """The archive checks are disabled: only row-level security protects the org."""
     monkeypatch.setattr(Archive, "verify", lambda *_: None)
     with open_archive(original) as archive:
         orgs = sorted({member.org_id for member in archive.manifest.members})
@@ -143,7 +143,7 @@ def kill(process: subprocess.Popen[str]) -> None:
 
 
 def is_left_alone(place: Place) -> bool:
-    """Whether no other connection is in this database."""
+    """Return whether no other connection to this database exists."""
     with psycopg.connect(place.admin_dsn) as admin:
         ((others,),) = admin.execute(
             """select count(*) from pg_stat_activity

@@ -1,4 +1,4 @@
-"""The documented way with `pg_dump`: by a role that row-level security does not bind."""
+"""The documented backup with `pg_dump`, by a role that bypasses row-level security."""
 
 import subprocess
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ from worlds import World
 
 
 def program(place: Place, name: str) -> Path:
-    """A program of the version of the server; the wheel of the embedded one has it too."""
+    """Return a program of the server's version; the wheel of the embedded server has it too."""
     directory = FIFTEEN if place.server.name == "15" else cluster._carried() / "bin"
     return directory / name
 
@@ -37,7 +37,7 @@ def run(place: Place, name: str, *words: str | Path) -> subprocess.CompletedProc
 
 @contextmanager
 def reader(place: Place) -> Iterator[str]:
-    """The connection of a role that may read everything, and nothing else."""
+    """Yield the connection of a role that may read everything, and nothing else."""
     name, password = f"reader_{new_id()[-12:]}", new_id()
     with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
         admin.execute(f"create role {name} login bypassrls password '{password}'".encode())

@@ -1,4 +1,4 @@
-"""Recovery to a point in time, and failover, on a PostgreSQL 15 of the operator's own."""
+"""Point-in-time recovery and failover, on an operator's own PostgreSQL 15."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""A day's work in an org, so that every page has something to show."""
+"""A populated org, so that every page has content."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -26,7 +26,7 @@ def _step(kind: str, title: str, *after: int) -> Body:
 
 
 def the_steps() -> list[Body]:
-    """Thirteen: one to begin with, four surveys, what is made of each, and what of all."""
+    """Return thirteen steps: scope, four surveys, their analyses, a synthesis, three documents."""
     surveys = [_step("search", f"Survey {topic}", 1) for topic in TOPICS]
     made = [_step("analyze", name, 2 + n) for n, name in enumerate(MADE_OF_THEM)]
     last = ("Product requirements", "System architecture", "Tech stack")
@@ -40,7 +40,7 @@ def the_steps() -> list[Body]:
 
 
 async def a_days_work(world: World) -> Work:
-    """A plan half way that waits for a person, a completed one, and a run in its first stage."""
+    """Create a plan that waits for a person, a completed plan, and a run in its first stage."""
     work = Work(await _half_way(world), await _a_run(world.agent), await _delivered(world.agent))
     await _called(world, work)
     return work
@@ -84,7 +84,7 @@ async def _half_way(world: World) -> Body:
 
 
 async def _called(world: World, work: Work) -> None:
-    """The calls of the day; those that were really made happened by the wall's clock, not ours."""
+    """Record the calls of the day; calls really made would have wall-clock times."""
     fourth = work.plan["stepIds"][3]
     made = (
         ("get_next_step", 2.1, None),

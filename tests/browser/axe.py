@@ -1,4 +1,4 @@
-"""Pages that everybody can use: judged by axe-core, pinned by its lock file, in both themes."""
+"""Accessibility checks with axe-core, pinned by its lock file, in both themes."""
 
 import os
 from functools import cache
@@ -15,7 +15,7 @@ PACKAGES: Final = Path(__file__).parent / "axe_core"
 
 @cache
 def axe() -> str:
-    """The text of axe-core; where it cannot be had, the test says that it did not look."""
+    """Return the source of axe-core; skip the test if it is not available."""
     try:
         folder = install(PACKAGES, "axe")
     except Unreachable as error:
@@ -26,7 +26,7 @@ def axe() -> str:
 
 
 async def accessible(page: Page) -> None:
-    """Hold the page as it stands to every rule of axe-core, in light and in dark."""
+    """Check the current page against every rule of axe-core, in light and dark mode."""
     for theme in ("light", "dark"):
         await page.emulate_media(color_scheme=theme)
         found = await violations(page)
@@ -35,7 +35,7 @@ async def accessible(page: Page) -> None:
 
 
 async def violations(page: Page) -> list[str]:
-    """What axe-core finds wrong, each rule with where it was broken."""
+    """Return the axe-core violations, each with the rule and its location."""
     await page.evaluate(axe())
     told: dict[str, Any] = await page.evaluate("axe.run(document)")
     assert told["passes"], "nothing was looked at"

@@ -1,4 +1,4 @@
-"""A chat for tests: the official bridge between a chat and its apps, before our real server."""
+"""A chat host for tests: the official bridge between a chat and its apps, on our real server."""
 
 import os
 from collections.abc import AsyncIterator
@@ -27,7 +27,7 @@ from worlds import World
 
 HERE: Final = Path(__file__).parent / "chat"
 SCRIPTS: Final = {".js", ".mjs"}
-#: The chat is not ours: its pages may do what they like, unlike ours beside them.
+#: The chat is third-party: its pages do not follow our content policy.
 SOMEBODY_ELSES: Final = {
     "content-security-policy": "default-src * 'unsafe-inline' 'unsafe-eval' data: blob:",
     "x-frame-options": "SAMEORIGIN",
@@ -35,7 +35,7 @@ SOMEBODY_ELSES: Final = {
 
 
 def packages() -> Path:
-    """Where the bridge and what it needs are; where they cannot be had, the test says so."""
+    """Return the directory of the bridge and its dependencies; skip the test if not available."""
     try:
         return install(HERE, "chat") / "node_modules"
     except Unreachable as error:
@@ -46,7 +46,7 @@ def packages() -> Path:
 
 @asynccontextmanager
 async def a_chat(world: World, user: str, profile: str = "all") -> AsyncIterator[str]:
-    """Serve MCP to whoever chats as this user, and the page of the chat; the address of it."""
+    """Serve MCP to a chat as this user, and the chat page; yield its address."""
     found = packages()
 
     async def dispatcher() -> Dispatcher:
@@ -71,7 +71,7 @@ async def a_chat(world: World, user: str, profile: str = "all") -> AsyncIterator
 async def call_in_chat(
     page: Page, tool: str, arguments: dict[str, object], theme: str = "light"
 ) -> tuple[dict[str, Any], FrameLocator]:
-    """Let the agent of the chat call a tool: what the chat learnt of the app, and the app."""
+    """Have the chat's agent call a tool; return the host's record of the app, and its frame."""
     await page.wait_for_function("document.title === 'Ready'")
     told = await page.evaluate(
         "([tool, args, theme]) => chat(tool, args, theme)", [tool, arguments, theme]

@@ -1,4 +1,4 @@
-"""A real browser before real pages, over a real database."""
+"""Fixtures for a real browser on real pages, over a real database."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ from browser.site import Site, a_site
 from worlds import World
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-#: It looks for nothing outside, and needs no rights that tests do not have.
+#: Makes no outside requests, and needs no permissions that tests lack.
 QUIET = (
     "--no-sandbox",
     "--disable-gpu",
@@ -38,7 +38,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest.fixture
 def world(alone: World) -> World:
-    """A world on one server only: pages do not know which."""
+    """Return a world on one server only: pages do not depend on the server version."""
     return alone
 
 
@@ -57,7 +57,7 @@ async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
 
 @pytest.fixture
 async def page(context: BrowserContext, site: Site) -> AsyncIterator[Page]:
-    """A tab; whatever goes wrong in it fails the test."""
+    """Yield a tab; any error in it fails the test."""
     tab = await context.new_page()
     site.watch(tab)
     yield tab

@@ -1,4 +1,4 @@
-"""An org in which everything that can be written says what a page must not do."""
+"""An org in which every writable text contains an attack on the page."""
 
 from itertools import cycle
 from typing import Any
@@ -13,7 +13,7 @@ SHORT = [payload.replace("\n", " ").replace("\t", " ")[:180] for payload in PAYL
 
 
 async def hostile_pages(agent: Agent) -> list[str]:
-    """Write all of it; returns where it is shown."""
+    """Write all of it; return the pages that show it."""
     pages = ["/", "/?state=all", "/inbox", "/runs", "/dags", "/outputs", "/audit", "/calls"]
     for piece in pieces(180):
         pages += await _plan(agent, piece)
@@ -26,7 +26,7 @@ async def hostile_pages(agent: Agent) -> list[str]:
 
 
 async def _plan(agent: Agent, text: str) -> list[str]:
-    """A plan hostile in every field, done and under review, with research and an output."""
+    """Create a plan hostile in every field, done and under review, with research and an output."""
     somebody = agent.acting_as(text[:150])
     steps = [
         {"stepType": "custom", "title": text[:180], "instructions": ALL, "stallMinutes": 5}
@@ -75,7 +75,7 @@ async def _research(agent: Agent, plan: Body, step: Body, text: str) -> None:
     told = {"title": text[:180], "content": ALL, "tags": [SHORT[0][:50]], "metadata": {"a": text}}
     await agent.call("store_research", **named, **told, sources=sources)
     evil = [{"url": "javascript:window.__pwned=1", "title": "x"}]
-    # Whether it is refused or kept, it must not become a link.
+    # Refused or stored, it must not become a link.
     await agent.ask("store_research", {**named, **told, "sources": evil})
 
 
@@ -93,7 +93,7 @@ async def _output(agent: Agent, text: str, media: str) -> list[str]:
 
 
 async def _run(agent: Agent, slug: str, words: list[str]) -> list[str]:
-    """A run hostile in definition, name, input, models, documents, errors and feedback."""
+    """Create a run hostile in definition, name, input, models, documents, errors and feedback."""
     said = cycle(words)
     prompt = ALL.replace("{", "(").replace("}", ")")
     steps = [

@@ -1,6 +1,6 @@
-"""What somebody writes who wants a page to do something: each tries to set `window.__pwned`.
+"""Script injection payloads: each tries to set `window.__pwned`.
 
-Requests to `/__pwned` are tries as well. All of it is text, and must stay text.
+Requests to `/__pwned` are attempts as well. All payloads are text, and must stay text.
 """
 
 from typing import Final
@@ -72,12 +72,12 @@ PAYLOADS: Final = (
     f"=HYPERLINK('javascript:{DO}')",
     f'A" --> B["x"]\nclick A "javascript:{DO}"',
 )
-#: All of them, for long texts.
+#: All payloads, for long texts.
 ALL: Final = "\n\n".join(PAYLOADS)
 
 
 def pieces(length: int) -> list[str]:
-    """All of them, in texts of at most so many characters."""
+    """Return all payloads, in texts of at most this many characters."""
     found = [""]
     for payload in PAYLOADS:
         if len(found[-1]) + len(payload) >= length:

@@ -24,20 +24,20 @@ from worlds import World
 
 @dataclass
 class Site:
-    """Where the pages are, and what went wrong in the tabs that show them."""
+    """Address of the pages, and the errors in the tabs that show them."""
 
     address: str
     world: World
-    #: Who sits at the browser.
+    #: The signed-in user.
     user: str = "pat"
     faults: list[str] = field(default_factory=list)
 
     async def person(self, _: Request | None) -> Caller:
-        """Whoever sits there, as the pages know them."""
+        """Return the signed-in user, as the pages know them."""
         return replace(self.world.agent.caller, user=self.user, channel=Channel.DASHBOARD)
 
     def watch(self, page: Page) -> None:
-        """Note errors and refusals of the content policy."""
+        """Record errors and violations of the content security policy."""
 
         def heard(message: ConsoleMessage) -> None:
             if message.type == "error":
@@ -50,7 +50,7 @@ class Site:
 
 @asynccontextmanager
 async def a_site(world: World, port: int = 0) -> AsyncIterator[Site]:
-    """Serve the pages of the world's first org, as a process that has just started."""
+    """Serve the pages of the world's first org, as a freshly started process."""
     world.doorway.house = replace(world.doorway.house, bus=Bus())
     site = Site("", world)
 

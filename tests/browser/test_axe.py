@@ -1,4 +1,4 @@
-"""The judge of pages, judged."""
+"""Tests of the accessibility check."""
 
 import json
 

@@ -1,7 +1,7 @@
-"""Every page there is: it opens, is light, everybody can use it, and has its picture taken.
+"""Every page: it opens, is small, is accessible, and has its screenshot taken.
 
-With WAYBOOK_PICTURES=FOLDER the pictures are kept there, to be looked at; the clock stands still,
-so two of them differ only where a page does.
+With WAYBOOK_PICTURES=FOLDER the screenshots are kept there for inspection. The clock is fixed, so
+two screenshots differ only if the page does.
 """
 
 import os
@@ -15,7 +15,7 @@ from browser.site import Site
 from trust_worlds import a_token
 from waybook.transport.http.dashboard.routes import dashboard_routes
 
-#: By the name of the picture: the route, and what stands in its places.
+#: By the name of the screenshot: the route, and the values of its parameters.
 PAGES = {
     "plans": "/",
     "inbox": "/inbox",
@@ -33,12 +33,12 @@ PAGES = {
     "health": "/health",
     "tokens": "/tokens",
 }
-#: What a page may ask for, itself counted, and what it may consist of.
+#: Requests a page may make, itself included, and its maximum sizes.
 MOST_REQUESTS = 6
 MOST_NODES = 15_000
-#: In a sandbox of its own, where no script runs: not even the one that judges.
+#: Shown in a sandbox where no script runs, not even axe-core.
 SANDBOXED = {"output"}
-#: What is looked at elsewhere, for it is no page.
+#: Routes tested elsewhere because they are not pages.
 FILES = {
     "/plans/{plan_id}/export.{ending}",
     "/runs/{run_id}/export.{ending}",

@@ -1,4 +1,4 @@
-"""A page of somebody else's, on another port of the same machine, tries what it can."""
+"""Attacks from a hostile page on another port of the same machine."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,10 +13,10 @@ from transport.whole_house import a_port
 from waybook.transport.http.html.forms import COOKIE
 from worlds import World
 
-#: Cookies know no ports: whoever serves another one here can give the browser this one.
+#: Cookies ignore ports: a server on another port of this host can set this one.
 PLANTED = "p" * 43
 
-#: What scripts can try in the background; each must come to nothing.
+#: Background attempts by scripts; each must fail.
 TRIES = """async ({site, plan, forms, planted}) => {
   const told = {};
   const attempt = async (name, deed) => {
@@ -65,7 +65,7 @@ TRIES = """async ({site, plan, forms, planted}) => {
 
 @asynccontextmanager
 async def somebody_elses_site() -> AsyncIterator[str]:
-    """A site with one page; whoever visits it is given a cookie named like ours."""
+    """Serve a site with one page, which sets a cookie named like ours."""
     page = b"<!doctype html><title>Prizes</title><body>You have won."
     planted = f"set-cookie: {COOKIE}={PLANTED}; path=/; httponly; samesite=strict"
     head = f"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n{planted}\r\nconnection: close\r\n\r\n"
@@ -103,7 +103,7 @@ async def test_a_page_on_another_port_gets_nothing_and_changes_nothing(
 
 
 async def _framed(page: Page, site: str) -> None:
-    """No page of ours is shown in a frame of theirs."""
+    """Check that our pages are not shown in a foreign frame."""
     await page.evaluate(
         """(address) => new Promise((done) => {
           const frame = document.createElement("iframe");
@@ -118,7 +118,7 @@ async def _framed(page: Page, site: str) -> None:
 
 
 async def _opened(page: Page, site: str) -> None:
-    """A window of ours that they open is out of their reach, and does not know them."""
+    """Check that a window the site opens on our pages is isolated from its opener."""
     async with page.context.expect_page() as opening:
         await page.evaluate("address => { window.theirs = window.open(address); }", site)
     ours = await opening.value
@@ -132,7 +132,7 @@ async def _opened(page: Page, site: str) -> None:
 
 
 async def _sent(page: Page, where: str, fields: dict[str, str]) -> str:
-    """What comes of a form that they fill in for the person, the cookie being planted already."""
+    """Return the result of a forged form submission, with the cookie already planted."""
     async with page.context.expect_page() as opening:
         await page.evaluate(
             """([where, fields]) => {

@@ -1,4 +1,4 @@
-"""Whatever anybody writes anywhere, no page does what it says."""
+"""Hostile texts in every field: no page executes them."""
 
 from urllib.parse import quote
 
@@ -8,7 +8,7 @@ from browser.hostile import SHORT, hostile_pages
 from browser.payloads import PAYLOADS
 from browser.site import Site
 
-#: What a text has become that was taken for more than a text.
+#: Finds texts that were interpreted as markup or script.
 STRANGE = """() => {
   const found = [];
   if ('__pwned' in window) found.push('executed');
@@ -28,7 +28,7 @@ STRANGE = """() => {
   }
   return found;
 }"""
-#: Where words of an address are shown again.
+#: Pages that show parts of the address.
 REFLECTED = (
     "/?q={}",
     "/runs?q={}&state={}&dag={}",
@@ -66,7 +66,7 @@ async def test_refusals_do_not_either(page: Page, site: Site) -> None:
             assert shown is not None
             assert shown.status in {400, 404}
             assert await page.evaluate(STRANGE) == []
-    # The browser itself tells of a page that was refused.
+    # The browser itself reports pages answered with an error.
     site.faults[:] = [fault for fault in site.faults if "Failed to load resource" not in fault]
 
 

@@ -1,4 +1,4 @@
-"""The inbox, in a browser: a review comes, goes back, comes again, and is approved."""
+"""The inbox in a browser: a review arrives, is rejected, arrives again, and is approved."""
 
 from collections.abc import AsyncIterator
 
@@ -13,7 +13,7 @@ RESULT = {"rivers": [{"name": "Nile", "km": 6650}, {"name": "Amazon", "km": 6400
 
 
 async def ask(site: Site, plan: Body, **more: object) -> None:
-    """Have the agent take its step, and ask for a review of it."""
+    """Have the agent claim its step and request a review of it."""
     agent = site.world.agent
     taken = await agent.take(plan)
     asked = {"summary": "Nile or Amazon?", "questions": ["Which source counts?"], **more}
@@ -22,7 +22,7 @@ async def ask(site: Site, plan: Body, **more: object) -> None:
 
 @pytest.fixture(params=[True, False], ids=["scripted", "without JavaScript"])
 async def tab(browser: Browser, site: Site, request: pytest.FixtureRequest) -> AsyncIterator[Page]:
-    """A tab of a browser with JavaScript, and of one without."""
+    """Yield a tab of a browser with JavaScript, and of one without."""
     context = await browser.new_context(java_script_enabled=bool(request.param))
     page = await context.new_page()
     site.watch(page)
@@ -92,7 +92,7 @@ async def test_of_two_who_decide_at_once_the_second_reads_what_the_first_said(
     card = second.get_by_role("article").first
     await expect(card).to_contain_text("Already decided by pat: skipped the step")
     await expect(card).to_contain_text("Half a thought of mine")
-    # News come, and take away neither what was just said nor what is half typed.
+    # Live updates remove neither the last message nor half-typed text.
     await second.evaluate("htmx.trigger('#inbox', 'live')")
     await expect(second.get_by_text("Something has changed here")).to_be_visible()
     await expect(second.get_by_label("Feedback")).to_have_value("On lakes, later")

@@ -1,4 +1,4 @@
-"""Pages that are open while things happen."""
+"""Live updates of open pages."""
 
 import asyncio
 from urllib.parse import urlsplit
@@ -34,7 +34,7 @@ async def test_an_open_page_follows_what_happens(page: Page, site: Site) -> None
 
 
 async def test_what_somebody_types_survives(page: Page, site: Site) -> None:
-    """The field comes with every answer, until it does not: then what was typed stays."""
+    """The field is part of every update until it is not: then the typed text stays."""
     offered = [FORM]
 
     async def with_form(route: Route) -> None:
@@ -76,7 +76,7 @@ async def test_what_somebody_types_survives(page: Page, site: Site) -> None:
 async def test_many_tabs_stay_live_and_come_back_after_a_restart(
     world: World, context: BrowserContext
 ) -> None:
-    """A browser opens six connections to a server: the stream is one, however many tabs."""
+    """A browser opens six connections per server: all tabs share one stream."""
     plan = await world.agent.plan(4, name="Rivers of the north")
     async with a_site(world) as site:
         tabs = [await context.new_page() for _ in range(TABS)]
@@ -87,7 +87,7 @@ async def test_many_tabs_stay_live_and_come_back_after_a_restart(
         await asyncio.gather(*(_shows(tab, "1 of 4") for tab in tabs))
         port = urlsplit(site.address).port
     await asyncio.gather(*(expect(t.locator("#live")).to_have_text("reconnecting") for t in tabs))
-    # Nobody tells of this: the pages look for themselves when they are live again.
+    # No event is published for this: pages refresh when they reconnect.
     await world.agent.submit(await world.agent.take(plan))
     async with a_site(world, port or 0):
         await asyncio.gather(*(expect(tab.locator("#live")).to_have_text("live") for tab in tabs))

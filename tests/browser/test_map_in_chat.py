@@ -9,12 +9,12 @@ from browser.site import Site
 from worlds import a_step
 
 MOST_BYTES = 10_000
-#: As long as the page waits before it looks again, and some more for a busy machine.
+#: The polling interval of the page, plus a margin for a busy machine.
 SOON = 15_000
 
 
 def no_stream(site: Site) -> None:
-    """A client of the older revisions asks for a stream, which we do not keep; it can live so."""
+    """Drop the 405 errors: clients of older revisions ask for a stream, which we do not offer."""
     site.faults[:] = [fault for fault in site.faults if "405" not in fault]
 
 
@@ -32,7 +32,7 @@ async def test_a_plan_is_drawn_followed_and_decided_in_the_chat(page: Page, site
         await expect(app.locator("#done")).to_have_text("0 of 3 steps done")
         await expect(app.locator("svg.waymap")).to_contain_text("Find <b>them</b>")
 
-        # The agent works, elsewhere; the page sees it by itself.
+        # The agent works elsewhere; the page updates without user action.
         await agent.submit(await agent.take(plan))
         await expect(app.locator("#done")).to_have_text("1 of 3 steps done", timeout=SOON)
         compared = await agent.take(plan)
@@ -43,7 +43,7 @@ async def test_a_plan_is_drawn_followed_and_decided_in_the_chat(page: Page, site
         for words in ("Is this enough?", "? Why?", "Nile, Amazon"):
             await expect(card).to_contain_text(words)
 
-        # Sent back: not without a word; then the step is nobody's until an agent asks.
+        # Rejection requires a comment; then the step has no holder until an agent claims it.
         await card.get_by_role("button", name="Send back").click()
         await expect(app.get_by_role("status")).to_contain_text("Say what should be different")
         await card.get_by_label("Feedback").fill("Add the Congo.")
@@ -53,7 +53,7 @@ async def test_a_plan_is_drawn_followed_and_decided_in_the_chat(page: Page, site
         assert again["stepId"] == compared["stepId"]
         assert again["instructions"].endswith("Add the Congo.")
 
-        # And approved.
+        # Approval.
         await agent.call("request_user_review", **asked, sessionId="another conversation")
         await card.get_by_role("button", name="Approve").click(timeout=SOON)
         await expect(app.locator("#done")).to_have_text("2 of 3 steps done", timeout=SOON)

@@ -8,7 +8,7 @@ from worlds import Body, a_step
 
 
 async def a_busy_plan(site: Site) -> Body:
-    """A plan in which everything has happened that a page can show, but for a review."""
+    """Create a plan with every state and event that a page can show, except a review."""
     agent, clock = site.world.agent, site.world.clock
     steps = [a_step(f"Look at river {n}.", title=f"River {n}") for n in range(1, 60)]
     plan = await agent.plan(steps, name="Rivers of the north", budget={"tokens": 1000})
@@ -40,7 +40,7 @@ async def test_a_person_finds_the_silent_step_and_gives_it_to_another(
     assert len([url for url in requests if not url.startswith("data:")]) <= 6
     await expect(page.get_by_text("41 of 59 done")).to_be_visible()
     await expect(page.get_by_role("region", name="Map of the plan")).to_be_visible()
-    # The map has been brought to where the plan stands.
+    # The map is scrolled to the current step.
     box = page.locator(f'#map [data-step="{plan["stepIds"][42]}"]')
     seen, drawn = await page.locator("#map").bounding_box(), await box.bounding_box()
     assert seen
@@ -85,5 +85,5 @@ async def test_a_step_is_added_without_scripts_on_a_small_screen(
     assert body
     assert body["width"] <= 390
     await context.close()
-    # A refused form is no fault of the page, though the browser notes its answer.
+    # A refused form is not a page error, though the browser logs the response.
     assert [fault for fault in site.faults if "409" not in fault] == []

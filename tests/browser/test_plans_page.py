@@ -1,4 +1,4 @@
-"""The front page, in a browser."""
+"""The list of plans, in a browser."""
 
 from playwright.async_api import Page, expect
 
@@ -8,7 +8,7 @@ from worlds import Agent, Body
 
 
 async def some_plans(agent: Agent) -> list[Body]:
-    """One under way, one that waits for a person, one completed."""
+    """Create three plans: one in progress, one that waits for a person, one completed."""
     plans = [await agent.plan(3, name=f"{name} of the north") for name in ("Rivers", "Lakes")]
     for plan in plans:
         await agent.submit(await agent.take(plan))
@@ -53,7 +53,7 @@ async def test_keys_lead_through_lists_and_pages_but_never_while_typing(
     await expect(focused).to_have_text("Lakes of the north, step 2")
     await page.keyboard.press("j")
     await expect(focused).to_have_text("Lakes of the north")
-    # The list is brought anew under the reader, and the reader stays where they were.
+    # The list is replaced while it is read, and the scroll position stays.
     async with page.expect_response(lambda reply: "part=" in reply.url):
         await page.evaluate("htmx.trigger('#plans', 'live')")
     await expect(focused).to_have_text("Lakes of the north")
@@ -92,6 +92,6 @@ async def test_who_is_lost_finds_the_way_back(page: Page, site: Site) -> None:
     await page.get_by_role("link", name="Inbox", exact=True).last.click()
     await expect(page).to_have_url(f"{site.address}/inbox")
     await page.wait_for_load_state()
-    # The browser notes what it was told of the address.
+    # The browser logs the response status of the address.
     assert all("404" in fault for fault in site.faults)
     site.faults.clear()

@@ -1,4 +1,4 @@
-"""A run in a browser: watched, answered, read, and all pages around it fit for everybody."""
+"""A run in a browser: watched, answered, read, and every page of it accessible."""
 
 import re
 
@@ -11,7 +11,7 @@ from worlds import Agent, Body
 
 
 async def a_waiting_run(agent: Agent) -> Body:
-    """A run that waits for a person, with documents to read."""
+    """Create a run that waits for a person, with documents to read."""
     run = await agent.run("dialectic", ["opus", "sonnet"], name="Rivers of the north")
     await agent.work_off(run)
     while await render_all_orgs(agent.doorway.house):

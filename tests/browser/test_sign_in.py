@@ -1,4 +1,4 @@
-"""People sign in, with and without JavaScript: by a token, and where their org has accounts."""
+"""Sign-in, with and without JavaScript: with a token, and with the org's identity provider."""
 
 import os
 from collections.abc import AsyncIterator
@@ -15,13 +15,13 @@ from trust_worlds import a_token
 from waybook.core.decision_context import ReviewPolicy, Scope
 from worlds import World
 
-#: What a browser says of an answer that is no success, wherever it stands.
+#: Browser message for an unsuccessful response, at any address.
 REFUSED = "Failed to load resource"
 
 
 @dataclass
 class Door:
-    """A server that knows nobody yet, and where it is."""
+    """A server without a signed-in user, and its address."""
 
     team: Team
     address: str
@@ -92,7 +92,7 @@ async def test_a_person_signs_in_decides_and_signs_out_and_nothing_stays(
 
 
 async def test_people_sign_in_where_their_org_has_its_accounts(tab: Page, door: Door) -> None:
-    """The session goes with no request from elsewhere, and yet the way back ends signed in."""
+    """The session cookie is not sent with cross-site requests, yet the callback ends signed in."""
     known = {"email": "ann@example.org", "email_verified": True}
     door.team.there.person |= known
     plan = await door.world.agent.plan(1, name="Rivers of the south")
@@ -100,7 +100,7 @@ async def test_people_sign_in_where_their_org_has_its_accounts(tab: Page, door: 
     await tab.get_by_role("link", name="Sign in with your organisation").click()
     await expect(tab).to_have_url(f"{door.address}/plans/{plan['planId']}")
     await expect(tab.get_by_text("ann@example.org in org-")).to_be_visible()
-    # A link on another site: that site's request brings no session, what it leads to does.
+    # A cross-site link: that request carries no session, the one it redirects to does.
     elsewhere = door.team.there.url.replace("127.0.0.1", "localhost")
     await tab.goto(f"{elsewhere}/link?to={door.address}/inbox")
     await tab.get_by_role("link", name="There").click()

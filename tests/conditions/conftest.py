@@ -1,4 +1,4 @@
-"""Two readings of one expression: ours, and the one of a real CEL."""
+"""Evaluation of one expression twice: by Waybook, and by a real CEL implementation."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import pytest
 
-# The package ships its stubs without the marker that says so.
+# The package ships its stubs without a `py.typed` marker.
 from cel_expr_python import cel  # type: ignore[import-untyped]
 
 from waybook.conditions.budget import Budget
@@ -25,7 +25,7 @@ def _written(value: object) -> str:
 
 
 def _read_back(found: cel.Value) -> object:
-    """The value, read piece by piece: each null read as a whole costs Python a reference to None.
+    """Return the value, read piece by piece: each null read as a whole costs a reference to None.
 
     The binding does not count that reference, and some thousand nulls later Python aborts.
     """
@@ -56,7 +56,7 @@ def ours() -> Reading:
 
 @pytest.fixture(scope="session")
 def real() -> Reading:
-    """A real CEL, which checks no types beforehand: types in JSON are known only at run time."""
+    """Return a real CEL without static checks: types in JSON are known only at run time."""
     env = cel.NewEnv(variables=dict.fromkeys(VARIABLES, cel.Type.DYN))
 
     def read(source: str, values: Mapping[str, Json]) -> str:

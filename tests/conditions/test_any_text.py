@@ -1,4 +1,4 @@
-"""Whatever the text: it compiles or is refused; whatever the values: it fires or not."""
+"""Arbitrary text compiles or is refused; on arbitrary values it fires or does not."""
 
 import re
 import string

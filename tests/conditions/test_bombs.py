@@ -1,4 +1,4 @@
-"""Nothing a condition or a result contains makes an evaluation dear: cost is counted, not time."""
+"""No condition or result makes an evaluation expensive: cost is counted, not time."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What an evaluation pays: everything before it is done, and never more than there is."""
+"""Evaluation cost: charged before each operation, and never beyond the budget."""
 
 from contextlib import suppress
 
@@ -18,7 +18,7 @@ from waybook.conditions.condition import compile_condition
 from waybook.conditions.values import Json
 
 SAME = compile_condition("result.one == result.other")
-#: What a comparison costs that compares nothing.
+#: Cost of a comparison that compares nothing.
 LEAST = 10
 
 

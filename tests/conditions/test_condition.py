@@ -1,4 +1,4 @@
-"""What a caller sees: outcomes, refusals, and the words of both."""
+"""Results visible to a caller: outcomes, refusals, and their messages."""
 
 from collections.abc import Mapping
 from dataclasses import FrozenInstanceError

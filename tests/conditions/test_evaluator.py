@@ -1,4 +1,4 @@
-"""The closures of the tree, one for each kind of node."""
+"""Closures of the expression tree, one for each kind of node."""
 
 import pytest
 

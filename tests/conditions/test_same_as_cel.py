@@ -1,4 +1,4 @@
-"""Inside the subset the language differs from a real CEL nowhere.
+"""Within the subset, the language behaves exactly like a real CEL.
 
 Expressions are written from a grammar of templates: mostly well typed, sometimes not, with
 brackets left out at random so that precedence and refusals are compared as well.
@@ -174,7 +174,7 @@ def expressions(draw: Draw) -> str:
 
 
 def _turned(value: Json) -> Json:
-    """The same value with the keys of every map in the opposite order."""
+    """Return the same value with the keys of every map in the opposite order."""
     if isinstance(value, dict):
         return {key: _turned(value[key]) for key in reversed(value)}
     return [_turned(item) for item in value] if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""The definitions that come with Waybook, and the one among the examples: sound and readable."""
+"""The built-in definitions, and the one among the examples: valid and readable."""
 
 import re
 from collections.abc import Mapping
@@ -121,7 +121,7 @@ def test_people_get_documents_to_read_from_every_stage(name: str, documents: lis
 def prompt_context(
     dag: Dag, stage: Stage, step: RecipeStep, *, models: list[str], feedback: str | None
 ) -> Mapping[str, Json]:
-    """What a job of this step would be told."""
+    """Return the context of a prompt for a job of this step."""
     inputs: list[Json] = [
         {
             "documentKey": wanted.document_key,

@@ -66,7 +66,7 @@ def test_where_leaves_begin_their_lineages_there_are_as_many_as_outputs() -> Non
 
 
 def by_the_book(run: StageRun, step: RecipeStep) -> tuple[int, int]:
-    """Units and outputs of a step as the table of strategies says, one number after the other."""
+    """Return the units and outputs of a step by the strategy table, one number after the other."""
     n, lineages, reviewers = len(run.models), len(run.prior.lineages), len(run.prior.authors)
     if step.skip:
         return 0, 0

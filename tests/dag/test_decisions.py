@@ -1,4 +1,4 @@
-"""Every decision about runs that rules can prove has a test that names it."""
+"""Coverage of the decisions about runs: each that rules can prove has a test that names it."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ from decisions import RUN_DECISIONS
 TESTS = Path(__file__).parents[1]
 NAMED = re.compile(r"^@decision\(([^)]*)\)", re.MULTILINE)
 
-#: What takes a database to prove: two jobs that end at once, a stage that has been started.
+#: Decisions that need a database: two jobs that end at once, a stage that has been started.
 STORED = {"B17", "X3"}
 
 

@@ -1,4 +1,4 @@
-"""Definitions: read, refused with every fault and its place, and written again."""
+"""Definitions: parsed, refused with every error and its location, and serialized again."""
 
 from copy import deepcopy
 from dataclasses import replace
@@ -38,7 +38,7 @@ STEPS_AT = "stages[0].recipe.steps"
 
 
 def a_definition(*steps: Raw, **more: object) -> Raw:
-    """A definition of one stage, with no more than it needs."""
+    """Return a minimal definition of one stage."""
     recipe: Raw = {"steps": [*(steps or (STEP,))]}
     return {"slug": "d", "stages": [{"slug": "one", "recipe": recipe}], **more}
 
@@ -60,7 +60,7 @@ def faults_in(dag: Dag) -> Faults:
 
 
 def faults_among(*steps: RecipeStep, edges: Edges = ()) -> Faults:
-    """The faults of a DAG of one stage, called `one`."""
+    """Return the errors of a DAG of one stage, called `one`."""
     return faults_in(a_dag(a_stage("one", *steps, edges=edges)))
 
 
@@ -154,7 +154,7 @@ def test_there_is_a_graph_for_every_stage(dag: Dag) -> None:
     assert graphs_of(dag) == expected
 
 
-# The form
+# Schema
 
 
 @pytest.mark.parametrize("data", [None, [], "text", 1, True, {"slug": "d"}, {"stages": [STEP]}])
@@ -286,7 +286,7 @@ def test_a_definition_that_cannot_be_run_is_refused_with_all_its_faults() -> Non
     ]
 
 
-# Anything at all
+# Arbitrary input
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),

@@ -1,4 +1,4 @@
-"""What a definition of the right form may still have wrong."""
+"""Semantic errors in definitions that match the schema."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -34,7 +34,7 @@ def faults_in(dag: Dag) -> Faults:
 
 
 def faults_among(*steps: RecipeStep, edges: Edges = ()) -> Faults:
-    """The faults of a DAG of one stage, called `one`."""
+    """Return the errors of a DAG of one stage, called `one`."""
     return faults_in(a_dag(a_stage("one", *steps, edges=edges)))
 
 
@@ -216,7 +216,7 @@ def test_all_faults_are_told_at_once() -> None:
     ]
 
 
-# Any definition, spoilt
+# Any definition, damaged
 
 
 def _edited(dag: Dag, place: int, edit: Callable[[Recipe], Recipe]) -> Dag:
@@ -226,12 +226,12 @@ def _edited(dag: Dag, place: int, edit: Callable[[Recipe], Recipe]) -> Dag:
 
 
 def _with(*steps: RecipeStep) -> Callable[[Recipe], Recipe]:
-    """The recipe with some steps more."""
+    """Return the recipe with some steps added."""
     return lambda recipe: replace(recipe, steps=(*recipe.steps, *steps))
 
 
 def _with_edges(make: Callable[[str], Edges]) -> Callable[[Recipe], Recipe]:
-    """The recipe with some edges more, made of the key of its first step."""
+    """Return the recipe with edges added, made of the key of its first step."""
     return lambda recipe: replace(recipe, edges=(*recipe.edges, *make(recipe.steps[0].key)))
 
 

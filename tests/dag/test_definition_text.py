@@ -1,4 +1,4 @@
-"""The text of a definition, good, bad and hostile."""
+"""The text of a definition: valid, invalid and hostile."""
 
 import json
 

@@ -84,7 +84,7 @@ def test_a_stage_may_call_itself_by_its_name() -> None:
 
 
 def _before(key: str, graph: Graph) -> set[str]:
-    """All that is before a step, the slow and simple way."""
+    """Return all predecessors of a step, the slow and simple way."""
     found: set[str] = set()
     waiting = [*graph.predecessors[key]]
     while waiting:

@@ -1,4 +1,4 @@
-"""Which documents can be read, and what is told where a half is missing."""
+"""Readable documents, and the message for a document with a missing half."""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""The form of a value, held against the library that knows all of JSON Schema."""
+"""Schema checks of a value, compared with a full JSON Schema library."""
 
 from collections.abc import Sequence
 from copy import deepcopy
@@ -149,7 +149,7 @@ JSON = st.recursive(
     ),
     max_leaves=8,
 )
-#: What is likely to be right somewhere, and wrong elsewhere.
+#: Values likely to be valid in one place and invalid in another.
 NEAR: st.SearchStrategy[object] = st.sampled_from(
     [None, True, 0, -1, 7.0, 2**31, "", "a", "PLAN", "per_model", "\x1f", "\0", [], {}, ["a", "b"]]
 )

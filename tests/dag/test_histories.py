@@ -1,4 +1,4 @@
-"""Reports of runs that go on: what is completed stays so, and how one looks changes nothing."""
+"""Reports of runs in progress: completed stays completed, and reading has no effect."""
 
 from random import Random
 

@@ -21,10 +21,10 @@ MODELS = ["a", "b"]
 
 
 class Desk:
-    """A DAG with everything made, and what its units are given then."""
+    """A DAG with all documents made, and the inputs of its units."""
 
     def __init__(self, dag: Dag, models_of: Mapping[str, Sequence[str]] | None = None) -> None:
-        """Two models take part in each stage, unless others are said."""
+        """Use two models in each stage unless others are given."""
         self.made = produced_documents(dag)
         self.runs = stage_runs(dag, models_of or {stage.slug: MODELS for stage in dag.stages})
         self.documents = [

@@ -1,4 +1,4 @@
-"""The seven invariants hold of every report, and each notices when it is broken."""
+"""The seven invariants hold for every report, and each detects its violation."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -21,7 +21,7 @@ DAG = a_dag(a_stage("first", a_step("a"), a_step("b"), edges=a_chain("a", "b")),
 
 
 def a_report(**steps: Evidence) -> Report:
-    """The report of a DAG whose first stage has these steps."""
+    """Return the report of a DAG whose first stage has these steps."""
     seen = {"first": StageEvidence(models=("m",), steps=steps)}
     return report(valid_structure(DAG, graphs_of(DAG)), seen)
 
@@ -41,14 +41,14 @@ def test_they_hold_whatever_the_evidence(dag: Dag, data: st.DataObject) -> None:
 
 
 def broken(change: Callable[[Report], object]) -> list[str]:
-    """What is broken when a report of a completed stage is changed like this."""
+    """Return the violated invariants when a report of a completed stage is changed like this."""
     changed = deepcopy(a_report(a=DONE, b=DONE))
     change(changed)
     return check(changed)
 
 
 def first(found: Report) -> tuple[dict[str, int], list[dict[str, object]]]:
-    """The numbers and the steps of the first stage, to be changed."""
+    """Return the counts and the steps of the first stage, to be changed."""
     stage = found["stages"][0]
     return stage["progress"], stage["steps"]  # type: ignore[return-value]  # they are not null
 

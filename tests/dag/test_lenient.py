@@ -1,4 +1,4 @@
-"""Definitions of others: one fault takes from a report no more than it must."""
+"""Definitions of other systems: one error removes no more from a report than it must."""
 
 import pytest
 from hypothesis import given, settings

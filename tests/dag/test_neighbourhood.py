@@ -1,4 +1,4 @@
-"""What is drawn of a map that is too large: what is near, whole between itself, and bounded."""
+"""The part of a too large map that is drawn: steps near one, the edges among them, bounded."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +11,7 @@ from waybook.dag.diagram.model import DiagramStep, Lane
 
 @st.composite
 def lanes(draw: st.DrawFn) -> Lane:
-    """Steps with edges that lead on."""
+    """Return steps with edges that lead on."""
     count = draw(st.integers(1, 40))
     kinds = draw(st.lists(st.sampled_from("ab"), min_size=count, max_size=count))
     steps = tuple(DiagramStep(f"s{n}", "", kind) for n, kind in enumerate(kinds))
@@ -30,7 +30,7 @@ def test_what_is_around_a_step_holds_together(lane: Lane, place: int, most: int)
     assert len(kept) <= most
     assert kept == [step.key for step in lane.steps if step.key in kept]
     assert set(near.edges) == {(a, b) for a, b in lane.edges if a in kept and b in kept}
-    # Each of them is reached from the step, without leaving what is kept.
+    # Each step is reachable from the start without leaving the kept steps.
     reached, fresh = {key}, {key}
     while fresh:
         fresh = {b for a, b in near.edges if a in fresh} | {a for a, b in near.edges if b in fresh}

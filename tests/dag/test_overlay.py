@@ -1,4 +1,4 @@
-"""Where each step stands, by every rule and over any graph."""
+"""Status of each step, by every rule and over any graph."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -36,7 +36,7 @@ ROW = graph_of(
 
 
 def standings(**evidence: Evidence) -> list[ProgressStatus]:
-    """Where the four in the row stand."""
+    """Return the statuses of the four steps in the row."""
     found = overlay(ROW, evidence)
     return [found[key] for key in ("first", "second", "third", "last")]
 
@@ -127,7 +127,7 @@ def test_the_overlay_is_what_the_rules_say_of_any_graph(
 
 
 def by_the_rules(graph: Graph, evidence: Mapping[str, Evidence], key: str) -> ProgressStatus:
-    """The rules as they are written down, with no thought of cost."""
+    """Return a step's status by the literal rules, regardless of cost."""
     own = evidence.get(key, Evidence())
     if own.closed:
         return S.COMPLETED
@@ -143,7 +143,7 @@ def by_the_rules(graph: Graph, evidence: Mapping[str, Evidence], key: str) -> Pr
 
 
 def behind(graph: Graph, key: str) -> set[str]:
-    """Every step that depends on this one, directly or not."""
+    """Return every step that depends on this one, directly or indirectly."""
     found: set[str] = set()
     asked = [*graph.successors[key]]
     while asked:

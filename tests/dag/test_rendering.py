@@ -23,7 +23,7 @@ REL = 'rel="noopener noreferrer nofollow"'
 
 
 def page(text: str, template: str | None = None) -> Rendered:
-    """A document of this content, rendered."""
+    """Return a rendered document with this content."""
     context = {
         **SAMPLE_CONTEXTS[TemplateKind.DOCUMENT],
         "text": text,
@@ -157,7 +157,7 @@ def test_a_context_without_content_is_no_error() -> None:
 
 
 class Impossible(dict[str, Json]):
-    """Data that no JSON is: it breaks when it is looked at."""
+    """Data that is not valid JSON: it raises when it is read."""
 
     def values(self) -> None:  # type: ignore[override] # that is the point
         raise LookupError
@@ -176,7 +176,7 @@ def test_data_that_breaks_is_no_error() -> None:
 
 
 class Reader(HTMLParser):
-    """Notes everything in a page that must not be there."""
+    """Parser that records everything a page must not contain."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The report: its form, its numbers, and what becomes null while the rest is told."""
+"""The report: its schema, its counts, and the fields that become null while others are reported."""
 
 from dag_builders import a_chain, a_dag, a_plan_step, a_stage, a_step, an_output
 from decisions import decision
@@ -14,7 +14,7 @@ TOPICS = ("business-case", "feature-spec", "technical-approach", "success-metric
 PRODUCTS = ("product-requirements", "system-architecture", "tech-stack")
 HEADER, FINAL_HEADER = "prepare-pairwise-synthesis-header", "generate-final-synthesis-header"
 
-#: The stage of the worked example: two plans and eleven steps that execute.
+#: Stage of the worked example: two plan steps and eleven that execute.
 SYNTHESIS = a_stage(
     "synthesis",
     a_plan_step(HEADER),
@@ -44,14 +44,14 @@ MODELS = ("alpha", "beta", "gamma")
 
 
 def the_report(dag: Dag, **seen: StageEvidence) -> Report:
-    """The report of a sound DAG; the invariants hold of it."""
+    """Return the report of a valid DAG, after checking the invariants."""
     found = report(valid_structure(dag, graphs_of(dag)), seen)
     assert check(found) == []
     return found
 
 
 def halfway() -> Report:
-    """The worked example: two stages done, the third in progress."""
+    """Return the worked example: two stages done, the third in progress."""
     done = StageEvidence(models=MODELS, steps={"thesis-work": CLOSED})
     done_too = StageEvidence(models=MODELS, steps={"antithesis-work": CLOSED})
     steps = {
@@ -158,7 +158,7 @@ def test_a_stage_that_failed_and_still_runs_is_failed() -> None:
     assert stage["progress"] == {"completedSteps": 0, "totalSteps": 2, "failedSteps": 1}
 
 
-# What cannot be told
+# Unknown values
 
 CHAIN = a_dag(a_stage("thesis"), a_stage("antithesis"), a_stage("synthesis"))
 
@@ -202,7 +202,7 @@ def test_models_are_those_the_stage_began_with() -> None:
 
 
 def test_models_nobody_named_before_are_taken_from_further_before() -> None:
-    """What is expected of a stage may hang on the stages before; one may not have been seen."""
+    """Expected counts may depend on earlier stages, of which one may be missing."""
     pairs = a_step("pairs", Strategy.PAIRWISE_BY_ORIGIN)
     dag = a_dag(a_stage("thesis"), a_stage("antithesis"), a_stage("synthesis", pairs))
     seen = {slug: StageEvidence(models=MODELS) for slug in ("thesis", "synthesis")}
@@ -216,7 +216,7 @@ def test_what_belongs_to_no_stage_is_told_on_top() -> None:
 
 
 def test_standings_that_are_given_go_by_no_rule_of_the_map() -> None:
-    """A plan knows itself where its steps stand: nothing is concluded from steps further on."""
+    """A plan knows the status of its steps: nothing is inferred from later steps."""
     standings = {"first": ProgressStatus.NOT_STARTED, "second": ProgressStatus.COMPLETED}
     dag = a_dag(a_stage("plan", *map(a_step, standings), edges=a_chain(*standings)))
     (stage,) = the_report(dag, plan=StageEvidence(standings=standings))["stages"]

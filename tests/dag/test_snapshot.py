@@ -1,4 +1,4 @@
-"""Snapshots of other systems: what they say, what is strange about them, and what is none."""
+"""Snapshots of other systems: their content, their anomalies, and invalid ones."""
 
 import json
 from contextlib import suppress
@@ -28,14 +28,14 @@ RUNS = {"thesis": MODELS}
 
 
 def told(snapshot: Body) -> Report:
-    """The report of a snapshot; the invariants hold of it."""
+    """Return the report of a snapshot, after checking the invariants."""
     found = report_from_snapshot(snapshot)
     assert check(found) == []
     return found
 
 
 def thesis(*jobs: Body, **more: object) -> StageReport:
-    """The first stage of the report of a snapshot with these jobs."""
+    """Return the first stage of the report of a snapshot with these jobs."""
     return told({**a_snapshot(DAG, *jobs, runs=RUNS), **more})["stages"][0]
 
 
@@ -43,7 +43,7 @@ def statuses(stage: StageReport) -> list[str]:
     return [str(step["status"]) for step in stage["steps"] or ()]
 
 
-# What is seen
+# Content
 
 
 def test_a_snapshot_without_anything_strange_has_no_warnings() -> None:
@@ -117,7 +117,7 @@ def test_other_resources_are_no_documents() -> None:
     assert thesis(resources=[{"id": "r1", "resourceType": "seed_prompt"}])["documents"] == []
 
 
-# What is strange
+# Anomalies
 
 RENDER = a_job("thesis", None, "completed", id="j1", jobType="RENDER")
 
@@ -218,7 +218,7 @@ def test_a_name_as_long_as_a_book_is_told_in_part() -> None:
     assert len(warning) < 200
 
 
-# What is no snapshot
+# Invalid snapshots
 
 
 @pytest.mark.parametrize("data", [None, 3, "dag", [], [{"dag": {}}], {}, {"dag": None}, {"dag": 1}])
@@ -254,7 +254,7 @@ JUNK: list[object] = [
 
 
 def spoiled(value: Any, chance: Random, most: int) -> Any:  # noqa: ANN401 - JSON
-    """A copy of some JSON with up to so many parts of it replaced by junk, or left out."""
+    """Return a copy of some JSON with up to this many parts replaced by junk or removed."""
     copy = json.loads(json.dumps(value))
     for _ in range(chance.randint(1, most)):
         inner, last = copy, None

@@ -1,4 +1,4 @@
-"""Where a step's documents come from."""
+"""Sources of a step's documents."""
 
 from hypothesis import given
 

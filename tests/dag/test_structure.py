@@ -1,4 +1,4 @@
-"""The order of the stages, whose models are in force, and what is expected of a stage."""
+"""Order of the stages, the models in effect, and the counts expected of a stage."""
 
 import pytest
 from hypothesis import given, settings

@@ -27,7 +27,7 @@ def rendered(template: str, **values: Json) -> str:
     return render_document(template, {**SAMPLE_CONTEXTS[TemplateKind.DOCUMENT], **values})
 
 
-# What a template may say
+# Allowed syntax
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_a_template_has_a_largest_size_and_depth(template: str) -> None:
     assert "line 1: " in (template_error(template, TemplateKind.PROMPT) or "")
 
 
-# What it reaches
+# Reachable values
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_a_template_that_is_none_is_refused_when_it_is_rendered_too() -> None:
         render_prompt("{{ run() }}", SAMPLE_CONTEXTS[TemplateKind.PROMPT])
 
 
-# What it costs
+# Cost
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Thinning: what is left out of maps with too many lines, and what never is."""
+"""Thinning: edges left out of maps with too many lines, and edges always kept."""
 
 from hypothesis import given
 from hypothesis import strategies as st

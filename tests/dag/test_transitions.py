@@ -1,4 +1,4 @@
-"""The way through the stages."""
+"""Transitions between the stages."""
 
 from dataclasses import replace
 

@@ -21,7 +21,7 @@ CLOSED = replace(DONE, closed=True)
 
 
 class Event(StrEnum):
-    """What may happen to a job, or to a stage."""
+    """Possible events of a job or a stage."""
 
     FINISH = "its unit is done"
     CONTINUE = "it ends, and another goes on with its unit"
@@ -43,12 +43,12 @@ class Job:
 
 @dataclass(slots=True)
 class Workshop:
-    """A stage at work, its jobs in memory: what the walker says is done, and every word checked."""
+    """A stage in progress, its jobs in memory: applies the walker's decisions and checks each."""
 
     run: StageRun
     jobs: dict[str, list[Job]] = field(default_factory=dict)
     closed: list[str] = field(default_factory=list)
-    #: The jobs somebody may work on, and those that failed for good.
+    #: Jobs that may be worked on, and those that failed for good.
     open: list[Job] = field(default_factory=list)
     failed: list[Job] = field(default_factory=list)
     made: dict[str, list[ProducedDocument]] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Workshop:
         return len(self.run.units(key))
 
     def state(self, key: str) -> StepState:
-        """A unit is done when no job of its chain is left to do."""
+        """Return the unit's state; it is done when no job of its chain is left to do."""
         jobs = self.jobs[key]
         left = {job.unit.number for job in jobs if job.status is not JobStatus.COMPLETED}
         total = len({job.unit.number for job in jobs})
@@ -70,7 +70,7 @@ class Workshop:
         return walk(self.run.graph, states, self.count_of)
 
     def happen(self, event: Event, choice: int) -> None:
-        """One transaction: something happens to a job, and the walker is asked."""
+        """Apply one event to a job and run the walker, as one transaction."""
         if event is Event.RETRY:
             for job in self.failed:
                 self.offer(job)
@@ -103,7 +103,7 @@ class Workshop:
         self.open.append(job)
 
     def follow(self, said: Walk) -> None:
-        """Write what the walker said: all units of an opened step at once."""
+        """Apply the walker's decision: all units of an opened step at once."""
         place = {key: number for number, key in enumerate(self.run.graph.order)}
         for keys in (said.closed, said.opened):
             assert list(keys) == sorted(keys, key=place.__getitem__)
@@ -122,7 +122,7 @@ class Workshop:
             assert self.walk() == Walk((), ())
 
     def work(self, events: Events) -> None:
-        """Let these events happen, then let all that is left come to a good end."""
+        """Apply these events, then complete all that is left."""
         self.follow(start(self.run.graph, self.count_of))
         for event, choice in events:
             self.happen(event, choice)

@@ -1,4 +1,4 @@
-"""What a browser keeps while somebody signs in elsewhere comes back as it was, or is nothing."""
+"""State that a browser keeps during an external sign-in: returned unchanged, or rejected."""
 
 from base64 import urlsafe_b64encode
 

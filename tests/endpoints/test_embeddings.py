@@ -1,4 +1,4 @@
-"""Vectors from elsewhere, in the wire format of OpenAI's embeddings, over real sockets."""
+"""Vectors from an external service, in OpenAI's embeddings format, over real sockets."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ KEY = "sk-of-the-operator"
 
 
 def told(*vectors: list[Any]) -> dict[str, Any]:
-    """An answer with these, the last first: an answer need not keep the order."""
+    """Return an answer with these, the last first: an answer need not keep the order."""
     data = [{"object": "embedding", "index": n, "embedding": v} for n, v in enumerate(vectors)]
     return {"object": "list", "model": "m", "data": data[::-1]}
 

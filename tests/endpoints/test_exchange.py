@@ -1,4 +1,4 @@
-"""An exchange ends, however the other side behaves."""
+"""An exchange ends, regardless of the other side's behavior."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ from waybook.integrations.http_client import MAX_BYTES, MAX_RETRIES, BoundedHttp
 
 KEY = "sk-of-the-operator"
 SECONDS = 20.0
-#: Enough for a request on loopback to arrive; what is to end by time ends by this.
+#: Enough for a request on loopback to arrive; the timeout of exchanges that must time out.
 SHORT = 0.2
 
 
@@ -41,7 +41,7 @@ async def an_exchange(*plays: Play) -> AsyncIterator[tuple[EndpointServer, Bound
 
 
 async def failure(*plays: Play, seconds: float = SECONDS) -> tuple[EndpointFailed, int]:
-    """How an exchange fails, and after how many requests."""
+    """Return the error of an exchange, and the number of requests it made."""
     async with an_exchange(*plays) as (other, exchange):
         with pytest.raises(EndpointFailed) as failed:
             await exchange.post({"a": 1}, seconds=seconds)
@@ -168,7 +168,7 @@ def test_a_key_no_header_can_carry_is_refused_without_being_told(key: str) -> No
     assert "operator" not in refused.value.message.replace("ö", "o")
 
 
-# Come again
+# Retries
 
 
 @pytest.mark.parametrize("status", [429, 503, 529])

@@ -1,4 +1,4 @@
-"""The two ways to speak to models, as values: what is sent, and what is read."""
+"""The two model API formats, as values: requests sent, and responses read."""
 
 from typing import Any
 

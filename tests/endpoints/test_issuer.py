@@ -1,4 +1,4 @@
-"""Tokens of an issuer: which are believed, and how often it is asked for its keys."""
+"""Tokens of an issuer: which are accepted, and how often its keys are requested."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ AUDIENCE = "http://localhost/mcp"
 
 
 class Watch:
-    """A clock that goes when it is told to."""
+    """A clock that advances on demand."""
 
     def __init__(self) -> None:
         self.at = 0.0
@@ -74,11 +74,11 @@ async def test_a_token_is_believed_by_every_algorithm_we_take(
         assert (await believed(issuer, there.token(key=key)))["sub"] == "ann-1"
 
 
-# Bad ones
+# Invalid tokens
 
 
 def forged(there: FakeIssuer, header: Body) -> str:
-    """A token whose header says something else, with the signature it had."""
+    """Return a token with a changed header and its original signature."""
     _, payload, signature = there.token().split(".")
     return f"{encoded(header)}.{payload}.{signature}"
 
@@ -92,7 +92,7 @@ def unsigned(there: FakeIssuer) -> str:
 
 
 def by_public_key(there: FakeIssuer) -> str:
-    """Signed with what everybody can read, as if that were a secret."""
+    """Return a token signed with the public key as if that were a secret."""
     public = there.keys[0].private.public_key()
     pem = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     header, payload = {"alg": "HS256", "kid": there.keys[0].name}, there.token().split(".")[1]
@@ -296,7 +296,7 @@ async def test_an_issuer_by_another_name_is_not_ours(there: FakeIssuer) -> None:
     await elsewhere.close()
 
 
-# Whom it speaks of
+# Subjects
 
 
 def test_org_name_and_scopes_come_from_the_token() -> None:

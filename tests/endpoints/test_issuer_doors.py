@@ -1,4 +1,4 @@
-"""Where an issuer says its doors are: taken only if nobody on the way can put in others."""
+"""Endpoints in an issuer's metadata: accepted only if nothing on the way can replace them."""
 
 from collections.abc import AsyncIterator
 
@@ -32,7 +32,7 @@ async def issuer(there: FakeIssuer) -> AsyncIterator[Issuer]:
 
 
 def unsafe(there: FakeIssuer, path: str) -> list[str]:
-    """Addresses of the same door that somebody else may answer at."""
+    """Return variants of an endpoint's address that another server may answer."""
     return [
         "",
         path,

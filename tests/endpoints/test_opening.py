@@ -1,4 +1,4 @@
-"""Endpoints are there where they are configured, and cost nothing where they are not."""
+"""Endpoints exist where they are configured, and cost nothing where they are not."""
 
 import subprocess
 import sys

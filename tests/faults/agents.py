@@ -14,13 +14,13 @@ from faults.wire import Address, Answer, Broken, Overdue, Wire
 
 DEADLINE_SECONDS: Final = 30.0
 MAX_TRIES: Final = 200
-#: How long an agent goes on repeating a call that gets no answer.
+#: Time an agent keeps repeating a call that gets no answer.
 MAX_CALL_SECONDS: Final = 90.0
 #: The same once the run is over.
 MAX_LAST_SECONDS: Final = 10.0
 MIN_BACKOFF_SECONDS: Final = 0.02
 MAX_BACKOFF_SECONDS: Final = 0.4
-#: Answers that leave it open, or say that nothing happened: the same call is made again.
+#: Answers that leave the outcome open, or mean that nothing happened: the call is repeated.
 RETRIED_CODES: Final = frozenset({"UNAVAILABLE", "BUSY", "RATE_LIMITED"})
 HTTP_OK: Final = 200
 SERVER_ERROR: Final = 500
@@ -28,21 +28,21 @@ SERVER_ERROR: Final = 500
 
 @dataclass(slots=True)
 class Workload:
-    """What all agents share: where to call, what to record, and how to behave."""
+    """State shared by all agents: addresses, history, and behavior."""
 
     addresses: Mapping[str, Address]
     history: History
     rng: random.Random
     tenants: list[Tenant]
-    #: How many plans and runs each org keeps open at a time.
+    #: Plans and runs each org keeps open at a time.
     open_plans: int = 4
     open_runs: int = 2
     #: New plans and runs are made while this is set.
     makes_new: bool = True
-    #: Agents die, fall asleep at work, and abandon calls while this is set.
+    #: Agents die, pause at work, and abandon calls while this is set.
     misbehaves: bool = True
     is_over: bool = False
-    #: How long a step is left with a silent holder before another agent takes it back.
+    #: Time a step is left with an inactive holder before another agent takes it back.
     patience_seconds: float = 2.5
     #: The pause between two turns of an agent, which bounds the load.
     pause_seconds: float = 0.0
@@ -58,7 +58,7 @@ class Workload:
 
 
 class Agent:
-    """One conversation of a user, which calls tools and repeats calls that got no answer."""
+    """One conversation of a user, which calls tools and repeats unanswered calls."""
 
     def __init__(self, work: Workload, tenant: Tenant, user: str, session: str) -> None:
         self.work = work
@@ -68,7 +68,7 @@ class Agent:
         self.rng = random.Random(work.rng.getrandbits(64))
         self.wire = Wire(work.addresses, tenant.tokens[user])
         self.server = self.rng.choice(sorted(work.addresses))
-        #: The whole reply to the last call; the history keeps a part of it.
+        #: The complete reply to the last call; the history keeps a part of it.
         self.body: Body = {}
 
     async def call(self, tool: str, args: Body, key: str | None = None) -> Call:
@@ -121,7 +121,7 @@ class Agent:
         return None
 
     def _settled(self, call: Call, answer: Answer) -> bool:
-        """Take the answer in, unless it leaves the outcome open."""
+        """Process the answer, unless it leaves the outcome open."""
         history = self.work.history
         if answer.status >= SERVER_ERROR:
             history.retried[f"http {answer.status}"] += 1
@@ -163,7 +163,7 @@ class Agent:
         self.server = self.rng.choice(sorted(self.work.addresses))
 
     async def doze(self, seconds: float) -> None:
-        """Stay silent at work for a while."""
+        """Send no heartbeat for a while during work."""
         end = time.monotonic() + seconds
         while time.monotonic() < end and not self.work.is_over:
             await asyncio.sleep(0.05)

@@ -32,7 +32,7 @@ class Evidence:
     before: dict[str, tuple[str, ...]]
     #: Lines of the servers' logs that report an internal error.
     internal_errors: tuple[str, ...] = ()
-    #: What was found through the pooler by a transaction that names no org.
+    #: Data seen through the pooler by a transaction that names no org.
     unnamed_sees: tuple[str, ...] = ()
     #: Whether all faults were healed and the agents had time to finish.
     was_drained: bool = True
@@ -127,7 +127,7 @@ def _early_takeovers(history: History) -> Found:
 
 
 def no_stale_result(evidence: Evidence) -> Found:
-    """A result counts only for the attempt it was made in."""
+    """A result is accepted only for the attempt it was made in."""
     completed = {
         (entry.details.get("stepId") or entry.details.get("jobId")): entry.details.get("attempt")
         for entry in evidence.rows.audit
@@ -151,12 +151,12 @@ def audit_is_sealed(evidence: Evidence) -> Found:
 
 
 def replay_equals_rows(evidence: Evidence) -> Found:
-    """The rows are what replaying the audit makes."""
+    """The rows equal the replayed audit."""
     yield from evidence.rows.replay_differences
 
 
 def counts_never_fall(evidence: Evidence) -> Found:
-    """A reply never counts less done than a reply that had come before it was asked for."""
+    """A reply never counts less done than a reply received before its request was sent."""
     replies: dict[str, list[tuple[float, float, int]]] = defaultdict(list)
     for call in evidence.history.calls:
         done = _done(call)
@@ -187,7 +187,7 @@ def _done(call: Call) -> int | None:
 
 
 def fan_in_is_exact(evidence: Evidence) -> Found:
-    """What follows a fan-in opens with its last unit: not before, and not after."""
+    """The successor of a fan-in opens with its last unit: not earlier, not later."""
     rows = evidence.rows
     ended: dict[tuple[str, str], list[Any]] = defaultdict(list)
     for job in rows.jobs.values():
@@ -228,13 +228,13 @@ def _replayed(evidence: Evidence, kind: type[Started | Opening]) -> Found:
 
 
 def tenants_apart(evidence: Evidence) -> Found:
-    """Nothing of an org is in a reply to another, or visible to a transaction of none."""
+    """No data of an org is in a reply to another, or visible to a transaction without an org."""
     yield from evidence.history.leaks
     yield from evidence.unnamed_sees
 
 
 def nothing_stuck(evidence: Evidence) -> Found:
-    """After healing, every plan and every run comes to its end."""
+    """After healing, every plan and every run ends."""
     rows = evidence.rows
     if not evidence.was_drained:
         yield "the agents could not finish within their bounds after the faults had been healed"
@@ -294,7 +294,7 @@ CHECKERS: Final[tuple[Callable[[Evidence], Found], ...]] = (
 
 
 def check(evidence: Evidence) -> list[Violation]:
-    """Run every checker."""
+    """Run every checker; return the violations."""
     return [
         Violation(checker.__name__, message)
         for checker in CHECKERS

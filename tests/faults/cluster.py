@@ -27,7 +27,7 @@ from waybook.embedded_postgres.data_directory import server_account
 HOST: Final = "127.0.0.1"
 DIRECT, POOLED = "direct", "pooled"
 SERVERS: Final = (DIRECT, POOLED)
-#: Of which hop: agents to server, and server or pooler to PostgreSQL.
+#: Hops: agents to server, and server or pooler to PostgreSQL.
 HTTP, DATABASE = "http", "database"
 OWNER: Final = "builder"
 DBNAME: Final = "waybook"
@@ -44,19 +44,19 @@ FAKETIME: Final = tuple(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What may differ between two runs of the system."""
+    """Options that may differ between two runs of the system."""
 
     #: The folder with the package to serve.
     source: Path = SOURCE
     lease_seconds: int = LEASE_SECONDS
-    #: The size of the file system that the data have for themselves, which can be filled; None
-    #: leaves them on the disk that temporary files are on.
+    #: Size of the separate file system for the data, which can be filled; None leaves them on the
+    #: disk of temporary files.
     disk_megabytes: int | None = DISK_MEGABYTES
 
 
 @dataclass(slots=True)
 class Cluster:
-    """Everything that runs, and the handles by which faults reach it."""
+    """All running processes, and the handles by which faults reach them."""
 
     home: Path
     options: Options
@@ -64,7 +64,7 @@ class Cluster:
     postgres: Supervised = field(init=False)
     pooler: Supervised = field(init=False)
     servers: dict[str, Supervised] = field(init=False)
-    #: How far the clock of each server is off, in hours.
+    #: Clock offset of each server, in hours.
     clock_hours: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SERVERS, 0))
     proxy: asyncio.subprocess.Process | None = None
     binaries: Path = DEBIAN_BINARIES
@@ -83,31 +83,31 @@ class Cluster:
 
     @property
     def disk(self) -> Path:
-        """The file system that PostgreSQL's data lie on."""
+        """Return the mount point of PostgreSQL's data."""
         return self.home / "disk"
 
     @property
     def user(self) -> str | None:
-        """The user that PostgreSQL and pgbouncer run as; they refuse to be run by root."""
+        """Return the user that PostgreSQL and pgbouncer run as; they refuse to be run by root."""
         return unprivileged_user()
 
     @property
     def admin_dsn(self) -> str:
-        """The superuser, past every proxy."""
+        """Return the superuser's DSN, past every proxy."""
         return f"host={HOST} port={self.ports['postgres']} user=postgres dbname={DBNAME}"
 
     @property
     def owner_url(self) -> str:
-        """The owner of the database, past every proxy."""
+        """Return the URL of the owner of the database, past every proxy."""
         return f"postgresql://{OWNER}@{HOST}:{self.ports['postgres']}/{DBNAME}"
 
     @property
     def pooled_dsn(self) -> str:
-        """The serving user, through pgbouncer."""
+        """Return the serving user's DSN, through pgbouncer."""
         return f"host={HOST} port={self.ports['pgbouncer']} user={OWNER} dbname={DBNAME}"
 
     def addresses(self) -> dict[str, Address]:
-        """The servers as agents reach them: through the proxy."""
+        """Return the servers as agents reach them: through the proxy."""
         return {
             name: Address(self.ports[f"http-{name}"], f"{HOST}:{self.ports[name]}")
             for name in SERVERS
@@ -115,7 +115,7 @@ class Cluster:
 
     @property
     def can_shift_clocks(self) -> bool:
-        """Return whether the clocks of the servers can be set apart."""
+        """Return whether the servers' clocks can be shifted."""
         return bool(FAKETIME)
 
     # Commands
@@ -168,7 +168,7 @@ class Cluster:
             await self.proxy.stdin.drain()
             await self.proxy.stdout.readline()
 
-    # Looking
+    # Inspection
 
     async def sql(self, text: str, *values: object) -> list[tuple[Any, ...]]:
         """Run a statement as the superuser, past every proxy."""
@@ -193,7 +193,7 @@ class Cluster:
 
 
 def query(dsn: str, text: str, values: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
-    """Run one statement on a connection of its own."""
+    """Run one statement on a separate connection."""
     with psycopg.connect(dsn, autocommit=True, connect_timeout=5) as connection:
         cursor = connection.execute(text.encode(), values or None)
         return cursor.fetchall() if cursor.description else []

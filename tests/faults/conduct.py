@@ -39,23 +39,23 @@ UNNAMED: Final = "select coalesce(current_setting('app.org_id', true), ''), coun
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """What a run is to do."""
+    """Parameters of a run."""
 
     seed: int
     counts: Mapping[Kind, int]
     options: Options = field(default_factory=Options)
     pause_seconds: float = 0.5
-    #: The faults end after so many seconds, however many are left.
+    #: The faults end after this many seconds, even if some are left.
     max_seconds: float = 170.0
-    #: The load goes on after the faults until so many calls were acknowledged.
+    #: The load continues after the faults until this many calls were acknowledged.
     min_acknowledged: int = 0
-    #: Whether everything open is brought to its end after the faults.
+    #: Whether all open plans and runs are completed after the faults.
     drains: bool = True
 
 
 @dataclass(slots=True, kw_only=True)
 class Result:
-    """What came of a run."""
+    """Result of a run."""
 
     assignment: Assignment
     home: Path
@@ -69,7 +69,7 @@ class Result:
 
 
 async def conduct(assignment: Assignment) -> Result:
-    """Carry out one run."""
+    """Carry out one run, and return its result."""
     begun, rng = time.monotonic(), random.Random(assignment.seed)
     async with running_cluster(assignment.options) as cluster:
         tenants = await make_tenants(cluster, rng)
@@ -125,7 +125,7 @@ def make_agents(work: Workload) -> list[Agent]:
 
 @asynccontextmanager
 async def working(agents: list[Agent]) -> AsyncIterator[None]:
-    """Let the agents live; at the end each finishes the call it is in."""
+    """Run the agents; at the end each finishes its current call."""
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(agent.live()) for agent in agents]
         yield
@@ -135,7 +135,7 @@ async def working(agents: list[Agent]) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def peeking(cluster: Cluster) -> AsyncIterator[list[str]]:
-    """Look through the pooler, again and again, what a transaction of no org sees."""
+    """Check repeatedly through the pooler what a transaction without an org sees."""
     seen: list[str] = []
 
     async def peek() -> None:
@@ -169,7 +169,7 @@ async def _break(
 
 
 async def _drain(cluster: Cluster, work: Workload) -> float:
-    """Bring everything to its end; return how many seconds it took."""
+    """Complete all open plans and runs; return how many seconds it took."""
     work.misbehaves = work.makes_new = False
     work.patience_seconds = 1.0
     begun = time.monotonic()

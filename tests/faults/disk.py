@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 BALLAST: Final = "ballast"
-#: The room that is left when the disk is filled.
+#: Space left when the disk is filled.
 ROOM_BYTES: Final = 256 * 1024
 MAX_FILLS: Final = 50
 
@@ -46,13 +46,13 @@ def can_be_filled(disk: Path) -> bool:
 
 
 def fill(disk: Path) -> None:
-    """Fill the file system with ballast until hardly any room is left."""
+    """Fill the file system with ballast until hardly any space is left."""
     with (disk / BALLAST).open("wb") as ballast:
         for _ in range(MAX_FILLS):
             room = shutil.disk_usage(disk).free - ROOM_BYTES
             if room <= 0:
                 return
-            with suppress(OSError):  # PostgreSQL was faster, and took some of the room
+            with suppress(OSError):  # PostgreSQL was faster, and used some of the space
                 os.posix_fallocate(ballast.fileno(), ballast.seek(0, os.SEEK_END), room)
 
 

@@ -45,7 +45,7 @@ class Outcome(StrEnum):
     ACKNOWLEDGED = "acknowledged"
     #: The server answered that a rule forbids it.
     REFUSED = "refused"
-    #: No answer came, or only answers that leave it open.
+    #: No answer came, or only answers that leave the outcome open.
     UNKNOWN = "unknown"
 
 
@@ -59,10 +59,10 @@ class Call:
     tool: str
     args: Body
     key: str | None = None
-    #: Monotonic seconds: when it was first sent, and when its last answer came.
+    #: Monotonic seconds: first sent, and last answer received.
     sent: float = 0.0
     received: float = 0.0
-    #: When the request was sent that was answered in the end.
+    #: Time the finally answered request was sent.
     answered_sent: float = 0.0
     outcome: Outcome = Outcome.UNKNOWN
     code: str = ""
@@ -72,7 +72,7 @@ class Call:
 
     @property
     def holder(self) -> tuple[str, str]:
-        """The caller as a holder of work."""
+        """Return the caller as a holder of work."""
         return self.user, self.session
 
     @property
@@ -123,7 +123,7 @@ class History:
 
     @property
     def acknowledged(self) -> int:
-        """How many calls were acknowledged so far."""
+        """Return the number of calls acknowledged so far."""
         return self.counts[Outcome.ACKNOWLEDGED]
 
     def inspect(self, org: str, raw: str) -> None:

@@ -20,7 +20,7 @@ PROBE_SECONDS: Final = 0.1
 MAX_RECOVERY_SECONDS: Final = 60.0
 MAX_PROBES: Final = 40
 LOST_ANSWERS: Final = 6
-#: What the last message of a transaction that writes has in it.
+#: Parts of the last message of a writing transaction.
 COMMIT: Final = ("insert", "commit")
 NO_DISK: Final = "disk full: SKIPPED, a small file system cannot be mounted here (root can)"
 NO_CLOCK: Final = "server clock: SKIPPED, libfaketime is not installed"
@@ -182,7 +182,7 @@ class Injector:
     # Recovery
 
     async def first_success(self, server: str, healed: float) -> float:
-        """Ask a server again and again; return the seconds from the heal to its first success."""
+        """Call a server repeatedly; return the seconds from the heal to its first success."""
         end, probes = healed + MAX_RECOVERY_SECONDS, set[asyncio.Task[float | None]]()
         try:
             while time.monotonic() < end:

@@ -8,7 +8,7 @@ from faults.history import Body, Call
 
 OVER: Final = frozenset({"plan_complete", "plan_failed"})
 CLOSED_CODES: Final = frozenset({"PLAN_TERMINAL", "NOT_FOUND"})
-#: Longer than the patience of others: the step is taken back, and its result comes too late.
+#: Longer than the other agents' patience: the step is taken back, and its result is late.
 DOZE_SECONDS: Final = 4.0
 
 
@@ -78,7 +78,7 @@ class PlanAgent(Agent):
         await self.call("get_plan_status", {"planId": plan_id})
 
     async def _trespass(self) -> None:
-        """Ask for a plan of another org, by its id."""
+        """Request a plan of another org by its id."""
         others = [one for one in self.work.tenants if one is not self.tenant and one.plans]
         if others:
             other = self.rng.choice(others)
@@ -145,7 +145,7 @@ class PlanAgent(Agent):
         await self.call("submit_user_decision", {**args, "stepId": review["stepId"]}, key)
 
     async def _take_back(self, plan_id: str, steps: list[Body]) -> None:
-        """Free a step whose holder has been silent too long; give back one that failed."""
+        """Release a step whose holder was inactive too long; retry one that failed."""
         held, now = self.tenant.held_since, time.monotonic()
         for found in steps:
             if found["status"] not in {"in_progress", "failed"}:

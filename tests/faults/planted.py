@@ -16,7 +16,7 @@ PACKAGE: Final = Path("src/waybook")
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A text in a file that is there once, and what replaces it."""
+    """A text that occurs once in a file, and its replacement."""
 
     file: str
     old: str
@@ -205,7 +205,7 @@ def edited(bug: Bug, package: Path) -> dict[str, str]:
 
 @contextmanager
 def planted(bug: Bug | None) -> Iterator[Path]:
-    """Give the folder of a copy that has the bug, if any, and remove it afterwards."""
+    """Yield the folder of a copy that has the bug, if any, and remove it afterwards."""
     with tempfile.TemporaryDirectory(prefix="waybook-planted-") as folder:
         source = Path(folder)
         shutil.copytree(ROOT / PACKAGE, source / "waybook")

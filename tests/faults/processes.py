@@ -18,7 +18,7 @@ EXIT_SECONDS: Final = 20.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """How to start a process."""
+    """Command line, environment and user of a process."""
 
     words: Sequence[str]
     log: Path
@@ -42,7 +42,7 @@ class Supervised:
     _task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to keep it alive."""
+        """Start the process and keep it alive."""
         self.may_run.set()
         self._task = asyncio.create_task(self._keep_alive())
 
@@ -74,7 +74,7 @@ class Supervised:
 
     @property
     def pid(self) -> int | None:
-        """The running process, if there is one."""
+        """Return the id of the running process, if there is one."""
         if self.process is None or self.process.poll() is not None:
             return None
         return self.process.pid
@@ -95,7 +95,7 @@ class Supervised:
                 os.kill(member, signal.SIGKILL)
 
     async def stop(self, number: signal.Signals = signal.SIGTERM) -> float:
-        """End it for good; return how many seconds it took."""
+        """Stop the process for good; return how many seconds it took."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):

@@ -1,7 +1,7 @@
-"""A TCP proxy that injects network faults, in a process of its own.
+"""A TCP proxy that injects network faults, in a separate process.
 
-Each link forwards one port of the loopback interface to another. Commands arrive on stdin, one
-JSON object per line, and name a link and an action. The process ends when stdin is closed.
+Each link forwards one port of the loopback interface to another. Commands arrive on stdin, one JSON
+object per line, and name a link and an action. The process ends when stdin is closed.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ class Link:
     listen_port: int
     target_port: int
     delay_seconds: float = 0.0
-    #: Bytes are taken in and not passed on.
+    #: Bytes are received and not forwarded.
     is_black_hole: bool = False
     #: The number of answers to lose: the request is forwarded, the response dropped, then a reset.
     answers_to_lose: int = 0

@@ -1,4 +1,4 @@
-"""How soon the system serves again: the same faults many times over, under a light load."""
+"""Recovery times: the same faults many times over, under a light load."""
 
 import asyncio
 import random
@@ -38,7 +38,7 @@ SETTLE_SECONDS: Final = 0.5
 
 @dataclass(slots=True)
 class Measured:
-    """What was measured, and what is beyond its limit."""
+    """Measurements, and those beyond their limit."""
 
     injector: Injector
     history: History

@@ -1,4 +1,4 @@
-"""A small replay of the audit, which sees who held what when something was started."""
+"""A small replay of the audit that tracks who held which work when other work was started."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ WHOLE_ROW: Final = "*"
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A conversation was handed work while it held other work of the same plan or run."""
+    """A conversation was assigned work while it held other work of the same plan or run."""
 
     message: str
 
@@ -29,14 +29,14 @@ class Opening:
 
 @dataclass(slots=True)
 class Board:
-    """Where the steps and jobs of each plan and run stand, entry by entry."""
+    """Status of the steps and jobs of each plan and run, entry by entry."""
 
     depends_on: Mapping[str, tuple[str, ...]]
     #: The fields of each piece of work, by the plan or run it belongs to.
     work: dict[str, dict[str, Body]] = field(default_factory=dict)
 
     def take(self, entry: Entry) -> Iterator[Started | Opening]:
-        """Apply an entry, and yield what is wrong with it."""
+        """Apply an entry, and yield its violations."""
         known = self.work.setdefault(entry.subject_id, {})
         before = {key: dict(value) for key, value in known.items()} if _starts(entry) else {}
         for change in entry.details.get("changes", ()):

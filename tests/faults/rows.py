@@ -10,7 +10,7 @@ from typing import Any, Final
 from faults.cluster import Cluster
 from faults.history import Body
 
-#: What the checkers read of an audit entry: kinds of rows, their fields, and details.
+#: Parts of an audit entry that the checkers read: kinds of rows, their fields, and details.
 WORK: Final = frozenset({"step", "job"})
 READ_FIELDS: Final = frozenset({"*", "status", "held_by", "held_session"})
 READ_DETAILS: Final = ("stepId", "jobId", "attempt", "resumed", "rationale", "error")
@@ -62,7 +62,7 @@ class Entry:
 
 @dataclass(slots=True, kw_only=True)
 class Rows:
-    """Everything the checkers look at."""
+    """Everything the checkers read."""
 
     #: The status of each plan, and whether each run is complete.
     plans: dict[str, str] = field(default_factory=dict)
@@ -73,11 +73,11 @@ class Rows:
     stage_steps: dict[tuple[str, str], StageStep] = field(default_factory=dict)
     #: In the order of each chain.
     audit: list[Entry] = field(default_factory=list)
-    #: How often each tool's effect with a mark is there.
+    #: Number of stored effects of each tool with a mark.
     effects: Counter[tuple[str, str]] = field(default_factory=Counter)
     #: The keys whose answers are stored, by tool.
     answers: set[tuple[str, str]] = field(default_factory=set)
-    #: The faults that verifying the audit found, by what they are about.
+    #: Errors found by verifying the audit, by subject.
     broken_chains: list[str] = field(default_factory=list)
     replay_differences: list[str] = field(default_factory=list)
 
@@ -144,7 +144,7 @@ async def read_rows(cluster: Cluster) -> Rows:
 
 
 def slim(details: Body) -> Body:
-    """Return the details without what no checker reads, for there are many."""
+    """Return the details without the fields that no checker reads, to save memory."""
     changes = [
         {**change, "from": None, "to": _slim_row(change["to"])}
         for change in details.get("changes", ())
@@ -170,7 +170,7 @@ def _rationales(audit: Iterable[Entry]) -> Iterable[object]:
 
 
 def _job_errors(audit: Iterable[Entry]) -> Iterable[object]:
-    """Yield why jobs failed, from the entries of their failures."""
+    """Yield the errors of failed jobs, from the entries of their failures."""
     for entry in audit:
         if entry.event == "step_failed" and "jobId" in entry.details:
             yield entry.details.get("error")

@@ -23,15 +23,15 @@ from faults.soak import MEGABYTE, soak
 LONG_ACKNOWLEDGED: Final = 100_000
 LONG_SECONDS: Final = 4_200.0
 LONG_DISK_MEGABYTES: Final = 3_072
-#: What a long run must have caused.
+#: Faults a long run must have caused.
 LONG_FAULTS: Final = {Kind.SERVER_KILL: 200, Kind.DATABASE_KILL: 50}
 PLANTED_SECONDS: Final = 25.0
-#: How often a planted bug is looked for, each time with another seed.
+#: Number of attempts to catch a planted bug, each with another seed.
 PLANTED_ROUNDS: Final = 3
 
 
 def say(text: str) -> None:
-    """Print at once."""
+    """Print with an immediate flush."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
@@ -55,7 +55,7 @@ async def long(seed: int, source: Path) -> int:
 
 
 async def _reported(assignment: Assignment, least: Mapping[Kind, int] | None = None) -> int:
-    """Conduct a run, print what came of it, and count what is wrong or was not reached."""
+    """Conduct a run, print its result, and count violations and unreached targets."""
     result = await conduct(assignment)
     say(report.summary(result))
     if not result.violations:
@@ -74,7 +74,7 @@ async def _reported(assignment: Assignment, least: Mapping[Kind, int] | None = N
 
 
 async def planted_bugs(seed: int, only: str) -> int:
-    """Plant one bug after the other; each must be caught, and without one nothing must be."""
+    """Plant one bug after the other; each must be caught, and without a bug nothing must be."""
     chosen = [bug for bug in BUGS if only in bug.name]
     missed = []
     sound = await _look_for(None, seed)
@@ -135,7 +135,7 @@ async def recovery(seed: int, source: Path) -> int:
 
 
 async def soaking(seed: int, minutes: float, source: Path) -> int:
-    """Look whether memory, descriptors and connections stay flat."""
+    """Check whether memory, descriptors and connections stay flat."""
     soaked = await soak(seed, minutes, source)
     say(f"{minutes:g} minutes, {soaked.history.acknowledged} calls acknowledged")
     say(f"{'median of a quarter':<28}{'second':>10}{'last':>10}{'max':>10}")

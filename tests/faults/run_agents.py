@@ -10,9 +10,9 @@ DONE: Final = "run_complete"
 
 
 class RunAgent(Agent):
-    """Takes jobs, submits what they make, gives some back, and retries what failed."""
+    """Takes jobs, submits their documents, returns some, and retries failed ones."""
 
-    #: Longer than the lease: the job goes to another agent, and its result comes too late.
+    #: Longer than the lease: the job goes to another agent, and its result is late.
     doze_seconds = 8.0
 
     async def turn(self) -> None:

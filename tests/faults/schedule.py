@@ -1,4 +1,4 @@
-"""Which faults happen when: drawn from a seed, bounded in number."""
+"""Schedule of faults: drawn from a seed, bounded in number."""
 
 import random
 from collections import Counter
@@ -11,7 +11,7 @@ from faults.cluster import POOLED, SERVERS
 
 
 class Kind(StrEnum):
-    """The kinds of faults there are."""
+    """Kinds of faults."""
 
     SERVER_KILL = "server kill -9"
     SERVER_PAUSE = "server SIGSTOP"
@@ -34,17 +34,17 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One fault: what happens, to which server, for how long, and the pause after it."""
+    """One fault: its kind, its server, its duration, and the pause after it."""
 
     kind: Kind
     server: str
     seconds: float
     pause_seconds: float
-    #: Which direction is closed, or whether the clock goes forward.
+    #: The direction that is closed, or whether the clock goes forward.
     forward: bool
 
 
-#: How long faults that last do last, at least and at most.
+#: Minimum and maximum duration of faults that last.
 LASTING: Final[Mapping[Kind, tuple[float, float]]] = {
     Kind.SERVER_PAUSE: (0.5, 4.0),
     Kind.DISK_FULL: (3.0, 5.0),
@@ -99,7 +99,7 @@ LONG: Final = Counter(
         Kind.DATABASE_LOST_ANSWER: 200,
     }
 )
-#: What planted bugs are looked for with: half a minute.
+#: Faults used to catch planted bugs: half a minute.
 PLANTED: Final = Counter(
     {
         Kind.SERVER_KILL: 1,

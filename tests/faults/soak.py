@@ -18,7 +18,7 @@ from faults.tenants import make_tenants
 SAMPLE_SECONDS: Final = 5.0
 LOAD_PAUSE_SECONDS: Final = 0.2
 MEGABYTE: Final = 1024 * 1024
-#: By how much the last quarter may exceed the second: a share, and an amount on top.
+#: Allowed excess of the last quarter over the second: a share, plus an amount.
 ALLOWED: Final = {"memory": (0.05, 4 * MEGABYTE), "descriptors": (0.1, 5), "connections": (0.1, 3)}
 CONNECTIONS: Final = """select count(*) from pg_stat_activity
                          where backend_type = 'client backend' and pid <> pg_backend_pid()"""
@@ -26,7 +26,7 @@ CONNECTIONS: Final = """select count(*) from pg_stat_activity
 
 @dataclass(slots=True)
 class Soaked:
-    """The series that were sampled, and what is not flat."""
+    """The sampled series, and those that are not flat."""
 
     seconds: float
     history: History
@@ -41,7 +41,7 @@ class Soaked:
 
     @property
     def violations(self) -> list[str]:
-        """The series that grew."""
+        """Return the series that grew."""
         grown = []
         for name in self.series:
             second, last = self.growth(name)
@@ -62,7 +62,7 @@ def quarters(values: list[float]) -> tuple[float, float]:
 
 
 async def soak(seed: int, minutes: float, source: Path) -> Soaked:
-    """Let agents work for so many minutes, and sample the servers."""
+    """Let agents work for this many minutes, and sample the servers."""
     async with running_cluster(Options(source=source, disk_megabytes=None)) as cluster:
         tenants = await make_tenants(cluster, random.Random(seed))
         await start_servers(cluster)

@@ -36,17 +36,17 @@ RECIPE: Final = {
 
 @dataclass(slots=True)
 class Tenant:
-    """An org: what identifies it, who works in it, and what there is to do."""
+    """An org: its identity, its users, and its open work."""
 
     slug: str
     org_id: str
-    #: A text that occurs in nothing of another org.
+    #: A text that occurs in no data of another org.
     canary: str
     tokens: dict[str, str]
     #: Plans and runs that are not known to be over.
     plans: set[str] = field(default_factory=set)
     runs: set[str] = field(default_factory=set)
-    #: Steps that were found held, and since when, in monotonic seconds.
+    #: Steps that were found held, and the first time, in monotonic seconds.
     held_since: dict[tuple[str, int], float] = field(default_factory=dict)
 
 
@@ -69,7 +69,7 @@ def definition() -> Body:
 
 @asynccontextmanager
 async def inside(cluster: Cluster) -> AsyncIterator[Application]:
-    """Open the system as its operator, past every proxy."""
+    """Open the system as its operator, bypassing every proxy."""
     flags = {"database_url": cluster.owner_url, "data_dir": cluster.home}
     settings = read_settings(flags, {}, Path("/nonexistent")).settings
     async with start_application(settings, sweeping=False) as here:

@@ -1,4 +1,4 @@
-"""Each checker passes a sound history and fails one that is not."""
+"""Each checker passes a valid history and fails an invalid one."""
 
 from dataclasses import replace
 

@@ -32,7 +32,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer of HTTP."""
+    """An HTTP response."""
 
     status: int
     raw: str

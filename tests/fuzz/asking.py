@@ -1,6 +1,6 @@
-"""What schemathesis asked under /api and is worth asking again: some of each kind of answer.
+"""Requests that schemathesis made under /api, kept for repetition: some of each kind of answer.
 
-Ids of things that were there stand as their names in braces: `{planId}`.
+Ids of existing things are written as their names in braces: `{planId}`.
 """
 
 import json
@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 ASKED = Path(__file__).parent / "asked.json"
-#: So many are kept of each route and status, none of them longer.
+#: Maximum number kept for each route and status, and the maximum length of each.
 MOST_OF_A_KIND = 8
 LONGEST_ASKED = 1_000
 
 
 class Asked(NamedTuple):
-    """A request, and the status it was answered with when it was kept."""
+    """A request, and the status of its answer when it was kept."""
 
     path: str
     method: str
@@ -26,12 +26,12 @@ class Asked(NamedTuple):
 
 
 def asked_before() -> list[Asked]:
-    """What is kept."""
+    """Return the kept requests."""
     return [Asked(*one) for one in json.loads(ASKED.read_text("utf-8"))]
 
 
 def ask_again(found: Iterable[Asked]) -> None:
-    """Keep the first of these of each kind, without doubles."""
+    """Keep the first of these of each kind, without duplicates."""
     kept: list[Asked] = []
     kinds: Counter[tuple[str, str, int]] = Counter()
     for one in dict.fromkeys(found):

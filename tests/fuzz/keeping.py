@@ -1,23 +1,23 @@
-"""The bytes a fuzzer found worth keeping: a file for each target, each byte a character."""
+"""Fuzzer inputs worth keeping: a file for each target, each byte a character."""
 
 import json
 from collections.abc import Iterable
 from pathlib import Path
 
 CORPUS = Path(__file__).parent / "corpus"
-#: What is kept: so many for each target, each and all of them so long at most.
+#: Limits for each target: the number of inputs, the length of each and of all.
 MOST_KEPT = 40
 LONGEST = 1_000
 MOST_BYTES = 200_000
 
 
 def kept(target: str) -> list[bytes]:
-    """What is kept for a target."""
+    """Return the inputs kept for a target."""
     return [text.encode("latin-1") for text in json.loads(_file(target).read_text("utf-8"))]
 
 
 def keep(target: str, found: Iterable[bytes]) -> None:
-    """Keep the first of these, without doubles."""
+    """Keep the first of these, without duplicates."""
     chosen = dict.fromkeys(one for one in found if len(one) <= LONGEST)
     told = [one.decode("latin-1") for one in [*chosen][:MOST_KEPT]]
     _file(target).write_text(json.dumps(told, indent=0) + "\n", "utf-8")

@@ -1,7 +1,7 @@
-"""What a fuzzer may throw bytes at, and what must hold whatever they are.
+"""Fuzzing targets, and the properties that hold for any input.
 
-Each target takes bytes and returns; anything it raises is a find. `make fuzz` looks for such
-bytes, and `test_corpus` tries again what it found worth keeping.
+Each target takes bytes and returns; any exception it raises is a finding. `make fuzz` looks for
+such bytes, and `test_corpus` repeats the inputs worth keeping.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,7 +30,7 @@ from waybook.errors import BadExpression, WaybookError
 from waybook.transport.http.snapshots import read_snapshot
 from waybook.transport.jsonrpc import InvalidMessage, read_message
 
-#: What one evaluation may go beyond its budget by: the last operation is counted when it is done.
+#: Maximum overrun of one evaluation's budget: the last operation is counted when it is done.
 BEYOND = 200_000
 VALUES: Mapping[str, Json] = {
     "result": {"a": [1, 2.5, "x", None, {"b": True}], "s": "text", "n": -1},
@@ -42,7 +42,7 @@ VALUES: Mapping[str, Json] = {
 
 
 def condition(data: bytes) -> None:
-    """The lexer, the parser, the checker and the evaluator of conditions."""
+    """Fuzz the lexer, the parser, the checker and the evaluator of conditions."""
     text = data.decode("utf-8", "replace")
     try:
         compiled = compile_condition(text)
@@ -54,13 +54,13 @@ def condition(data: bytes) -> None:
 
 
 def definition(data: bytes) -> None:
-    """The reader of definitions, YAML or JSON."""
+    """Fuzz the parser of definitions, YAML or JSON."""
     with suppress(WaybookError):
         read_definition(parse_definition(data.decode("utf-8", "replace")))
 
 
 def message(data: bytes) -> None:
-    """The envelope of a message, and the arguments in it."""
+    """Fuzz the envelope of a message, and the arguments in it."""
     read = read_message(data)
     if isinstance(read, InvalidMessage):
         return
@@ -72,7 +72,7 @@ def message(data: bytes) -> None:
 
 
 def snapshot(data: bytes) -> None:
-    """What anybody's system may export."""
+    """Fuzz the import of snapshots from other systems."""
     try:
         value = read_snapshot(data)
         report = report_from_snapshot(value)
@@ -84,7 +84,7 @@ def snapshot(data: bytes) -> None:
 
 
 def text(data: bytes) -> None:
-    """The look at characters that nobody sees."""
+    """Fuzz the detection of hidden characters."""
     said = data.decode("utf-8", "replace")
     found = count_hidden(said)
     shown = escape_hidden(said)

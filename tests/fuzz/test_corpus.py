@@ -1,4 +1,4 @@
-"""What a fuzzer once found is tried again with every change."""
+"""Regression test of the kept fuzzer inputs."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def test_every_target_has_something_kept_and_all_of_it_is_small() -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_target_tells_a_find_from_a_refusal(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What raises anything unnamed in there comes out: a fuzzer would see it."""
+    """An unnamed exception inside the target propagates, so that a fuzzer sees it."""
 
     def broken(*_: object, **__: object) -> object:
         raise KeyError(target)

@@ -1,8 +1,8 @@
-"""Read by every Python process of a test run: a look beyond this machine is noted and refused.
+"""Network guard of every Python process of a test run: records and refuses outside connections.
 
-Python loads a module of this name by itself wherever its folder is on the path, so that programs
-which tests start are held to it too. What goes round Python, as libuv does, is held by
-`make test-offline` instead.
+Python imports a module of this name automatically if its folder is on the path, so programs that
+tests start are guarded too. Code that bypasses Python's sockets, such as libuv, is covered by `make
+test-offline` instead.
 """
 
 import errno
@@ -10,9 +10,9 @@ import os
 import sys
 from ipaddress import ip_address
 
-#: The file in which attempts are noted.
+#: The file in which attempts are recorded.
 NOTED = "WAYBOOK_TEST_NETWORK"
-#: The events that name an address: at which place of what they tell.
+#: Audit events that carry an address, and the index of the address in their arguments.
 EVENTS = {
     "socket.connect": 1,
     "socket.sendto": 1,
@@ -24,10 +24,10 @@ EVENTS = {
 
 
 def is_here(address: object) -> bool:
-    """Whether an address is on this machine: loopback, a socket in the file system, none at all."""
+    """Return whether an address is local: loopback, a Unix socket, or absent."""
     if isinstance(address, tuple):
         address = address[0] if address else None
-        if isinstance(address, int):  # netlink, and its like
+        if isinstance(address, int):  # netlink and similar
             return True
     elif isinstance(address, str | bytes) and address[:1] in {"/", b"/", "\0", b"\0"}:
         return True
@@ -41,7 +41,7 @@ def is_here(address: object) -> bool:
 
 
 def watch(event: str, told: tuple[object, ...]) -> None:
-    """Refuse what goes beyond this machine."""
+    """Refuse connections beyond this machine."""
     place, noted = EVENTS.get(event), os.environ.get(NOTED)
     if place is None or noted is None or is_here(told[place]):
         return
@@ -51,7 +51,7 @@ def watch(event: str, told: tuple[object, ...]) -> None:
 
 
 def install() -> None:
-    """Watch, once for each process; it cannot be undone."""
+    """Install the guard, once for each process; it cannot be undone."""
     if not hasattr(sys, "is_guarded"):
         setattr(sys, "is_guarded", True)  # noqa: B010 - it has no such attribute
         sys.addaudithook(watch)

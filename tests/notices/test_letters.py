@@ -1,4 +1,4 @@
-"""Letters: how they look, by whom they are known, and when they are tried again."""
+"""Webhook messages: their content, their signatures, and their retries."""
 
 import base64
 import hashlib
@@ -41,11 +41,11 @@ from waybook.plan.states import PlanStatus, StepStatus
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "webhook.schema.json"
 TEXTS = load_templates({})
-#: What the format of Standard Webhooks recommends.
+#: Recommended by Standard Webhooks.
 MOST_BYTES = 20_000
 
 chances = st.floats(0, 1)
-#: Whatever an agent may write into a name.
+#: Any text an agent may write into a name.
 names = st.text(max_size=2_000)
 
 
@@ -62,7 +62,7 @@ def a_letter(occasion: NotificationKind, attempt: int = 1, **values: Json) -> We
     )
 
 
-# When
+# Timing
 
 
 @given(st.integers(1, 10_000), chances)
@@ -88,7 +88,7 @@ def test_a_letter_nobody_takes_is_tried_for_most_of_a_day_and_no_longer(
     pytest.fail("it was never given up")
 
 
-# How
+# Content
 
 
 @pytest.mark.parametrize("occasion", NotificationKind)
@@ -125,7 +125,7 @@ def test_nothing_in_a_chat_acts(name: str, occasion: NotificationKind) -> None:
 
 
 def odd_in_all(value: Json) -> Json:
-    """The same with a character that nobody sees in every text."""
+    """Return the same with a hidden character in every text."""
     match value:
         case str():
             return f"{value}\u202e"
@@ -189,7 +189,7 @@ def test_each_occasion_has_its_file_and_no_other() -> None:
     assert {path.name for path in folder.iterdir()} == {template_file(o) for o in NotificationKind}
 
 
-# By whom
+# Signatures
 
 
 @given(st.binary(min_size=24, max_size=64), st.binary(), st.integers(0, 2**40))

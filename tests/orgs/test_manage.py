@@ -1,4 +1,4 @@
-"""What may be done to users and tokens, and that the entries make the rows again."""
+"""Changes of users and tokens, and replay of their audit entries."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Tokens as texts."""
+"""Tokens as text."""
 
 import secrets
 

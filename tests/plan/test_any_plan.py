@@ -1,4 +1,4 @@
-"""What is said of all plans, tried on any: random plans, random calls, in any order."""
+"""Properties of all plans, tested on random plans with random calls, in any order."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -71,7 +71,7 @@ def new_plans(draw: st.DrawFn) -> NewPlan:
 
 @dataclass(slots=True)
 class Story:
-    """A plan, everything its audit says, and the results it was given."""
+    """A plan, its complete audit, and its submitted results."""
 
     plan: Plan
     minutes: int = 0
@@ -125,7 +125,7 @@ moves = st.lists(st.tuples(st.sampled_from(CALLS), st.integers(0, 2**12)), max_s
 
 
 def play(story: Story, move: Move) -> None:
-    """Make one call, whatever comes of it: an answer, or a named refusal and no change."""
+    """Make one call, with either outcome: an answer, or a named refusal and no change."""
     name, number = move
     if name == "wait":
         story.minutes += number % 45

@@ -41,7 +41,7 @@ def skip_to(target: int, after: int = 1, expression: str = "true") -> Condition:
 
 
 def a_running_plan(*conditions: Condition, others: int = 3) -> Plan:
-    """A plan whose first step is in progress."""
+    """Return a plan whose first step is in progress."""
     rest = [a_step()] * others
     return a_plan(a_step(S.IN_PROGRESS), *rest, conditions=conditions)
 

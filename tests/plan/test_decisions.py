@@ -1,4 +1,4 @@
-"""Every decision about plans has a test that names it."""
+"""Coverage of the decisions about plans: each has a test that names it."""
 
 import re
 from pathlib import Path

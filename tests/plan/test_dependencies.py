@@ -1,4 +1,4 @@
-"""Which step waits for which: whatever is asked, nobody waits for ever."""
+"""Dependencies between steps: after any change, no step waits forever."""
 
 from random import Random
 
@@ -26,7 +26,7 @@ def a_plan_of(*steps: NewStep) -> Plan:
 
 
 def taken(plan: Plan) -> tuple[Plan, int | None]:
-    """What is handed out next, as its order."""
+    """Return the order of the step that is handed out next."""
     decision = next_step(plan, a_moment(), another=True)
     reply = decision.reply
     return decision.plan, reply.step.order if isinstance(reply, StepReady) else None
@@ -103,7 +103,7 @@ def test_a_branch_adds_no_step_that_names_orders() -> None:
 
 @st.composite
 def waits(draw: st.DrawFn) -> list[tuple[int, ...]]:
-    """What each step of a plan waits for, without a circle, in any order of the list."""
+    """Generate the dependencies of each step, without a cycle, in any order of the list."""
     count = draw(st.integers(1, 8))
     rank = draw(st.permutations(range(count)))
     return [

@@ -1,4 +1,4 @@
-"""What stands in the way of a change is what refuses it."""
+"""The reported blocker of a change is the one that refuses it."""
 
 import pytest
 from hypothesis import given

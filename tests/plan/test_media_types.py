@@ -1,4 +1,4 @@
-"""Media types: texts, and what files of them are called."""
+"""Media types: text types, and their file names."""
 
 import re
 

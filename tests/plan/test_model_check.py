@@ -1,6 +1,6 @@
-"""The rules, walked: every state within the bounds, every call in every state.
+"""Model check of the plan rules: every state within the bounds, every call in every state.
 
-`WAYBOOK_WALK=wide` also puts the steps in every order, which takes some minutes more.
+`WAYBOOK_WALK=wide` also permutes the steps, which takes some minutes more.
 """
 
 import os
@@ -12,7 +12,7 @@ from waybook.plan.states import CLOSED_PLAN, PlanStatus
 
 BOUNDS = Bounds(orders=os.environ.get("WAYBOOK_WALK") == "wide")
 
-#: The errors a caller meets on the walk. Anything else that is raised ends it.
+#: The expected errors of the walk. Any other exception ends it.
 MET = {
     "INVALID_STEP_REFERENCE",
     "INVALID_TRANSITION",

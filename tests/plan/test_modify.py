@@ -50,7 +50,7 @@ def modified(plan: Plan, *modifications: Modification) -> Decision[Plan]:
     return modify(plan, modifications, a_moment(), rationale="because")
 
 
-# When
+# Timing
 
 
 @pytest.mark.parametrize("status", [PlanStatus.AWAITING_REVIEW, PlanStatus.STALLED])

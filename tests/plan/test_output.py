@@ -1,4 +1,4 @@
-"""Outputs: versions of a deliverable, also of a plan that is complete."""
+"""Outputs: versions of a deliverable, also of a completed plan."""
 
 from dataclasses import replace
 
@@ -121,7 +121,7 @@ def test_a_new_session_on_an_open_plan_is_noted_and_on_a_closed_one_it_is_not() 
 
 
 def stored(*handed_in: NewOutput) -> list[Output]:
-    """What there is after these were handed in, one after the other."""
+    """Return the stored outputs after these were submitted in order."""
     there: list[Output] = []
     for minutes, new in enumerate(handed_in):
         kept = store_output(COMPLETE, new, there, a_moment(minutes=minutes)).reply

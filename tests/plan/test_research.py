@@ -1,4 +1,4 @@
-"""Storing research: versions, sources once, and what a plan that is over answers."""
+"""Storing research: versions, deduplicated sources, and the reply of a closed plan."""
 
 from dataclasses import replace
 

@@ -27,7 +27,7 @@ ASKED = ReviewRequest(summary="Is this right?", questions=("Sure?",), result_sum
 
 
 def a_waiting_plan(*others: StepStatus) -> Plan:
-    """A plan whose first step waits for a person."""
+    """Return a plan whose first step waits for a person."""
     return a_plan(a_step(S.AWAITING_INPUT), *map(a_step, others), review=a_review(1))
 
 
@@ -179,7 +179,7 @@ def test_nothing_is_decided_where_nothing_waits() -> None:
         decide(a_waiting_plan(S.PENDING), K.APPROVE, a_moment(), step_id=step_id(2))
 
 
-# Where it was decided
+# Channel of the decision
 
 
 def test_a_decision_on_the_map_in_a_chat_says_so_and_leaves_the_step_to_whoever_asks() -> None:

@@ -54,7 +54,7 @@ def test_what_is_no_json_schema_is_refused_with_its_place() -> None:
     assert refusal.value.details["at"] == "$.properties.a.type"
 
 
-#: As they must be, whatever the code says: the first four lead elsewhere.
+#: Fixed here independently of the code: the first four lead to other schemas.
 OF_UNKNOWN_COST = {
     *("$ref", "$dynamicRef", "$recursiveRef", "$id", "$schema", "pattern", "patternProperties"),
     *("unevaluatedItems", "unevaluatedProperties", "uniqueItems"),

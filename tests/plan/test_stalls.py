@@ -36,7 +36,7 @@ S = StepStatus
 
 
 def a_stalled_plan() -> Plan:
-    """A plan whose last step went silent at noon."""
+    """Return a plan whose last step became inactive at noon."""
     return a_plan(a_step(S.COMPLETED), a_step(S.IN_PROGRESS), status=PlanStatus.STALLED)
 
 
@@ -135,7 +135,7 @@ def test_a_plan_that_is_not_stalled_needs_no_waking() -> None:
 
 @decision("A36")
 def test_a_stalled_plan_fails_only_after_waking() -> None:
-    """A branch that fails the plan goes stalled, executing, failed."""
+    """A branch that fails the plan passes through stalled, executing, failed."""
     plan = a_stalled_plan()
     done = submit(plan, step_id(2), Submission(result_summary=1), a_moment(minutes=60))
     assert ("stalled", "failed") not in moves_of(done, "p")

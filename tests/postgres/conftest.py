@@ -1,4 +1,4 @@
-"""A data directory that nobody has used yet, and one that has a finished cluster."""
+"""Fixtures: an unused data directory, and one that has a finished cluster."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ from postgres.processes import a_client, eventually, keepers
 
 @pytest.fixture
 def data_dir() -> Iterator[Path]:
-    """A data directory that does not exist yet."""
+    """Yield a data directory that does not exist yet."""
     with a_place() as place:
         yield place / "data"
 
@@ -27,7 +27,7 @@ def used_place() -> Iterator[Path]:
 
 @pytest.fixture
 def used(used_place: Path) -> Iterator[Path]:
-    """A data directory with a finished cluster and no server running, before and after."""
+    """Yield a data directory with a finished cluster and no server running, before and after."""
     eventually(lambda: not keepers(used_place), "the keeper before has ended")
     yield used_place
     eventually(lambda: not keepers(used_place), "the keeper has ended")

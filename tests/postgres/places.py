@@ -1,4 +1,4 @@
-"""Places to put a data directory, and the trace that permissions leave."""
+"""Locations for a data directory, and snapshots of permissions."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ from waybook.embedded_postgres.layout import ControlDirectory, ServerDirectory
 
 @contextmanager
 def a_place(mode: int = 0o755) -> Iterator[Path]:
-    """A directory of ours that others may enter, or not; gone with its server afterwards."""
+    """Yield a directory that others may enter, or not; removed with its server afterwards."""
     place = Path(tempfile.mkdtemp(prefix="waybook-test-")).resolve()
     place.chmod(mode)
     try:
@@ -27,7 +27,7 @@ def a_place(mode: int = 0o755) -> Iterator[Path]:
 
 
 def leave(data_dir: Path) -> None:
-    """End the keeper of this data directory and remove what lies outside of it."""
+    """Stop the supervisor process of this data directory and remove its files outside of it."""
     for keeper in keepers(data_dir):
         with suppress(ProcessLookupError):
             os.kill(keeper, signal.SIGTERM)
@@ -40,7 +40,7 @@ def leave(data_dir: Path) -> None:
 
 
 def server_home(data_dir: Path) -> ServerDirectory:
-    """Where the server of this data directory lives."""
+    """Return the home directory of this data directory's server."""
     elsewhere = ControlDirectory(data_dir).home
     if elsewhere.exists():
         return ServerDirectory(Path(os.fsdecode(elsewhere.read_bytes())))
@@ -48,7 +48,7 @@ def server_home(data_dir: Path) -> ServerDirectory:
 
 
 def permissions(*paths: Path) -> dict[Path, tuple[int, int, int]]:
-    """Mode, owner and group of these paths and of every directory above them."""
+    """Return mode, owner and group of these paths and of every directory above them."""
     every = {above for path in paths for above in (path, *path.parents)}
     found = {path: path.lstat() for path in every}
     return {path: (stat.S_IMODE(s.st_mode), s.st_uid, s.st_gid) for path, s in found.items()}

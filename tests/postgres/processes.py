@@ -1,4 +1,4 @@
-"""Real clients in processes of their own, and what the system says about servers and keepers."""
+"""Real clients in separate processes, and the running servers and supervisor processes."""
 
 import json
 import os
@@ -37,7 +37,7 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Who runs a client, and with which interpreter and variables."""
+    """User, interpreter and environment variables of a client."""
 
     python: str = sys.executable
     variables: dict[str, str] = field(default_factory=dict)
@@ -49,12 +49,12 @@ OURS = Surroundings()
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A process that attaches, says so, and stays until its input ends or it is killed."""
+    """A process that attaches, reports it, and stays until its input ends or it is killed."""
 
     process: subprocess.Popen[str]
 
     def complete(self) -> dict[str, str]:
-        """What attaching came to."""
+        """Return the result of attaching."""
         assert self.process.stdout is not None
         said: dict[str, str] = json.loads(self.process.stdout.readline())
         return said
@@ -65,7 +65,7 @@ class Client:
         self.end()
 
     def end(self) -> None:
-        """Let it go, and wait until it is gone."""
+        """Close its input, and wait until it has exited."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         with suppress(OSError):
@@ -77,7 +77,7 @@ class Client:
 def start_client(
     data_dir: Path, *, durable: bool = False, grace: float = 0.0, around: Surroundings = OURS
 ) -> Client:
-    """Start a client, and wait for nothing."""
+    """Start a client without waiting."""
     durability = "durable" if durable else "fleeting"
     process = subprocess.Popen(
         [around.python, "-c", CLIENT, data_dir, durability, str(grace)],
@@ -97,7 +97,7 @@ def start_client(
 def a_client(
     data_dir: Path, *, durable: bool = False, grace: float = 0.0, around: Surroundings = OURS
 ) -> Iterator[Client]:
-    """A client for the length of a block."""
+    """Run a client within a block."""
     client = start_client(data_dir, durable=durable, grace=grace, around=around)
     try:
         yield client
@@ -106,7 +106,7 @@ def a_client(
 
 
 def eventually(condition: Callable[[], T], what: str) -> T:
-    """What the condition comes to, as soon as it comes to something."""
+    """Return the condition's value as soon as it is truthy."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not (found := condition()):
         assert time.monotonic() < deadline, f"waited in vain until {what}"
@@ -115,16 +115,16 @@ def eventually(condition: Callable[[], T], what: str) -> T:
 
 
 def postmasters(cluster: Path) -> list[int]:
-    """The servers that work in this cluster, each without its children.
+    """Return the servers of this cluster, each without its children.
 
-    A child that ends while we look has no parent any more; it is no server.
+    A child that exits during the scan has no parent any more; it is not a server.
     """
     parents = {pid: _parent(pid) for pid in _processes() if _directory(pid) == cluster}
     return [pid for pid, parent in parents.items() if parent and parent not in parents]
 
 
 def keepers(data_dir: Path) -> list[int]:
-    """The keepers of this data directory."""
+    """Return the supervisor processes of this data directory."""
     words = (b"waybook.embedded_postgres.keeper", os.fsencode(data_dir))
     return [pid for pid in _processes() if all(word in _command(pid) for word in words)]
 
@@ -137,7 +137,7 @@ def kill(*pids: int) -> None:
 
 
 def descendants(pid: int) -> list[int]:
-    """The process and all it has started, directly or not."""
+    """Return the process and its descendants, direct or indirect."""
     children = [child for child in _processes() if _parent(child) == pid]
     return [pid, *(found for child in children for found in descendants(child))]
 

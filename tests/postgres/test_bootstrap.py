@@ -1,4 +1,4 @@
-"""The three roles and the database, read from the catalogue of a durable server."""
+"""The three roles and the database, read from the system catalog of a durable server."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""kill -9 of anybody, at any moment: nothing is lost, and nothing is left behind."""
+"""kill -9 of any process, at any time: nothing is lost, and nothing is left behind."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ from waybook.embedded_postgres.supervisor import attach
 
 
 def reached(dsn: str) -> bool:
-    """Whether a connection succeeds."""
+    """Return whether a connection succeeds."""
     try:
         psycopg.connect(dsn).close()
     except psycopg.OperationalError:
@@ -81,7 +81,7 @@ def test_the_keeper_survives_an_interrupt_and_a_closed_terminal(used: Path) -> N
         for number in (signal.SIGINT, signal.SIGHUP):
             os.kill(keeper, number)
         before = postmasters(server_home(used).cluster)
-        kill(*before)  # only a living keeper brings it back so soon
+        kill(*before)  # only a live supervisor process restarts it so soon
         eventually(lambda: reached(dsn), "the server is back")
         assert keepers(used) == [keeper]
 
@@ -96,7 +96,7 @@ def test_a_keeper_told_to_end_stops_the_server_and_clients_bring_both_back(used:
 
 
 def an_orphan(used: Path) -> int:
-    """A server whose keeper and only client were killed, the client too soon to notice."""
+    """Orphan a server: kill its supervisor, and its client too soon to notice; return its pid."""
     client = start_client(used)
     client.complete()
     client.process.send_signal(signal.SIGSTOP)
@@ -107,7 +107,7 @@ def an_orphan(used: Path) -> int:
 
 
 def kill_keeper(used: Path) -> None:
-    """Kill the keeper, and wait until the kernel has let go of its lock."""
+    """Kill the supervisor process, and wait until the kernel has released its lock."""
     kill(*keepers(used))
     eventually(lambda: not is_held(ControlDirectory(used).supervisor_lock), "the keeper is dead")
 
@@ -152,7 +152,7 @@ def test_an_orphan_without_a_socket_is_replaced(used: Path) -> None:
         assert len(postmasters(home.cluster)) == 1
 
 
-# The moments of a first start, each by what can be seen of it.
+# Points of a first start, each by its visible effect.
 MOMENTS: dict[str, Callable[[Path], object]] = {
     "the keeper has begun": lambda d: (
         ControlDirectory(d).supervisor_lock.exists()

@@ -1,4 +1,4 @@
-"""A cluster outside of its data directory does not outlive it, and no other is touched."""
+"""A cluster outside of its data directory is removed with it, and no other is touched."""
 
 import json
 import os
@@ -26,14 +26,14 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture
 def hidden() -> Iterator[Path]:
-    """A data directory that the server's user cannot reach."""
+    """Yield a data directory that the server's user cannot reach."""
     with a_place(0o700) as place:
         yield place / "data"
 
 
 @pytest.fixture
 def base() -> Iterator[Path]:
-    """A directory for clusters, and room for data directories beside it."""
+    """Yield a directory for clusters, with space for data directories next to it."""
     with a_place(0o700) as place:
         (place / "clusters").mkdir()
         yield place / "clusters"
@@ -44,7 +44,7 @@ def record_of(home: ServerDirectory) -> Path:
 
 
 def a_cluster(base: Path, name: str) -> tuple[ControlDirectory, ServerDirectory]:
-    """A cluster that a keeper made and left, and its data directory."""
+    """Return a cluster that a supervisor process made and left, and its data directory."""
     desk, home = ControlDirectory(base.parent / name), ServerDirectory(base / name)
     desk.directory.mkdir(parents=True)
     home.cluster.mkdir(parents=True)
@@ -54,7 +54,7 @@ def a_cluster(base: Path, name: str) -> tuple[ControlDirectory, ServerDirectory]
 
 
 def removed_after_a_month(base: Path) -> list[Path]:
-    """Return what two looks remove, the second of them much later."""
+    """Return the clusters that two scans remove, the second of them much later."""
     return [*remove_orphans([base]), *remove_orphans([base], time.time() + LATER)]
 
 
@@ -79,11 +79,11 @@ def test_cluster_of_a_crashed_keeper_is_removed_at_the_next_start(hidden: Path) 
         assert "app_dsn" in client.complete()
         home = server_home(hidden)
         for keeper in keepers(hidden):
-            os.kill(keeper, signal.SIGSTOP)  # it must not see that its data directory goes
+            os.kill(keeper, signal.SIGSTOP)  # it must not notice the removal of its data directory
         servers = postmasters(home.cluster)
         shutil.rmtree(hidden)
         kill(*keepers(hidden))
-        assert remove_orphans([home.directory.parent]) == []  # a server works there
+        assert remove_orphans([home.directory.parent]) == []  # a server runs there
         assert home.cluster.exists()
         for server in servers:
             os.kill(server, signal.SIGQUIT)

@@ -1,4 +1,4 @@
-"""A stale pid file names somebody innocent: no harm may come to it, nor to the start."""
+"""A stale pid file that names an unrelated process: neither it nor the start is affected."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ from waybook.embedded_postgres.supervisor import attach
 
 @contextmanager
 def an_innocent_process() -> Iterator[subprocess.Popen[bytes]]:
-    """Of the same user as the server, which is where it could be mistaken for one."""
+    """Run a process of the server's user, which could be mistaken for the server."""
     account = server_account()
     user = account.uid if account.is_other_user else None
     process = subprocess.Popen(["sleep", "300"], user=user, cwd="/")
@@ -32,7 +32,7 @@ RECORDS = ("cluster/postmaster.pid", f"socket/{SOCKET_NAME}.lock")
 
 
 def write_record(data_dir: Path, record: str, content: str) -> None:
-    """As PostgreSQL would have written it."""
+    """Write the pid file as PostgreSQL would."""
     home = server_home(data_dir)
     path = home.directory / record
     path.write_text(content)

@@ -1,4 +1,4 @@
-"""Where things lie: short sockets, private directories, and what root leaves alone."""
+"""File locations: short sockets, private directories, and files that root leaves unchanged."""
 
 import importlib.util
 import os
@@ -27,7 +27,7 @@ root_only = pytest.mark.skipif(
 
 @pytest.fixture
 def short_socket(data_dir: Path) -> Iterator[tuple[Path, Path]]:
-    """A data directory too deep for a socket, and where its socket goes instead."""
+    """Yield a data directory too deep for a socket, and the path of its socket."""
     deep = data_dir / ("deep" * 20) / ("deeper" * 10)
     directory = socket_directory(ServerDirectory(deep / "server"))
     yield deep, directory

@@ -1,4 +1,4 @@
-"""Attaching: what a client gets, and how many servers there are."""
+"""Attaching: the connection a client gets, and the number of servers."""
 
 import os
 import stat

@@ -40,7 +40,7 @@ MOVES = st.lists(st.tuples(CALLS, ACTORS, st.integers(0, 99)), max_size=40)
 
 @dataclass(slots=True)
 class Holdings:
-    """Holder of every attempt that was handed out, as the replies said."""
+    """Holder of every attempt that was handed out, according to the replies."""
 
     holders: dict[Attempt, Holder] = field(default_factory=dict)
 
@@ -127,7 +127,7 @@ class RunDesk:
 
 
 def check_moves(desk: PlanDesk | RunDesk, moves: list[tuple[str, Actor, int]]) -> None:
-    """Make the calls; after each, what is held is held by the caller that it was given to."""
+    """Make the calls; after each, check that held work is held by the caller it was assigned to."""
     holdings = Holdings()
     for name, actor, number in moves:
         held = [*desk.held()]

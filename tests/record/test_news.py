@@ -1,4 +1,4 @@
-"""News on their way between processes."""
+"""Change events between processes."""
 
 from uuid import UUID
 

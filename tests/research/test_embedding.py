@@ -1,4 +1,4 @@
-"""Texts as vectors: always the same, of unit length, near where the meaning is near."""
+"""Texts as vectors: deterministic, of unit length, close for similar meaning."""
 
 import struct
 from importlib.resources import files
@@ -102,7 +102,7 @@ def test_what_means_the_same_is_nearer(text: str, near: str, far: str) -> None:
 
 
 def test_sums_in_lanes_are_the_sums_of_the_numbers() -> None:
-    """The long integers come to what adding number by number comes to, with many words too."""
+    """The long integers give the same sums as adding number by number, also with many words."""
     table = builtin_word_vectors()
     names = [name for name in table.numbers if name.isalpha()][:3_000]
     text = " ".join(names + names[:40] * 9)

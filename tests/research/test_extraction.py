@@ -1,4 +1,4 @@
-"""What is to be extracted from is data, and cannot pass for anything else."""
+"""Source texts of an extraction are data, and cannot pass for anything else."""
 
 from hypothesis import given
 from hypothesis import strategies as st

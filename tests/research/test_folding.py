@@ -1,4 +1,4 @@
-"""Vectors of any width, brought to ours."""
+"""Vectors of any width, folded to ours."""
 
 from math import sqrt
 from random import Random

@@ -1,4 +1,4 @@
-"""Several lists made one: agreement counts, order within does not get lost, nobody is dropped."""
+"""Rank fusion: agreement is rewarded, order within a list is kept, no entry is dropped."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Packets: never too long, never unfair, in order, the same each time, and honest about cuts."""
+"""Packets: never too long, fairly divided, in order, deterministic, and exact about cuts."""
 
 from dataclasses import replace
 from random import Random
@@ -36,7 +36,7 @@ ID = "01980000-0000-7000-8000-000000000000"
 FRAME: Body = {"planId": ID, "stepId": ID, "stepOrder": 200, "status": "awaiting_input"}
 ENDING: Body = {"next": {"tool": "submit_step_result", "args": {"stepId": ID}, "why": "when done"}}
 AGAIN = FetchCall("get_step_context", {"stepId": ID, "budgetTokens": 12_000})
-#: What a note may be counted longer than it is, and what a cut character leaves unused.
+#: Overestimate of a note's length, plus the unused bytes of a cut character.
 SLACK = 40
 
 
@@ -84,7 +84,7 @@ def some_parts(random: Random) -> list[Part]:
 
 
 def a_thousand() -> list[tuple[list[Part], int]]:
-    """Random parts, each with a random room, from the smallest there is to the largest."""
+    """Generate random parts, each with a random budget, from the minimum to the maximum."""
     chances = [Random(seed) for seed in range(1_000)]  # noqa: S311 - by chance, no secret
     return [
         (some_parts(c), c.choice([2_000, 2_500, c.randint(2_000, 48_000), 48_000])) for c in chances
@@ -97,7 +97,7 @@ def thousand() -> list[tuple[list[Part], int, Body]]:
 
 
 def packed(parts: list[Part], room: int) -> Body:
-    """The packet of these parts, within a frame like that of a step."""
+    """Return the packet of these parts, within a frame like that of a step."""
     return build_packet(FRAME, parts, ending=ENDING, room=room, again=AGAIN)
 
 
@@ -157,7 +157,7 @@ def test_whatever_is_cut_or_left_out_says_so_beside_the_call(thousand: Thousand)
 
 
 def check_part(part: Part, told: Any, note: Body | None) -> int:  # noqa: ANN401 - any JSON
-    """What is shown and what is said of the rest make the whole; returns how much was cut."""
+    """Check that the shown text and the reported rest make the whole; return how much was cut."""
     match part:
         case TextField():
             return check_text(part, told, note)
@@ -253,7 +253,7 @@ def test_a_page_of_a_list_gets_on_with_the_room_there_is_by_itself(thousand: Tho
                 assert packed([part], 24_000)[part.name]
 
 
-# How room is divided
+# Division of the budget
 
 
 @given(

@@ -1,4 +1,4 @@
-"""Questions: their words, how much each says, and what may have been meant."""
+"""Search queries: their terms, term weights, and spelling corrections."""
 
 from math import isclose
 
@@ -45,7 +45,7 @@ def test_no_term_holds_anything_that_search_would_obey(text: str) -> None:
 @many
 @given(asked, st.floats(0.01, 1))
 def test_whoever_covers_enough_has_a_needed_term(text: str, least: float) -> None:
-    """The terms left out of the search weigh too little together to make a hit."""
+    """The terms left out of the search have too little total weight to make a hit."""
     question = parse_query(text)
     needed = question.required_terms(least)
     left_out = sum(term.weight for term in question.terms if term not in needed)
@@ -80,12 +80,12 @@ def test_a_long_question_is_cut() -> None:
 @pytest.mark.parametrize(
     ("written", "known"),
     [
-        ("vacine", "vaccine"),  # one too few
-        ("bridgge", "bridge"),  # one too many
+        ("vacine", "vaccine"),  # one letter missing
+        ("bridgge", "bridge"),  # one letter too many
         ("collapse", None),
-        ("collapze", "collapse"),  # a wrong one
+        ("collapze", "collapse"),  # one wrong letter
         ("concreet", "concrete"),
-        ("flihgt", "flight"),  # two changed places
+        ("flihgt", "flight"),  # two letters swapped
         ("xqzvkw", None),
         ("abc", None),
         ("r2d2x", None),

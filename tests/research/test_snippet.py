@@ -1,4 +1,4 @@
-"""Snippets: bounded, true to the text, around the words that match."""
+"""Snippets: bounded, verbatim, around the matching words."""
 
 import pytest
 from hypothesis import given, settings

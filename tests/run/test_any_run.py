@@ -1,7 +1,7 @@
-"""Any run comes to its end, whatever happens to it, and keeps every promise on the way.
+"""Any run ends after any sequence of events, and keeps every invariant on the way.
 
-The promises are checked after every single decision: see `run_invariants`.
-`WAYBOOK_WALK=wide` walks many more of them.
+The invariants are checked after every single decision: see `run_invariants`. `WAYBOOK_WALK=wide`
+walks many more of them.
 """
 
 import os
@@ -22,13 +22,13 @@ from waybook.dag.model import Dag, Stage
 
 WIDE = os.environ.get("WAYBOOK_WALK") == "wide"
 NAMES = ("alpha", "beta", "gamma")
-#: So many jobs are enough for one run.
+#: Enough jobs for one run.
 MOST_JOBS = 120
 RIOT = 250
 
 
 def affordable(dag: Dag) -> tuple[str, ...]:
-    """As many models as this DAG can have in every stage without growing too large."""
+    """Return the number of models this DAG can have in every stage without growing too large."""
     for many in (3, 2):
         models = NAMES[:many]
         counts = dag_counts(
@@ -41,7 +41,7 @@ def affordable(dag: Dag) -> tuple[str, ...]:
 
 @st.composite
 def diamonds(draw: st.DrawFn) -> Dag:
-    """Four stages, of which two go on side by side."""
+    """Generate four stages, of which two run in parallel."""
     first, left, right, last = (
         Stage(slug, slug, draw(recipes(3, stage=slug)))
         for slug in ("first", "left", "right", "last")

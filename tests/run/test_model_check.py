@@ -1,4 +1,4 @@
-"""The rules, walked: every state of a small stage, every call in every state.
+"""Model check of the run rules: every state of a small stage, every call in every state.
 
 `WAYBOOK_WALK=wide` gives every job all its tries, which takes some minutes more.
 """
@@ -15,25 +15,25 @@ from waybook.dag.model import JobStatus, Stage, Strategy
 from waybook.run import failure, next_job
 
 WIDE = os.environ.get("WAYBOOK_WALK") == "wide"
-#: The errors a caller meets on the walk. Anything else that is raised ends it.
+#: The expected errors of the walk. Any other exception ends it.
 MET = {"INVALID_TRANSITION", "STALE_ATTEMPT"}
 
 
 def one_behind_the_other() -> Stage:
-    """Two steps in which both models take part."""
+    """Return two steps in sequence in which both models take part."""
     steps = [a_plan_step(key, Strategy.PER_MODEL) for key in ("a", "b")]
     return a_stage_of(*steps, edges=a_chain("a", "b"))
 
 
 def two_into_one() -> Stage:
-    """A step for both models and one for all, and one that waits for both."""
+    """Return a step for both models and one for all, and one that depends on both."""
     steps = [a_plan_step("b", Strategy.PER_MODEL), a_plan_step("a"), a_plan_step("c")]
     return a_stage_of(*steps, edges=[("a", "c"), ("b", "c")])
 
 
 @pytest.fixture(autouse=True)
 def few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two tries tell all that four do, with far fewer states."""
+    """Limit jobs to two tries: they cover the same cases as four, with far fewer states."""
     if not WIDE:
         monkeypatch.setattr(failure, "MAX_ATTEMPTS", 2)
         monkeypatch.setattr(next_job, "MAX_ATTEMPTS", 2)

@@ -26,7 +26,7 @@ def one_job() -> RunWorld:
 
 
 def details(world: RunWorld) -> dict[str, object]:
-    """What the only entry of the last decision says."""
+    """Return the details of the only entry of the last decision."""
     assert world.decision is not None
     (entry,) = world.decision.entries
     return dict(entry.details)
@@ -154,7 +154,7 @@ def test_a_job_is_given_up_when_its_last_holder_falls_silent() -> None:
     assert world.ask(ANN) == StageFailed("only", ("a",))
 
 
-# Why there is none
+# Reasons for no job
 
 
 def test_while_others_work_there_is_nothing_but_there_will_be() -> None:

@@ -7,14 +7,14 @@ PAGE = Entity.RENDERED_DOCUMENT
 
 
 def two_documents() -> RunWorld:
-    """A complete run with two documents for people."""
+    """Return a complete run with two readable documents."""
     world = a_run(a_stage_of(a_step("a", outputs=[an_output("text", "# Text")])))
     world.work()
     return world
 
 
 def documents(world: RunWorld) -> tuple[int | None, int]:
-    """How many documents the report expects, and how many there are."""
+    """Return the number of documents the report expects, and of those available."""
     assert world.report is not None
     stage = world.report["stages"][0]
     return stage["documentsExpected"], stage["documentsAvailable"]

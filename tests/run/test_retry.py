@@ -26,7 +26,7 @@ def completed_steps(world: RunWorld) -> int:
     return stage["progress"]["completedSteps"]
 
 
-# What failed
+# Failed jobs
 
 
 @decision("B6")
@@ -115,7 +115,7 @@ def test_a_failed_job_of_a_closed_step_comes_back_without_being_counted() -> Non
     assert (world.step("a").done, world.step("a").failed) == (1, 0)
 
 
-# What is written anew
+# Regenerated documents
 
 
 @decision("B1", "B6")

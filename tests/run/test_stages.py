@@ -14,7 +14,7 @@ S = Strategy
 
 
 def a_fork() -> Stage:
-    """A plan, two steps beside each other, and one that waits for both."""
+    """Return a plan step, two parallel steps, and one that depends on both."""
     left, right = (a_step(key, S.PER_SOURCE_DOCUMENT) for key in ("left", "right"))
     ends = a_step("end", S.ALL_TO_ONE, inputs=["left", "right"])
     edges = [*a_chain("plan", "left", "end"), *a_chain("plan", "right", "end")]

@@ -22,7 +22,7 @@ def a_diamond() -> Dag:
 
 
 def told(refusal: Refused) -> tuple[str, dict[str, object]]:
-    """The call that a refusal says to make."""
+    """Return the next call of a refusal."""
     assert refusal.next_call is not None
     return refusal.next_call.tool, dict(refusal.next_call.args)
 
@@ -224,7 +224,7 @@ def test_a_stage_with_two_before_it_goes_on_from_what_both_left() -> None:
     )
 
 
-# By hand
+# Manual start
 
 
 def test_a_stage_that_has_been_started_stays_as_it_is() -> None:

@@ -21,12 +21,12 @@ S = Strategy
 
 
 def one_job(*outputs: str | Output) -> RunWorld:
-    """A run of one job that makes these documents, or one named as its step."""
+    """Return a run of one job that makes these documents, or one named as its step."""
     return a_run(a_stage_of(a_step("a", S.ALL_TO_ONE, outputs=outputs)))
 
 
 def a_plan_for_all() -> RunWorld:
-    """A run whose first job makes two documents for each model."""
+    """Return a run whose first job makes two documents for each model."""
     plan = a_plan_step("plan", outputs=["goals", "means"])
     work = a_step("work", S.PER_SOURCE_DOCUMENT, inputs=[an_input("goals")])
     return a_run(a_stage_of(plan, work, edges=[("plan", "work")]))

@@ -1,4 +1,4 @@
-"""What an org has stored and made findable, without all that a call goes through."""
+"""An org's stored and indexed content, written without a complete tool call."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ EMBEDDER = builtin_embedder()
 
 @dataclass
 class Library:
-    """What one org has stored, and its way of searching it."""
+    """Stored content of one org, and its search."""
 
     database: Database
     org_id: UUID
@@ -35,7 +35,7 @@ class Library:
     cache: VectorCache = field(default_factory=VectorCache)
 
     async def store(self, name: str, text: str, **more: Any) -> str:  # noqa: ANN401 - as `of_artifact` takes them
-        """An artifact with this title and text, findable; its id."""
+        """Store an indexed artifact with this title and text; return its id."""
         artifact_id = new_id()
         told = {"plan_id": None, "kind": "note", "tags": (), "created_at": NOON, **more}
         subject = index_artifact(artifact_id=artifact_id, title=name, text=text, **told)
@@ -50,7 +50,7 @@ class Library:
         await self.write(*artifacts.index_statements(pieces, meanings, self.org_id))
 
     async def link(self, artifact_id: str, source: ResearchSource) -> None:
-        """Store a source, and that this artifact came from it."""
+        """Store a source, and link this artifact to it."""
         told = (source.id, source.url, source.title, source.quote, source.content_hash)
         link = (artifact_id, source.id, 1, source.retrieved_at)
         await self.write(
@@ -76,7 +76,7 @@ class Library:
         return {**ranked, "meaning": await portable.finish(results[len(asked) :])}
 
     async def search(self, text: str, **scope: Any) -> list[str]:  # noqa: ANN401 - of a scope
-        """The titles of what is found, best first."""
+        """Return the titles of the hits, best first."""
         hits = fuse(await self.lists(text, **scope))
         if not hits:
             return []

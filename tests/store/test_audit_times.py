@@ -1,4 +1,4 @@
-"""Times within one audit chain never go back, whatever the clocks of the servers say."""
+"""Times within one audit chain never decrease, for any clocks of the servers."""
 
 import asyncio
 from random import Random
@@ -16,12 +16,12 @@ from waybook.app.operations.audit_verification import audited_subjects
 from waybook.core.decision_context import Scope
 from worlds import World, a_world
 
-#: How far the clock of one server may be behind that of another, in milliseconds.
+#: Maximum clock lag of one server behind another, in milliseconds.
 APART_MS = 2_000
 
 
 async def work(world: World, chance: Random, calls: int) -> None:
-    """Write every kind of chain, each call by a clock of its own."""
+    """Write every kind of chain, each call with its own clock."""
     here = world.agent
     there = here.elsewhere()
     stage = a_stage("only", a_recipe_step("one"), a_recipe_step("two"))
@@ -49,7 +49,7 @@ async def work(world: World, chance: Random, calls: int) -> None:
 
 
 async def check_times(world: World) -> int:
-    """Check every chain of our org; returns how many kinds there are."""
+    """Check every chain of our org; return the number of kinds."""
     subjects = await audited_subjects(at(world.agent))
     for subject in subjects:
         entries = await world.entries(world.agent.org_id, subject.id)

@@ -1,4 +1,4 @@
-"""Connections that are reset, cut in the middle of an answer, or swallowed by the network."""
+"""Connections that are reset, cut in the middle of an answer, or lost in the network."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -34,10 +34,10 @@ def place(eighteen: Server) -> Iterator[Place]:
 
 @pytest.fixture
 async def linked(place: Place) -> AsyncIterator[tuple[FaultLink, Database]]:
-    """A database behind a link that a test can break."""
+    """Yield a database behind a link that a test can break."""
     with fault_link(place.app_dsn) as (link, dsn):
         pool = ConnectionPool(dsn, size=SIZE)
-        # Beyond the deadline of the tests: resets must be noticed by themselves.
+        # Beyond the deadline of the tests: resets must be noticed without the timeout.
         pool.wire.message_seconds = 2 * DEADLINE_SECONDS
         with closing(Database(pool, role=place.server.role)) as database:
             yield link, database
@@ -66,7 +66,7 @@ async def test_pool_after_25_resets_of_all_connections_serves_every_call(
         await asyncio.sleep(0)
         link.reset_all()
         await asyncio.gather(*calls)
-    await succeed(database, CALLS)  # those that find a connection that was just reset may fail
+    await succeed(database, CALLS)  # calls on a connection that was just reset may fail
     assert await succeed(database, CALLS) == [True] * CALLS
 
 
@@ -82,7 +82,7 @@ async def test_pool_after_a_reset_within_or_after_an_answer_recovers(
         async with asyncio.timeout(5):
             while not link.holds_answer.is_set():  # noqa: ASYNC110 - set by a thread
                 await asyncio.sleep(0)
-        link.answer_and_reset()  # the loop stands still: data and reset arrive together
+        link.answer_and_reset()  # the loop is blocked: data and reset arrive together
         await calling
         await call(database)
     assert await succeed(database, CALLS) == [True] * CALLS
@@ -168,7 +168,7 @@ async def test_locks_of_a_server_that_vanished_are_released(place: Place) -> Non
         vanished.wire.idle_timeout = "200ms"
         async with vanished.org_transaction(LOCAL_ORG) as tx:
             await tx.send("select pg_advisory_xact_lock(7)")
-            # It sends nothing more and does not hang up either.
+            # The peer sends nothing more and does not close the connection.
             async with other.org_transaction(LOCAL_ORG) as waiting, asyncio.timeout(5):
                 await waiting.commit("select pg_advisory_xact_lock(7)")
 
@@ -215,7 +215,7 @@ async def test_full_server_makes_calls_share_the_connections_there_are(
 async def test_full_server_leaves_a_call_the_connection_that_came_back(
     linked: tuple[FaultLink, Database], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A connection that comes back while another call connects is free, and waits for no one."""
+    """A connection returned while another call connects is free, and waits for no other call."""
     _, database = linked
     connecting, refused = asyncio.Event(), asyncio.Event()
 

@@ -1,4 +1,4 @@
-"""Who hears what, and in which process."""
+"""Event bus: subscribers, their events, and process boundaries."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Tables of which the serving role may change some columns, and those of its own org alone."""
+"""Tables with columns that the serving role may change, in its own org only."""
 
 import psycopg
 from psycopg import sql

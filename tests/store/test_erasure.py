@@ -1,4 +1,4 @@
-"""Erasure: nothing of an org is left anywhere, no row of others is touched, it is on record."""
+"""Erasure of an org: none of its data is left, no other row is touched, and it is recorded."""
 
 import json
 import signal
@@ -28,12 +28,12 @@ from worlds import Agent, World, a_step, check_audit
 
 @pytest.fixture
 def canary() -> str:
-    """A word that stands nowhere else."""
+    """Return a word that occurs nowhere else."""
     return f"canary{new_id().replace('-', '')}"
 
 
 async def filled(world: World, canary: str) -> None:
-    """Something in every table, of both orgs; of ours with the word in every text we can set."""
+    """Fill every table for both orgs; in ours, write the word into every writable text."""
     world.neighbour_may_change = True
     await everything(world.agent)
     await everything(world.neighbour)
@@ -55,7 +55,7 @@ LEFT_OUT = """insert into passage_quarantine
 
 
 def plant(admin: psycopg.Connection, org_id: UUID, canary: str) -> None:
-    """The word, in every column of texts and of JSON that takes it, of every row of the org."""
+    """Write the word into every text or JSON column that takes it, in every row of the org."""
     columns = admin.execute(
         """select c.relname, a.attname, format_type(a.atttypid, -1)
              from pg_attribute a join pg_class c on c.oid = a.attrelid
@@ -73,7 +73,7 @@ def plant(admin: psycopg.Connection, org_id: UUID, canary: str) -> None:
             with admin.transaction():
                 admin.execute(change.encode())
         except (psycopg.errors.CheckViolation, psycopg.errors.ForeignKeyViolation):
-            pass  # a word of ours, or a name that others point to
+            pass  # an enumerated value, or a name that others reference
     ((planted,),) = admin.execute(
         "select count(*) from plan where strpos(name, %s) > 0", (canary,)
     ).fetchall()
@@ -81,7 +81,7 @@ def plant(admin: psycopg.Connection, org_id: UUID, canary: str) -> None:
 
 
 async def a_notice(world: World) -> None:
-    """Something on its way to somebody."""
+    """Insert a pending notification."""
     with psycopg.connect(world.place.admin_dsn) as admin:
         for agent in (world.agent, world.neighbour):
             admin.execute(
@@ -99,14 +99,14 @@ async def test_nothing_of_an_erased_org_is_left_and_nothing_of_others_is_touched
 ) -> None:
     world, place = own_world, own_world.place
     ours, theirs = world.agent.org_id, world.neighbour.org_id
-    world.is_sound = False  # planting words is tampering
+    world.is_sound = False  # writing words this way is tampering
     await filled(world, canary)
     before, local = rows_of(place, theirs), rows_of(place, LOCAL_ORG)
     had = rows_of(place, ours)
     assert set(tables(place)) - set(had) - set(rows_of(place, theirs)) <= LEFT | {"passage_vector"}
     assert canary in dump(place)
     told: list[tuple[int, int]] = []
-    slug = f"{slug_of(world.agent)}{canary}"  # it was planted there too
+    slug = f"{slug_of(world.agent)}{canary}"  # it was written there too
     erased = await erase_org(
         place.owner_dsn, slug, by="operator", progress=lambda *at: told.append(at)
     )
@@ -167,7 +167,7 @@ async def test_the_org_of_local_mode_is_emptied_and_stays(own_world: World) -> N
 
 
 async def test_the_org_of_local_mode_begins_a_new_chain_of_users(own_world: World) -> None:
-    """Of the old one there are two tombstones, and the new one is held against neither."""
+    """The old chain leaves two tombstones, and the new chain is verified against neither."""
     place = own_world.place
     local = Agent(own_world.doorway, Caller(org_id=LOCAL_ORG, user="local", channel=Channel.MCP))
     call = RequestContext(services=own_world.doorway.house, caller=local.caller)
@@ -224,7 +224,7 @@ async def test_an_erasure_that_is_killed_erased_nothing_and_can_be_repeated(
     assert set(rows_of(place, agent.org_id)) == LEFT
 
 
-# Its record
+# The erasure record
 
 
 TAMPERINGS = {

@@ -1,4 +1,4 @@
-"""Connections kept at hand: one for each transaction, in turn, and never a broken one."""
+"""Connection pool: one connection per transaction, in turn, and never a broken one."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -19,19 +19,19 @@ ECHO = Query("echo", "select %(text)s::text")
 
 
 async def backend(tx: Transaction) -> int:
-    """The server's process behind a transaction."""
+    """Return the server process of a transaction."""
     ((row,),) = await tx.send("select pg_backend_pid()")
     return int(row[0])
 
 
 async def used(database: Database) -> int:
-    """The server's process the next transaction gets."""
+    """Return the server process of the next transaction."""
     async with database.org_transaction(LOCAL_ORG) as tx:
         return await backend(tx)
 
 
 def end(place: Place, process: int) -> None:
-    """End a connection from the server's side, and wait until it is gone."""
+    """Close a connection from the server's side, and wait until it is gone."""
     with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
         admin.execute("select pg_terminate_backend(%s, 5000)", (process,))
 

@@ -1,4 +1,4 @@
-"""What is remembered of plans, and when it is relied upon."""
+"""The plan cache: its content, and its use."""
 
 from uuid import UUID
 
@@ -38,7 +38,7 @@ def kept(plan: Plan, *, all_sessions: bool = False) -> PlanCache:
 
 
 def recalled(memory: PlanCache, plan: Plan, session: str | None = None) -> LoadedPlan | None:
-    """What a call gets that is at this plan alone."""
+    """Return the cached plan for a call on this plan alone."""
     memory.begin_use(which(plan))
     try:
         return memory.get(which(plan), session)

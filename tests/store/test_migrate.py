@@ -1,4 +1,4 @@
-"""Migrations: once each, in order, by one process at a time; and what they come to."""
+"""Migrations: once each, in order, by one process at a time; and the resulting schema."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,14 +19,14 @@ from waybook.store.maintenance.migrate import Migration, bundled_migrations, mig
 
 @pytest.fixture
 def empty(server: Server) -> Iterator[Place]:
-    """A database nobody has migrated yet."""
+    """Yield a database that was never migrated."""
     with fresh_place(server, template="template0") as place:
         yield place
 
 
 @pytest.fixture
 def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Let this program ship other migrations than it does."""
+    """Return a function that replaces the migrations this program ships."""
 
     def shipping(*told: Migration) -> None:
         monkeypatch.setattr(migrations, "bundled_migrations", lambda: list(told))
@@ -107,7 +107,7 @@ def test_a_migration_that_fails_leaves_nothing_and_can_be_repeated(
 def test_whoever_is_killed_after_the_migrations_leaves_the_local_org_too(
     empty: Place, ship: Callable[..., None]
 ) -> None:
-    """The org comes in the same transaction as the tables, so there is no moment between."""
+    """The org is created in the same transaction as the tables, so no crash can separate them."""
     ours = bundled_migrations()
     ship(*ours, Migration(ours[-1].number + 1, "broken", "select 1/0"))
     with pytest.raises(psycopg.errors.DivisionByZero):

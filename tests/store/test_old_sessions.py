@@ -1,4 +1,4 @@
-"""Browsers are forgotten some days after they ended, whichever way, and not before."""
+"""Web sessions are deleted some days after they ended in any way, and not before."""
 
 import psycopg
 import pytest
@@ -10,7 +10,7 @@ from waybook.store.maintenance import retention
 from waybook.store.maintenance.retention import RetentionPolicy, apply_retention
 from worlds import World
 
-#: What becomes of a browser, and whether it is gone ten days later: signed out, too old, or idle.
+#: Fates of a session, and whether it is gone ten days later: signed out, too old, or idle.
 FATES = (
     ("ended_at = now() - interval '9 days 23 hours'", False),
     ("ended_at = now() - interval '10 days 1 hour'", True),
@@ -43,7 +43,7 @@ async def test_a_browser_is_forgotten_long_after_it_ended_and_no_earlier(
         }
         assert {row[0] for row in admin.execute("select hash from web_session").fetchall()} == kept
         assert apply_retention(owner_dsn, RetentionPolicy(0, 0, 0, sessions=10)) == {}
-    for secret in browsers[len(FATES) - 1 :: len(FATES)]:  # those nothing happened to
+    for secret in browsers[len(FATES) - 1 :: len(FATES)]:  # the sessions nothing happened to
         assert (await authenticate_session(services, secret)).person.name == "ann"
 
 

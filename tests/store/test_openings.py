@@ -1,4 +1,4 @@
-"""As whom the database is asked: as the serving role, in every kind of transaction there is."""
+"""Roles of database sessions: the serving role, in every kind of transaction."""
 
 from collections.abc import Awaitable, Callable
 
@@ -10,7 +10,7 @@ from waybook.store.maintenance.migrate import APP_ROLE
 from worlds import World
 
 WHO = "select current_user, current_setting('app.org_id', true)"
-#: What asks for something of nobody's org, and what is named then.
+#: Reads without an org, by their kind of lookup.
 LOOKS: dict[str, Callable[[Database], Awaitable[Results]]] = {
     "by a secret": lambda database: database.read_by_secret(bytes(32), WHO),
     "by a slug": lambda database: database.read_by_slug("acme", WHO),
@@ -32,7 +32,7 @@ async def test_whoever_works_in_an_org_is_the_serving_role_there(world: World) -
 async def test_whoever_looks_for_an_org_is_the_serving_role_in_none(
     world: World, look: str
 ) -> None:
-    # On the connection of somebody who was in one.
+    # On a connection that was used within an org before.
     await world.database.read_org(world.agent.org_id, WHO)
     ((found,),) = await LOOKS[look](world.database)
     assert (found[0], found[1] or None) == (APP_ROLE, None)

@@ -1,6 +1,6 @@
-"""Owners that are exempt from row-level security change the rows of one org and no other.
+"""Owners exempt from row-level security change the rows of one org only.
 
-A twin of the org has every id of it, so a statement that forgets its org is seen wherever it is.
+A twin org has every id of the first, so a statement without its org condition is detected anywhere.
 """
 
 import os
@@ -41,7 +41,7 @@ from worlds import World, a_world
 
 NAME = "Zoë Twin"
 KEEP = RetentionPolicy(calls=30, answers=30, archived=30, sessions=30)
-#: Not filled by what agents do, or not on every server.
+#: Not filled by agents' calls, or not on every server.
 SOMETIMES = LEFT | {"passage_vector"}
 
 
@@ -53,7 +53,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 async def filled(kind: str, server: Server) -> AsyncIterator[World]:
-    """A world whose owner is of this kind, with rows of our org in every table."""
+    """Yield a world whose owner is of this kind, with rows of our org in every table."""
     with place_owned_by(kind, server) as place:
         async with a_world(place) as world:
             await fill(world, NAME)
@@ -74,7 +74,7 @@ async def rename_ours(world: World, name: str = NAME) -> None:
 
 async def test_org_erase_leaves_every_row_of_a_twin_org(filled: World) -> None:
     place = filled.place
-    await rename_ours(filled, LEAVING)  # so that there are tombstones too
+    await rename_ours(filled, LEAVING)  # so that tombstones exist too
     twin = clone(place, filled.agent)
     before = rows_of(place, twin)
     assert set(before) >= set(tables(place)) - {"passage_vector"}
@@ -106,7 +106,7 @@ async def test_retain_leaves_every_row_of_a_twin_org(filled: World) -> None:
     assert rows_of(place, twin) == before
 
 
-# Each guard alone
+# Each protection alone
 
 
 @pytest.fixture(params=EXEMPT)
@@ -117,7 +117,7 @@ def exempt(request: pytest.FixtureRequest) -> str:
 
 @contextmanager
 def without_policies() -> Iterator[None]:
-    """Let an exempt owner work without stepping down: no policy applies to it."""
+    """Let an exempt owner work without giving up its exemption: no policy applies to it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(owners, "confine", lambda _: None)
         yield
@@ -199,7 +199,7 @@ def test_a_statement_about_one_org_is_refused_where_none_is_named(own_place: Pla
         owner.fetch(Query("of_one", "select 1 where %(org_id)s is null"))
 
 
-# Owners that cannot step down
+# Owners that cannot give up the exemption
 
 
 ADVICE = re.compile(r"As an administrator run: (.+); and then: waybook migrate$")
@@ -222,7 +222,7 @@ async def test_an_owner_that_cannot_step_down_is_refused_with_the_sql_that_helps
             with pytest.raises(Misconfigured, match="nothing was changed"):
                 apply_retention(place.owner_dsn, KEEP)
             assert rows_of(place, world.agent.org_id) == before
-            assert has_weekly_partitions(place)  # which needs ownership, and no org
+            assert has_weekly_partitions(place)  # needs ownership, and no org
             follow(place)
             await change_ours_in_every_way(world)
 
@@ -234,7 +234,7 @@ def has_weekly_partitions(place: Place) -> bool:
 
 
 def follow(place: Place) -> None:
-    """Do as the refusal says."""
+    """Follow the instructions of the refusal."""
     advice = ADVICE.search(examine_owner(place.owner_dsn).refusal or "")
     assert advice
     with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
@@ -266,7 +266,7 @@ async def test_an_owner_is_refused_where_a_table_lacks_row_level_security(
     assert "plan_step" in rows_of(place, own_world.neighbour.org_id)
 
 
-# What migrating makes
+# Objects created by migrating
 
 
 @pytest.mark.parametrize("attributes", ["bypassrls", "superuser"])

@@ -24,7 +24,7 @@ def has_vectors(place: Place) -> bool:
 
 
 async def a_filled_library(database: Database, place: Place, backend: Backend) -> Library:
-    """Our notes; another org has the same, word for word."""
+    """Return a search over our notes; another org has the same, word for word."""
     mine = await a_library(database, place, backend)
     theirs = await a_library(database, place, backend)
     for name, text in NOTES.items():

@@ -1,4 +1,4 @@
-"""Behind a real pgbouncer in transaction mode, a pool of four: nothing rests on a connection."""
+"""A real pgbouncer in transaction mode, a pool of four: nothing depends on a connection."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -42,7 +42,7 @@ def pooled_place(own_place: Place) -> Iterator[Place]:
 
 @pytest.fixture
 async def pooled(pooled_place: Place) -> AsyncIterator[World]:
-    """Two orgs, with more connections of ours than the pooler has of the server's."""
+    """Yield two orgs, with more client connections than the pooler has to the server."""
     async with a_world(pooled_place, pool_size=2 * WORKERS) as world:
         world.neighbour_may_change = True
         yield world
@@ -52,7 +52,7 @@ async def pooled(pooled_place: Place) -> AsyncIterator[World]:
 
 
 async def hammer(agent: Agent, mark: str, others: list[str], name: str) -> None:
-    """Work on plans and runs, read and search, and see nothing but one's own."""
+    """Work on plans and runs, read and search; check that only the org's own data is visible."""
     for number in range(ROUNDS):
         plan = await agent.plan(2, name=f"{mark} {name} {number}", idempotencyKey=f"{name}{number}")
         content = f"The {mark} river {name} {number} is long."
@@ -96,7 +96,7 @@ async def test_two_orgs_hammering_get_no_error_and_see_nothing_of_each_other(
 
 
 async def retitled(agent: Agent, plan: Body) -> None:
-    """Bring the plan every world begins with to its end, for its name has no mark."""
+    """Complete the plan every world starts with, because its name has no mark."""
     await agent.work_through(plan)
 
 
@@ -120,10 +120,10 @@ async def test_every_transaction_has_our_settings_whichever_connection_it_gets(
 
 
 async def left_behind(place: Place) -> list[tuple[Any, ...]]:
-    """What each connection of the pooler has kept, asked by somebody else who uses it too."""
+    """Return the settings left on each pooler connection, as seen by another client."""
     async with AsyncExitStack() as stack:
         found = []
-        for _ in range(POOL):  # all of them, for each is held by a transaction
+        for _ in range(POOL):  # all of them, because each is held by a transaction
             other = await AsyncConnection.connect(place.app_dsn, prepare_threshold=None)
             await stack.enter_async_context(other)
             told = await other.execute(
@@ -170,16 +170,16 @@ async def test_without_a_pooler_none_is_noticed(own_place: Place) -> None:
         assert not database.wire.pooled
 
 
-# News
+# Change events
 
 
 async def test_news_of_another_process_come_by_looking(pooled: World) -> None:
-    """Nobody listens through a pooler, and still an open page hears of it."""
+    """No process can listen through a pooler, and still an open page is updated."""
     here, feed = Services(database=pooled.database), ChangeFeed()
     lookout = pg_notify.ChangePoller()
     with here.bus.subscription(pooled.agent.org_id, feed):
         async with asyncio.timeout(5):
-            await event_listen_loop(here)  # ends: a pooler makes it deaf
+            await event_listen_loop(here)  # returns: LISTEN does not work through a pooler
         plan = await pooled.agent.plan(name="from elsewhere")
         await pg_notify.send_pending(pooled.database, pooled.doorway.bus)
         assert feed.take() == ()

@@ -1,4 +1,4 @@
-"""News between processes, over a real database; each process is a house of its own."""
+"""Change events between processes, over a real database; each process has its own services."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -39,7 +39,7 @@ async def at_work(*tasks: asyncio.Task[None]) -> AsyncIterator[None]:
 
 
 async def heard(feed: ChangeFeed, topic: str) -> set[str]:
-    """Everything that is heard until this is."""
+    """Return every event received up to this one."""
     so_far: set[str] = set()
     async with asyncio.timeout(PATIENCE):
         while topic not in so_far:
@@ -48,7 +48,7 @@ async def heard(feed: ChangeFeed, topic: str) -> set[str]:
 
 
 async def listens(world: World, count: int = 1) -> None:
-    """Wait until so many connections listen."""
+    """Wait until this many connections listen."""
     with psycopg.connect(world.place.server.admin_dsn, autocommit=True) as connection:
         async with asyncio.timeout(PATIENCE):
             while True:
@@ -81,7 +81,7 @@ async def test_another_process_hears_of_a_change_and_the_org_next_door_does_not(
 
 
 async def test_a_change_nobody_told_of_is_found_by_looking(own_world: World) -> None:
-    """As after a kill between the commit and the letter, or behind a pooler."""
+    """A change without an event, as after a kill before it was sent, or behind a pooler."""
     there, feed = another_process(own_world), ChangeFeed()
     plan = await own_world.agent.plan(2)
     run = await own_world.agent.run()

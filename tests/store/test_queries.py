@@ -1,4 +1,4 @@
-"""Every named query fits the migrated schema, and has one place that runs it."""
+"""Every named query fits the migrated schema, and is run in one place."""
 
 import re
 from collections import Counter
@@ -26,7 +26,7 @@ PGVECTOR = frozenset({"vectors"})
 #: Their queries are fetched by a name in a variable.
 BY_NAME = frozenset({"archived_plans", "archived_runs", "migrate"})
 
-#: The schema as it comes out, and what stands in several queries.
+#: The generated schema, and fragments shared by several queries.
 NO_QUERIES = frozenset({"parts", "schema"})
 FILES = sorted({path.stem for path in (SOURCE / "store").glob("*.sql")} - NO_QUERIES)
 
@@ -35,7 +35,7 @@ _PLACE = re.compile(r"%\((\w+)\)s")
 
 
 def prepared(file: str, name: str) -> str:
-    """The query with parameters in its places; a list of rows becomes one row of them."""
+    """Return the query with its parameters filled in; a list of rows becomes one row."""
     text = load(file)[name].text
     columns = _COLUMNS.search(text)
     numbers = count(1)
@@ -61,7 +61,7 @@ def test_every_named_query_prepares_against_the_migrated_schema(
 
 
 def uses() -> Iterator[tuple[str, str]]:
-    """Every mention of a query in the source: its file and its name."""
+    """Yield every mention of a query in the source: its file and its name."""
     mention = re.compile(r'(?:(\w+)\.)?SQL\[\s*"(\w+)"\s*\]')
     for path in SOURCE.rglob("*.py"):
         for module, name in mention.findall(path.read_text()):

@@ -1,4 +1,4 @@
-"""A user is erased: their name is nowhere, what they did stays, and the audit still holds."""
+"""Erasure of a user: the name is removed, the work stays, and the audit still verifies."""
 
 import json
 import re
@@ -24,12 +24,12 @@ PSEUDONYM = re.compile(r"erased-[0-9a-f]{8}")
 
 @pytest.fixture
 def name() -> str:
-    """A name that stands nowhere else, and that JSON has to quote."""
+    """Return a name that occurs nowhere else, and that JSON has to escape."""
     return f'Zoë "Z" {new_id()}'
 
 
 async def a_days_work(agent: Agent) -> Body:
-    """Everything there is to do, and a plan somebody rejected; returns a plan at work."""
+    """Call every tool, and reject a plan; return a plan in progress."""
     await everything(agent)
     rejected = await agent.take(await agent.plan())
     await agent.call("request_user_review", stepId=rejected["stepId"], summary="Look.")
@@ -76,7 +76,7 @@ async def test_the_name_is_nowhere_and_nothing_of_others_is_touched(
     step = (await agent.status(plan))["activeSteps"][0]
     assert told.who in str(step) or told.who in left
     assert [v.ok for v in await verdicts(world, agent.org_id)] == [True]
-    # And world's end holds every chain against its rows.
+    # The world fixture then verifies every chain against its rows.
 
 
 async def test_the_whole_dump_is_without_the_name(own_world: World, name: str) -> None:
@@ -109,7 +109,7 @@ async def test_somebody_of_a_longer_name_stays(world: World, name: str) -> None:
 
 
 async def test_work_goes_on_where_it_was(world: World, name: str) -> None:
-    """Also in the process that remembers the plan as it was before."""
+    """The same holds in the process that has cached the plan as it was before."""
     agent = world.agent.acting_as(name)
     plan = await agent.plan(2)
     taken = await agent.take(plan, sessionId="s")
@@ -150,7 +150,7 @@ def tampering(own_world: World) -> Iterator[psycopg.Connection]:
 async def test_a_broken_chain_is_not_sealed_anew(
     own_world: World, tampering: psycopg.Connection, name: str
 ) -> None:
-    """That it is broken would be hidden."""
+    """Sealing a broken chain again would hide that it is broken."""
     agent = own_world.agent.acting_as(name)
     plan = await agent.plan()
     tampering.execute(
@@ -163,7 +163,7 @@ async def test_a_broken_chain_is_not_sealed_anew(
 
 
 def sealed_by_hand(admin: psycopg.Connection, plan_id: str) -> None:
-    """What somebody does who owns the database, changes the past, and knows how seals are made."""
+    """Change the past and recompute the seals, as an attacker who owns the database could."""
     rows = admin.execute(
         """select subject_id::text, subject, seq, at, event, actor, channel, session,
                   details::text, hash from audit_entry where subject_id = %s order by seq""",

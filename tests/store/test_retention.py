@@ -1,4 +1,4 @@
-"""Retention: what was kept long enough goes, nothing else does, and room is made for what comes."""
+"""Retention: expired rows are deleted, no others, and partitions are created in advance."""
 
 import re
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ def named(moment: datetime) -> str:
     return f"mcp_tool_call_log_{monday:%Y%m%d}"
 
 
-# The log of calls
+# The call log
 
 
 async def test_calls_go_into_the_partition_of_their_week(
@@ -103,7 +103,7 @@ def test_a_partition_is_dropped_once_all_of_it_is_old_enough(
 async def test_what_no_partition_was_made_for_is_kept_and_goes_when_it_is_old(
     own_world: World, admin: psycopg.Connection
 ) -> None:
-    """Nobody served while a week began; or the log is older than partitions are."""
+    """No server ran at the start of a week; or the log is older than the partitions."""
     for agent in (own_world.agent, own_world.neighbour):
         await agent.status(await agent.plan())
     await own_world.doorway.calls.flush()
@@ -131,7 +131,7 @@ select o.org_id, now() + n * interval '1 hour', gen_random_uuid(), 'ping', 'ann'
 def test_calls_of_the_default_partition_move_to_that_of_their_week(
     own_world: World, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As after a demo that was kept: calls are there before the partition of their week is."""
+    """As after a demo that was kept: calls exist before the partition of their week."""
     monkeypatch.setattr(retention, "MAX_ROWS", 50)
     admin.execute(CALLS)
     asked = "select org_id, id, at from mcp_tool_call_log order by id"
@@ -220,11 +220,11 @@ async def test_many_answers_go_some_at_a_time(
     }
 
 
-# What is over
+# Closed plans and runs
 
 
 async def worked_through(agent: Agent, word: str) -> Body:
-    """A plan that is over, with research and a source of its own, and one it shares."""
+    """Return a closed plan, with research, a source of its own, and one it shares."""
     plan = await agent.plan([a_step(f"Look for {word}.")], name=f"Plan {word}")
     taken = await agent.take(plan, sessionId=f"session {word}")
     shared = {"title": "A shared book", "quote": "Everybody says so."}

@@ -1,4 +1,4 @@
-"""Hot queries of runs keep their index, however many jobs there are; hot updates touch none."""
+"""Hot queries of runs use their index with any number of jobs; hot updates touch none."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -67,7 +67,7 @@ analyze;
 
 @pytest.fixture(scope="module")
 def full(server: Server) -> Iterator[Place]:
-    """A database with many jobs of two orgs."""
+    """Yield a database with many jobs of two orgs."""
     with fresh_place(server) as place:
         add_org(place.owner_dsn, UUID(new_id()), "neighbour")
         with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
@@ -76,7 +76,7 @@ def full(server: Server) -> Iterator[Place]:
 
 
 class Node(NamedTuple):
-    """A part of a plan: what it does, to which table, through which index."""
+    """A node of a query plan: its operation, table and index."""
 
     kind: str
     table: str | None
@@ -84,7 +84,7 @@ class Node(NamedTuple):
 
 
 def plan(place: Place, statement: Statement) -> list[Node]:
-    """The plan of a statement, made for any value."""
+    """Return the generic plan of a statement."""
     with psycopg.connect(place.app_dsn, autocommit=True) as connection, connection.transaction():
         if place.server.role:
             connection.execute(f"set local role {place.server.role}".encode())
@@ -105,7 +105,7 @@ def _nodes(node: Any) -> Iterator[Node]:  # noqa: ANN401 - a plan as PostgreSQL 
 
 @pytest.fixture(scope="module")
 def named(full: Place) -> tuple[str, str, str]:
-    """A run, a job and a document."""
+    """Return a run, a job and a document."""
     with psycopg.connect(full.admin_dsn) as admin:
         asked = (
             "select run_id::text, job_id::text, id::text from document where org_id = %s limit 1"
@@ -119,7 +119,7 @@ ME = Holder("ann", "session")
 ANY = JobRequest(model=None, job_type=None, lease_seconds=900, holder=ME)
 ONE = JobRequest(model="m1", job_type=None, lease_seconds=900, holder=ME)
 
-#: The index by which each is read, and whether it comes in the order that is asked for.
+#: The index of each query, and whether it returns rows in the requested order.
 HOT = {
     "run_of_job": ("job_pkey", True),
     "load_job": ("job_pkey", True),
@@ -195,7 +195,7 @@ def test_no_query_of_runs_reads_a_table_from_end_to_end(
 
 
 async def test_updates_of_runs_and_their_steps_stay_hot(own_place: Place) -> None:
-    """A run worked through: nine in ten updates of its row and its steps' rows touch no index."""
+    """In a complete run, nine in ten updates of its row and its steps' rows touch no index."""
     async with a_world(own_place) as world:
         for _ in range(3):
             run = await world.agent.run("dialectic")

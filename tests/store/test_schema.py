@@ -1,4 +1,4 @@
-"""What the catalogue says: who may see and do what, and that every key begins with the org."""
+"""The system catalog: permissions, and keys that begin with the org."""
 
 import re
 from collections.abc import Iterator
@@ -13,15 +13,15 @@ from waybook.store.accounts.accounts import LOCAL_ORG, add_org
 from waybook.store.driver.ids import new_id
 from waybook.store.maintenance.migrate import APP_ROLE
 
-#: The migrations' own list belongs to no org; the serving role has no business there.
+#: The migrations' own list belongs to no org; the serving role has no access to it.
 OUTSIDE = {"schema_migration"}
 
-#: The slug is how people name their org before anything knows which one it is, so it must be
-#: theirs alone on the whole server; only the owner can write it, so nobody can probe with it.
+#: The slug names an org before the org is resolved, so it must be unique on the whole server; only
+#: the owner can write it, so it cannot be used for probing.
 ACROSS_ORGS = {"org_slug_key"}
 
-#: Whoever shows a credential does not say whose it is: it is looked for by its hash alone, and
-#: only that one row can be seen so.
+#: A credential does not name its owner: it is looked up by its hash alone, and only that one row is
+#: visible then.
 BY_HASH = {"api_token", "web_session"}
 
 
@@ -33,7 +33,7 @@ def catalogue(shared_place: Place) -> Iterator[psycopg.Connection]:
 
 @pytest.fixture
 def serving(shared_place: Place) -> Iterator[psycopg.Connection]:
-    """A connection as whoever serves, with no org named."""
+    """Yield a connection as the serving user, with no org set."""
     with psycopg.connect(shared_place.app_dsn, autocommit=True) as connection:
         if shared_place.server.role:
             connection.execute(f"set role {shared_place.server.role}".encode())
@@ -44,7 +44,7 @@ TABLES = "c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')"
 
 
 def ask(connection: psycopg.Connection, question: str, **words: str) -> list[tuple[object, ...]]:
-    """The answer to a question with these words in the places of $names."""
+    """Return the answer to a query with these words in place of $names."""
     told = Template(question).substitute(tables=TABLES, app=APP_ROLE, **words)
     return connection.execute(told.encode()).fetchall()
 
@@ -195,7 +195,7 @@ def test_without_an_org_named_there_is_nothing_to_see(
     serving: psycopg.Connection, catalogue: psycopg.Connection
 ) -> None:
     for table in sorted(tables(catalogue)):
-        # A partition is reached through its table alone.
+        # A partition is accessed through its table only.
         if not re.search(r"_default$|_\d{8}$", table):
             assert ask(serving, "select * from $table", table=table) == [], table
 

@@ -1,4 +1,4 @@
-"""What a seal is over: every word of an entry, in its place, and all that was before."""
+"""The input of a seal: every field of an entry, in its position, and the seal before."""
 
 from datetime import UTC, datetime
 from itertools import product

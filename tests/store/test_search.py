@@ -1,4 +1,4 @@
-"""Search on every server: by words and by meaning, and in one org only."""
+"""Search on every server: full-text and semantic, and in one org only."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -47,7 +47,7 @@ async def database(shared_place: Place) -> AsyncIterator[Database]:
 
 @pytest.fixture
 async def library(database: Database, shared_place: Place) -> Library:
-    """Our notes; next door somebody has the same, word for word."""
+    """Return a search over our notes; another org has the same, word for word."""
     mine = await a_library(database, shared_place)
     theirs = await a_library(database, shared_place)
     for name, text in NOTES.items():
@@ -57,7 +57,7 @@ async def library(database: Database, shared_place: Place) -> Library:
 
 
 def plan_in(place: Place, org_id: UUID) -> str:
-    """A plan, without all that a plan goes through."""
+    """Insert a plan directly, without the use cases; return its id."""
     plan_id = new_id()
     with psycopg.connect(place.admin_dsn) as admin:
         admin.execute(
@@ -79,7 +79,7 @@ def artifact_in(place: Place, library: Library, plan_id: str | None, title: str)
     return artifact_id
 
 
-# What the server can do
+# Capabilities of the server
 
 
 async def test_the_server_says_what_it_can_do_for_search(
@@ -178,7 +178,7 @@ async def test_a_question_of_stop_words_finds_nothing_by_words(library: Library)
     assert (await library.lists("what is it that they do"))["words"] == []
 
 
-# Looking in one place
+# Restricted searches
 
 
 async def test_filters_by_kind_and_time_hold_for_both_lists(library: Library) -> None:
@@ -279,7 +279,7 @@ async def test_where_no_index_serves_only_the_newest_are_looked_at(
 
 
 def test_words_are_found_by_their_index_under_row_level_security(own_place: Place) -> None:
-    """The server must believe that comparing words leaks nothing, or it reads all of the org."""
+    """The operator must be leakproof for the server, or it reads all rows of the org."""
     if not own_place.server.is_embedded:
         pytest.skip("nobody could tell this server that comparing words leaks nothing")
     fill = """

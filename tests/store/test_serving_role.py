@@ -1,4 +1,4 @@
-"""Whoever serves must be able to take on the serving role: said at the start, with what to type."""
+"""The serving user must be able to take the serving role: checked at the start, with the fix."""
 
 import re
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ GRANT = re.compile(rf"as an administrator run: (grant {APP_ROLE} to .+)$")
 
 @contextmanager
 def a_stranger(place: Place, name: str) -> Iterator[str]:
-    """A user who may connect, and nothing else; gives the way in."""
+    """Create a user who may connect, and nothing else; yield the DSN."""
     named, password = sql.Identifier(name), sql.Literal("choose one")
     with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
         admin.execute(sql.SQL("create role {} login password {}").format(named, password))
@@ -34,7 +34,7 @@ def a_stranger(place: Place, name: str) -> Iterator[str]:
 
 
 async def serve(place: Place, dsn: str) -> None:
-    """Open the pool as a server does that has a URL for each, and look once."""
+    """Open the pool as a server with separate URLs does, and run one query."""
     server = DatabaseServer(app_dsn=dsn, owner_dsn=place.owner_dsn, role=APP_ROLE)
     async with open_database(server, Settings()) as database:
         await database.list_org_ids()

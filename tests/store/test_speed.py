@@ -25,7 +25,7 @@ ME = Holder("ann", "1")
 PLANS = 2_500
 STEPS = 6
 
-#: As much of everything as makes a scan of it a bad idea, for two orgs.
+#: Enough rows that a sequential scan is a bad plan, for two orgs.
 FILL = """
 insert into plan (org_id, id, name, status, revision, audit_seq, audit_hash, updated_at)
 select o.org_id, gen_random_uuid(), 'Plan', 'executing', 1, 1, '\\x00', now()
@@ -64,7 +64,7 @@ analyze;
 
 @pytest.fixture(scope="module")
 def full(server: Server) -> Iterator[Place]:
-    """A database with many plans of two orgs."""
+    """Yield a database with many plans of two orgs."""
     counted = FILL % {"plans": PLANS, "steps": STEPS}
     with fresh_place(server) as place:
         add_org(place.owner_dsn, UUID(new_id()), "neighbour")
@@ -74,7 +74,7 @@ def full(server: Server) -> Iterator[Place]:
 
 
 def explained(place: Place, statement: Statement) -> Any:  # noqa: ANN401 - as PostgreSQL tells it
-    """The plan of a statement, once it is prepared and planned for any value."""
+    """Return the generic plan of a prepared statement."""
     with psycopg.connect(place.app_dsn, autocommit=True) as connection, connection.transaction():
         if place.server.role:
             connection.execute(f"set local role {place.server.role}".encode())
@@ -88,7 +88,7 @@ def explained(place: Place, statement: Statement) -> Any:  # noqa: ANN401 - as P
 
 
 def scans(place: Place, statement: Statement) -> set[tuple[str, str]]:
-    """How each table is read."""
+    """Return the scan type of each table."""
     return set(_reads(explained(place, statement)))
 
 
@@ -194,7 +194,7 @@ def test_what_waits_is_counted_without_a_look_at_every_review(full: Place) -> No
 
 
 async def test_updates_of_plans_and_steps_stay_hot(own_place: Place) -> None:
-    """Three hundred steps taken and submitted: nine in ten updates touch no index."""
+    """Claim and submit three hundred steps; nine in ten updates touch no index."""
     async with a_world(own_place) as world:
         for _ in range(15):
             await world.agent.work_through(await world.agent.plan(20))

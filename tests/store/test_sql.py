@@ -1,4 +1,4 @@
-"""Values travel beside the text, and come back from a real server as they were."""
+"""Values are sent separately from the text, and return unchanged from a real server."""
 
 import json
 import math
@@ -16,7 +16,7 @@ from psycopg.pq import ExecStatus, Format
 from servers import Place
 from waybook.store.driver.queries import AsJson, Ids, Query, Rows, Statement, Value
 
-#: Each example is a question to a server.
+#: Each example is a query to a server.
 FEW = settings(max_examples=60)
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
@@ -46,13 +46,13 @@ def connection(shared_place: Place) -> Iterator[psycopg.Connection]:
 
 
 def returned(connection: psycopg.Connection, value: Value, kind: str) -> object:
-    """What the server makes of the value, among neighbours that must stay whole."""
+    """Return the value as the server returns it, among other values that must stay intact."""
     query = Query("q", f"select %(before)s, %(value)s::{kind}, %(after)s")
     return answered(connection, query(before="before", value=value, after="after"))[0][1]
 
 
 def answered(connection: psycopg.Connection, asked: Statement) -> list[tuple[object, ...]]:
-    """The rows the server answers with, asked as a message asks."""
+    """Return the rows of the server's answer, queried with the message protocol."""
     (_, text), told = asked
     result = connection.pgconn.exec_params(text, told, result_format=Format.BINARY)
     assert result.status == ExecStatus.TUPLES_OK, result.error_message

@@ -1,4 +1,4 @@
-"""Stored answers are found by the question they were given to."""
+"""Stored answers are found by their request."""
 
 import pytest
 

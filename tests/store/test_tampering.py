@@ -1,6 +1,6 @@
-"""The audit shows tampering: whoever owns the database and changes the past is found out.
+"""The audit shows tampering by the owner of the database.
 
-Nobody else can: the role that serves may add to the audit and read it, and nothing more.
+No other role can tamper: the serving role may add to the audit and read it, and nothing more.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -15,7 +15,7 @@ from waybook.store import audit
 from waybook.store.maintenance.migrate import APP_ROLE
 from worlds import Agent, World, a_world
 
-# Whoever serves
+# The serving role
 
 
 @pytest.mark.parametrize("table", ["audit_entry", "erasure", "tombstone"])
@@ -68,7 +68,7 @@ async def test_whoever_serves_cannot_change_the_past(
     assert (await verified(world, "plan", plan["planId"])).ok
 
 
-# Whoever owns the database
+# The owner of the database
 
 
 class Chain(NamedTuple):
@@ -109,7 +109,7 @@ MAKERS: dict[str, Callable[[Agent], Awaitable[Chain]]] = {
 }
 
 CHANGED = "does not match its seal: it was changed"
-#: What somebody does to one entry.
+#: Ways to tamper with one entry.
 TO_AN_ENTRY = {
     "its details are changed": "update ENTRIES set details = '{\"changes\": []}' WHERE",
     "its details get a blank": "update ENTRIES set details = (details::text || ' ')::json WHERE",
@@ -132,7 +132,7 @@ WORDS = {"ENTRIES": "audit_entry", "WHERE": "where subject_id = %(id)s and seq =
 
 
 class Owner:
-    """Whoever owns the database, at work on one chain of it."""
+    """The owner of the database, tampering with one chain."""
 
     def __init__(self, connection: psycopg.Connection, chain: Chain) -> None:
         self._connection = connection
@@ -155,7 +155,7 @@ class Owner:
 
 @pytest.fixture(scope="module")
 def tampered_place(server: Server) -> Iterator[Place]:
-    """A database of its own: what is done here to one org would stand in the way of others."""
+    """Yield a private database: tampering with one org here would affect other tests."""
     with fresh_place(server) as place:
         yield place
 
@@ -168,7 +168,7 @@ async def world(tampered_place: Place) -> AsyncIterator[World]:
 
 @pytest.fixture
 def owning(world: World) -> Iterator[psycopg.Connection]:
-    """The owner's connection; at the end everything is as it was."""
+    """Yield the owner's connection; at the end all changes are rolled back."""
     with psycopg.connect(world.place.owner_dsn, autocommit=True) as connection:
         connection.execute(f"set app.org_id = '{world.agent.org_id}'".encode())
         yield connection
@@ -189,7 +189,7 @@ def owner(owning: psycopg.Connection, chain: Chain) -> Owner:
 
 
 async def found(world: World, chain: Chain) -> tuple[int | None, str]:
-    """The entry that verifying names, and what it says is wrong."""
+    """Return the entry that verification names, and its error."""
     told = await verified(world, chain.kind, chain.id)
     assert told.subject.id == chain.id
     assert not told.ok, "the audit does not show it"
@@ -253,7 +253,7 @@ async def test_an_entry_that_is_added_and_sealed_is_named(
 async def test_an_entry_that_is_there_twice_is_named(
     world: World, chain: Chain, owner: Owner
 ) -> None:
-    """Numbers are unique together with times alone, as a partitioned table wants it."""
+    """Numbers are unique only together with times, because the table is partitioned."""
     owner.does(COPY, at=1, new=1)
     assert await found(world, chain) == (1, "entry 1 is there twice: one was added from outside")
 

@@ -1,6 +1,7 @@
-"""What keeps orgs apart, by the catalogue: every way round row-level security is closed.
+"""Isolation of orgs, by the system catalog: every way around row-level security is closed.
 
-`test_schema.py` says what every table has; this says what there is not, and tries it.
+`test_schema.py` checks the properties of every table; this file checks what must not exist, and
+tries it.
 """
 
 from collections.abc import Iterator
@@ -22,21 +23,21 @@ from waybook.store.maintenance.migrate import APP_ROLE
 from worlds import NOON, Agent, World
 
 ORG = "(org_id = app_org())"
-#: Who may see rows of another org, and why. Anything else that a policy says fails here.
+#: Policies that show rows of another org, with reasons. Any other policy fails here.
 EXCEPTIONS = {
-    # The ids of all orgs, for a sweep to visit them one by one; it sees nothing in them so.
+    # The ids of all orgs, so that a sweep can visit each; it sees no other data this way.
     ("org", "tenant"): f"({ORG} OR (current_setting('app.sweep'::text, true) = 'on'::text))",
-    # The same for orgs that are gone: that they were erased, when, by whom and how much.
+    # The same for erased orgs: that they were erased, with time, actor and counts.
     ("erasure", "tenant"): f"({ORG} OR (current_setting('app.sweep'::text, true) = 'on'::text))",
 }
-#: Whoever shows a credential does not say whose it is: by its hash, that one row can be seen.
+#: A credential does not name its owner: by its hash, that one row is visible.
 BY_HASH = {
     (table, "bearer", "(hash = app_secret_hash())", None, "SELECT", "PERMISSIVE", "{public}")
     for table in ("api_token", "web_session")
 }
 #: Belongs to no org; the serving role may not even read it.
 OUTSIDE = {"schema_migration"}
-#: What a row may be given unasked: its org, its time, a constant. Nothing that counts.
+#: Allowed defaults: the org, the time, a constant. No counters.
 DEFAULTS = {
     "app_org()",
     "app_transaction()",
@@ -47,7 +48,7 @@ DEFAULTS = {
     "'waiting'::text",
     "'relayed'::text",
 }
-#: What is changed where it stands, and what is taken back. Everything else is only added to.
+#: Tables with updates, and with deletes. All others are append-only.
 MAY_UPDATE = {
     *("plan", "plan_step", "step_brief", "branching_condition", "review", "skill_execution"),
     *("run", "stage_run", "stage_step", "job", "webhook_delivery", "passage_quarantine"),
@@ -81,7 +82,7 @@ def tables(connection: psycopg.Connection) -> set[str]:
     return names(connection, "select c.relname from pg_class c where $ours") - OUTSIDE
 
 
-# What there is
+# Objects
 
 
 def test_a_policy_says_the_org_and_nothing_else_but_for_these(
@@ -118,13 +119,13 @@ def test_there_is_nothing_but_tables_and_their_indexes(catalogue: psycopg.Connec
             where c.relnamespace = 'public'::regnamespace
               and c.relkind not in ('r', 'p', 'i', 'I')""",
     )
-    # No view, which would be seen as its owner; no sequence, which would count for all orgs.
+    # No view, which would run with its owner's rights; no sequence, which all orgs would share.
     assert kinds == []
 
 
 def test_there_is_no_rule_no_trigger_and_no_event_trigger(catalogue: psycopg.Connection) -> None:
     assert ask(catalogue, "select evtname from pg_event_trigger") == []
-    # It notes deleted passages, with the rights of the role that deletes them.
+    # It records deleted passages, with the rights of the deleting role.
     triggers = ask(catalogue, "select tgname from pg_trigger where not tgisinternal")
     assert triggers == [("passage_deleted",)]
     rules = """select r.rulename from pg_rewrite r join pg_class c on c.oid = r.ev_class
@@ -179,14 +180,14 @@ def test_every_table_has_an_org_that_is_never_null(catalogue: psycopg.Connection
     assert having == tables(catalogue)
 
 
-# Who may do what
+# Permissions
 
 
 def test_the_serving_role_logs_in_only_where_it_has_a_password(
     catalogue: psycopg.Connection, shared_place: Place
 ) -> None:
     ((may_log_in,),) = ask(catalogue, "select rolcanlogin from pg_roles where rolname = '$app'")
-    # With one URL for everything, its user takes the role, and nobody else comes in as it.
+    # With one URL for everything, its user takes the role, and no other user logs in as it.
     assert may_log_in is (shared_place.server.role is None)
 
 
@@ -218,8 +219,8 @@ def test_only_the_owner_and_the_serving_role_have_any_rights(
     of_columns = """select c.relname, a.attname from pg_attribute a
                        join pg_class c on c.oid = a.attrelid
                       where $ours and a.attacl is not null"""
-    # What an org says of itself, its slug staying what others know it by; of a user, what they may;
-    # and of a token and a browser, that it was used and that it counts no more.
+    # An org's own description, its slug being fixed; a user's permissions; and of a token and a
+    # session, its last use and its revocation.
     assert sorted(ask(catalogue, of_columns)) == [
         *(("api_token", name) for name in ("last_used_at", "revoked_at", "revoked_by")),
         *(("org", name) for name in ("audit_hash", "audit_seq", "name", "review_policy")),
@@ -247,17 +248,17 @@ def test_the_serving_role_changes_and_deletes_only_what_it_must(
     for never in ("truncate", "references", "trigger"):
         assert names(catalogue, held, right=never) == set(), never
     assert "audit_entry" not in MAY_UPDATE | MAY_DELETE
-    # A partition is reached through its table alone.
+    # A partition is accessed through its table only.
     partitions = names(catalogue, PARTITIONS)
     assert names(catalogue, held, right="select") == tables(catalogue) - partitions
 
 
-# And it is so
+# Attempts
 
 
 @pytest.fixture
 async def both(world: World) -> World:
-    """Two orgs that have something in every table."""
+    """Return a world with rows of both orgs in every table."""
     world.neighbour_may_change = True
     for somebody in (world.agent, world.neighbour):
         await everything(somebody)
@@ -270,7 +271,7 @@ async def both(world: World) -> World:
 
 
 def a_delivery() -> Statement:
-    """What is written where somebody is to be told."""
+    """Return the statement that inserts a pending notification."""
     named = {"id": new_id(), "event": "plan.failed", "subject_id": new_id()}
     return deliveries.SQL["insert_delivery"](**named, data=AsJson({}), at=NOON, expires_at=NOON)
 
@@ -284,7 +285,7 @@ A_SESSION = Query(
 
 
 async def a_browser(somebody: Agent) -> Statement:
-    """A user with a token, and the statement that lets them sign in with it."""
+    """Create a user with a token, and return the statement that lets them sign in with it."""
     given = await a_token(somebody)
     return A_SESSION(user=given.user.id, token=given.token.id, id=new_id())
 
@@ -296,7 +297,7 @@ def as_serving(world: World, connection: psycopg.Connection, org_id: UUID) -> No
 
 
 def counts(connection: psycopg.Connection, shown: set[str]) -> dict[str, dict[str, int]]:
-    """How many rows of each org are in each table, for whoever asks."""
+    """Return the number of rows of each org in each table, as the current role sees them."""
     count = sql.SQL("select org_id::text, count(*) from {} group by 1")
     return {
         table: dict(connection.execute(count.format(sql.Identifier(table))).fetchall())
@@ -354,7 +355,7 @@ async def test_in_no_table_a_row_can_be_added_for_another_org(
 
 
 def _tried(world: World, connection: psycopg.Connection, statement: sql.Composed) -> int:
-    """How many rows a statement of ours touched; it is taken back."""
+    """Return the number of rows touched by a statement of our org; it is rolled back."""
     with connection.transaction(force_rollback=True):
         as_serving(world, connection, world.agent.org_id)
         return connection.execute(statement).rowcount

@@ -1,4 +1,4 @@
-"""Turns between orgs: whoever has least goes first, and a flood waits for itself."""
+"""Fair queue over orgs: the org that holds least is served first, and a flood delays itself."""
 
 from collections import Counter, defaultdict, deque
 
@@ -11,12 +11,12 @@ from waybook.store.driver.fair_queue import FairQueue
 
 SIZES = st.integers(1, 12)
 ORGS = st.sampled_from("abcd")
-#: What happens: somebody of an org comes, or the first who holds something gives it back.
+#: Events: a caller of an org arrives, or the first holder releases its item.
 EVENTS = st.lists(st.tuples(st.sampled_from(["come", "give", "leave"]), ORGS), max_size=200)
 
 
 class Room:
-    """So many things, given out as connections are, and every one accounted for."""
+    """A fixed number of items, handed out like connections, with every one accounted for."""
 
     def __init__(self, size: int) -> None:
         self.turns: FairQueue[int] = FairQueue(size)
@@ -26,7 +26,7 @@ class Room:
         self.orgs: set[str] = set()
         self.holding: Counter[str] = Counter()
         self.waiting: defaultdict[str, deque[int]] = defaultdict(deque)
-        #: How often each org was served, and what it then waited through.
+        #: The served orgs in order, and what each waited through.
         self.served: list[str] = []
 
     def come(self, org: str) -> None:

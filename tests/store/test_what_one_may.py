@@ -1,4 +1,4 @@
-"""What a credential lets its bearer do: what it may itself and what its user may, never more."""
+"""Permissions of a credential: the intersection of its own scopes and its user's."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""How statements go out: prepared once, planned anew now and then, and what a pooler does to it."""
+"""Statement protocol: prepared once, replanned now and then, and the effects of a pooler."""
 
 from itertools import pairwise
 
@@ -15,7 +15,7 @@ TWO = Query("two", "select 2")
 
 
 async def forget(tx: Transaction) -> None:
-    """What a pooler does: behind our back, the connection is another one."""
+    """Discard prepared statements, as if a pooler had switched the connection."""
     await tx.send("deallocate all")
 
 

@@ -1,8 +1,8 @@
-"""Row-level security stands alone: take from every query what it says of its org, all stays apart.
+"""Row-level security alone isolates orgs: without every query's org condition, isolation holds.
 
-Here it is shown that the switch takes something away, and leaves no condition behind. What then
-still holds is said by the tests that run with it: `usecases/test_foreign_ids.py` always, and
-everything else with `make test-rls`.
+These tests show that the switch removes something, and leaves no condition behind. The remaining
+isolation is tested with the switch on: in `usecases/test_foreign_ids.py` always, and everywhere
+else with `make test-rls`.
 """
 
 import os
@@ -21,13 +21,13 @@ if SWITCH in os.environ:
 CONDITION = re.compile(
     r"(?:\borg_id|app_org\(\))\s*(?:=|<>|in\b|is\b)|(?:=|<>)\s*(?:\w+\.)?(?:org_id\b|app_org\(\))"
 )
-#: Where it is no condition on whose a row is: the org itself is what an entry is about, or rows of
-#: an archive are looked at before they are anybody's.
+#: Comparisons that are not conditions on a row's org: the org itself is the subject of an entry, or
+#: rows of an archive are read before they belong to an org.
 ABOUT_ORGS = re.compile(
     r"\bsubject_id\s*(?:=|<>)\s*(?:(?:\w+\.)?org_id\b|app_org\(\))|\borg_id = e\.subject_id"
     r"|\borg_id is distinct from app_org\(\)"
 )
-#: Some of the queries that have a condition on the org beside row-level security.
+#: Some of the queries that have an org condition in addition to row-level security.
 CONDITIONS = {"claim", "by_words"}
 
 

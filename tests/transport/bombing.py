@@ -1,6 +1,6 @@
-"""Bombs thrown at the doors that need no database, in a process with little room and little time.
+"""Costly inputs sent to every channel without a database, in a process with tight limits.
 
-A process of its own: what a bomb takes, it takes from here. Prints what came back, as JSON.
+It is a separate process, so that the inputs use up its resources only. Prints the results as JSON.
 """
 
 import asyncio
@@ -39,19 +39,19 @@ from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.mcp.server import build_server
 
-#: What bombs may take beyond what is loaded: bytes at any time, seconds of work in all.
+#: Limits beyond the loaded code: bytes at any time, CPU seconds in total.
 MEMORY = 400 * 1024 * 1024
 SECONDS = 150
 CALL = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_next_step","arguments":'
 PLAIN = {"content-type": "application/json"}
 
 T = TypeVar("T")
-#: A door, the bomb's name, what it was answered: a status or a code, and some of the words.
+#: A channel, the input's name, the answer: a status or a code, and part of the text.
 Told = tuple[str, str, object, str]
 
 
 def limit() -> None:
-    """From here on there is little of everything."""
+    """Limit memory and CPU time from here on."""
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
     spent = round(time.process_time())
@@ -59,7 +59,7 @@ def limit() -> None:
 
 
 def bodies(packed: bytes) -> Iterator[tuple[str, str, dict[str, str], bytes]]:
-    """Where, what, with which headers, and the bomb."""
+    """Yield path, name, headers and body of every request."""
     for name, text in bombs.VALUES.items():
         yield "/mcp", name, LEGACY, text.encode()
         yield "/mcp", f"{name}, inside", LEGACY, f'{CALL}{{"a":{text}}}}}}}'.encode()
@@ -73,7 +73,7 @@ def bodies(packed: bytes) -> Iterator[tuple[str, str, dict[str, str], bytes]]:
 
 
 async def over_http(packed: bytes) -> list[Told]:
-    """A server of ours, and every body."""
+    """Send every body to one of our servers."""
     dispatcher = RememberingDoorway({"get_next_step": Answer({"status": "step_ready"})})
     server = build_server(TOOLS, an_entrance(dispatcher))
     app = build_app(server, hosts=AllowedHosts(), ready=always)
@@ -89,7 +89,7 @@ async def over_http(packed: bytes) -> list[Told]:
 
 
 def at_the_command_line() -> Iterator[Told]:
-    """Files for the commands that take some."""
+    """Pass files to the commands that take some."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "bomb.json"
         for command in ("report", "map"):
@@ -101,7 +101,7 @@ def at_the_command_line() -> Iterator[Told]:
 
 
 async def as_forms() -> list[Told]:
-    """What a page may be sent."""
+    """Send form bodies to the pages."""
 
     async def receive(request: Request) -> PlainTextResponse:
         try:
@@ -113,7 +113,7 @@ async def as_forms() -> list[Told]:
     app = Starlette(routes=[Route("/", receive, methods=["POST"])])
     transport = httpx2.ASGITransport(app)
     answers: list[Told] = []
-    # With the cookie of somebody who has seen a page: without it, nothing would be read at all.
+    # With the cookie of a browser that has loaded a page: without it, the body is not read.
     known = {COOKIE: "t" * 43}
     async with httpx2.AsyncClient(
         transport=transport, base_url="http://localhost", cookies=known
@@ -126,7 +126,7 @@ async def as_forms() -> list[Told]:
 
 
 def as_arguments() -> Iterator[Told]:
-    """What a tool is asked with, as far as JSON can say it."""
+    """Pass values as tool arguments, as far as JSON can express them."""
     for name, text in bombs.VALUES.items():
         try:
             value = json.loads(text)
@@ -142,7 +142,7 @@ def _submitted(given: Mapping[str, object]) -> None:
 
 
 def as_texts() -> Iterator[Told]:
-    """What is read as a definition, as a template, as Markdown."""
+    """Parse texts as a definition, as a template, as Markdown."""
     for name, text in bombs.DEFINITIONS.items():
         yield "definition", name, *_outcome(parse_definition, text)
     for name, text in bombs.TEMPLATES.items():
@@ -160,7 +160,7 @@ def _outcome(read: Callable[[T], object], given: T) -> tuple[object, str]:
 
 
 def main() -> None:
-    """Throw them all."""
+    """Send all inputs."""
     packed = gzip.compress(b"[" + b"0," * 20_000_000 + b"0]", 9)
     limit()
     answers = [

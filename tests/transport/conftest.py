@@ -1,4 +1,4 @@
-"""What the tests of the faces share."""
+"""Shared fixtures of the transport tests."""
 
 from collections.abc import AsyncIterator
 
@@ -23,7 +23,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def address() -> AsyncIterator[str]:
-    """A server of ours on a port of its own, one for each file of tests."""
+    """Yield the address of a running server, one for each test file."""
     server = build_server(TOOLS, an_entrance(RememberingDoorway()), profile="all")
     hosts = AllowedHosts(frozenset({"plans.example.org", "plans.example.org:8443"}))
     app = build_app(server, hosts=hosts, ready=always, metrics=lambda: [CALLS])
@@ -33,12 +33,12 @@ async def address() -> AsyncIterator[str]:
 
 @pytest.fixture
 def face_world(alone: World) -> World:
-    """A world on one server only, in a database of its own: the faces do not know which."""
+    """Return a world on one server only, in a private database: transports do not depend on it."""
     return alone
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def http(address: str) -> AsyncIterator[httpx2.AsyncClient]:
-    """A plain HTTP client of that server."""
+    """Yield a plain HTTP client of that server."""
     async with httpx2.AsyncClient(base_url=address, trust_env=False) as client:
         yield client

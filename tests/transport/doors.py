@@ -1,4 +1,4 @@
-"""A doorway for tests: it remembers who came in with what, and answers as it was told."""
+"""A dispatcher for tests: it records the calls and gives scripted answers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -54,14 +54,14 @@ def a_refusal(code: str, message: str = "It cannot be.") -> Answer:
 
 @dataclass(frozen=True, slots=True)
 class RememberingDoorway:
-    """Answers what it was told for a tool, else with what it was given."""
+    """Answers with the scripted reply for a tool, else with the arguments."""
 
     answers: Mapping[str, Answer] = field(default_factory=lambda: ANSWERS)
     calls: list[tuple[Caller, str, dict[str, object]]] = field(default_factory=list)
     requests: list[Request | None] = field(default_factory=list)
-    #: What is read of any document.
+    #: Returned for any document.
     readable: ReadableDocument | type[WaybookError] = NotFound
-    #: What is read of any output.
+    #: Returned for any output.
     deliverable: ReadableOutput | type[WaybookError] = NotFound
     skills: tuple[Skill, ...] = ()
     bus: Bus = field(default_factory=Bus)

@@ -1,4 +1,4 @@
-"""The pages of a world's org, as a person's browser gets them, without the browser."""
+"""The pages of a world's org, fetched without a browser."""
 
 import re
 from dataclasses import replace
@@ -19,7 +19,7 @@ TOKEN = re.compile(r'name="token" value="([^"]+)"')
 
 
 def a_browser(agent: Agent, user: str = "pat") -> httpx2.AsyncClient:
-    """A client that keeps cookies, of somebody in the agent's org."""
+    """Return a client that keeps cookies, of a user in the agent's org."""
 
     async def person(_: Request) -> Caller:
         return replace(agent.caller, user=user, channel=Channel.DASHBOARD)
@@ -34,7 +34,7 @@ def a_browser(agent: Agent, user: str = "pat") -> httpx2.AsyncClient:
 async def send(
     browser: httpx2.AsyncClient, address: str, *, at: str | None = None, **fields: str
 ) -> httpx2.Response:
-    """Fill in a form of the page at an address, and send it there or where it goes."""
+    """Fill in a form of the page at an address, and submit it there or to its action."""
     shown = (await browser.get(address)).text
     found = TOKEN.search(shown)
     assert found, shown
@@ -42,5 +42,5 @@ async def send(
 
 
 def words(html: str) -> str:
-    """What a page says, without its marks."""
+    """Return the text of a page, without its markup."""
     return " ".join(re.sub(r"<[^>]+>", " ", html).split())

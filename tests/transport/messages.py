@@ -1,4 +1,4 @@
-"""Messages as clients of both eras put them on the wire."""
+"""Messages as clients of both protocol eras send them."""
 
 import json
 
@@ -15,11 +15,11 @@ META = {
 
 
 def a_request(method: str, **params: object) -> bytes:
-    """A request that either era takes, given the headers of the era."""
+    """Return a request that either era accepts, given the headers of the era."""
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"_meta": META, **params}}
     return json.dumps(message).encode()
 
 
 def modern_headers(method: str, name: str | None = None) -> dict[str, str]:
-    """The headers that repeat what a modern request says."""
+    """Return the headers that repeat the fields of a modern request."""
     return {**MODERN, "mcp-method": method, **({"mcp-name": name} if name else {})}

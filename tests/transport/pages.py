@@ -1,4 +1,4 @@
-"""The pages for people, without a browser: who looks, what was sent, what is shown."""
+"""Dashboard pages without a browser: the user, the forms, and the text."""
 
 import re
 from collections.abc import AsyncIterator
@@ -30,7 +30,7 @@ TOKEN = "t" * 43
 async def a_reader(
     agent: Agent, found: LoadedSettings | None = None
 ) -> AsyncIterator[httpx2.AsyncClient]:
-    """Somebody of this agent's org, at a browser that follows no redirect."""
+    """Yield a client for a user of this agent's org that follows no redirect."""
 
     async def dispatcher() -> Dispatcher:
         return agent.doorway
@@ -54,6 +54,6 @@ async def a_reader(
 
 
 def words(page: httpx2.Response) -> str:
-    """What a person reads there, without the marks, blanks made one."""
+    """Return the visible text, without markup, whitespace collapsed."""
     body = page.text.partition("<main")[2]
     return " ".join(unescape(re.sub(r"<[^>]+>", " ", body)).split())

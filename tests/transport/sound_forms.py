@@ -1,10 +1,10 @@
-"""For every address that takes a form: one that is in order, and changes something."""
+"""For every route that takes a form: a valid form that changes something."""
 
 from worlds import Agent
 
 
 async def sound_forms(agent: Agent) -> dict[str, tuple[str, dict[str, str]]]:
-    """By route: where to send it, and its fields without the token."""
+    """Return by route: the address, and the fields without the token."""
     plan = await agent.plan()
     place = f"/plans/{plan['planId']}"
     told = {"instructions": "Look it up twice.", "revision": "1"}

@@ -1,4 +1,4 @@
-"""A server over stdio for tests: its first word goes to stdout, its database is slow or silent."""
+"""A stdio server for tests: it prints to stdout first; its database is slow or unresponsive."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""The routes of the HTTP face."""
+"""The routes of the HTTP application."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 def a_face(
     ready: Callable[[], Awaitable[bool]], stuck: Callable[[], bool] = bool
 ) -> httpx2.AsyncClient:
-    """An HTTP face in process, without the MCP endpoint running."""
+    """Return an in-process HTTP application, without the MCP endpoint running."""
     server = build_server(TOOLS, an_entrance(RememberingDoorway()))
     app = build_app(server, hosts=AllowedHosts(), ready=ready, stuck=stuck)
     transport = httpx2.ASGITransport(app, raise_app_exceptions=False)

@@ -1,4 +1,4 @@
-"""Elicitation: a client that can show forms puts a review before its person."""
+"""Elicitation: a client that can show forms presents a review to its user."""
 
 import json
 from collections.abc import AsyncIterator
@@ -24,7 +24,7 @@ Action = Literal["accept", "decline", "cancel"]
 
 @dataclass
 class Person:
-    """Somebody before a client, who says this to every form."""
+    """A user of a client, who gives this answer to every form."""
 
     action: Action = "accept"
     content: dict[str, Any] | None = None
@@ -56,7 +56,7 @@ async def a_client(
 
 
 async def asked(agent: Agent, client: Client, **more: object) -> tuple[Body, wire.CallToolResult]:
-    """A plan whose first step was put before the person, and what the agent was answered."""
+    """Return a plan whose first step was presented to the user, and the agent's reply."""
     plan = await agent.plan(2)
     taken = await agent.take(plan, sessionId="s")
     review = {"stepId": taken["stepId"], "summary": "Right?", "questions": ["Why?"], **more}

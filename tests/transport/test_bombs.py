@@ -1,7 +1,7 @@
-"""Nothing that somebody sends makes us take much for it: bombs, thrown at every door.
+"""No input causes disproportionate cost: costly inputs on every channel.
 
-They are thrown in a process of its own, which has 400 MB and 150 seconds of work for all of them.
-Conditions have bombs of their own, in `tests/conditions`; the store is asked in `tests/usecases`.
+They are sent in a separate process, which has 400 MB and 150 seconds of CPU time for all of them.
+Conditions have their own, in `tests/conditions`; the store is tested in `tests/usecases`.
 """
 
 import json
@@ -15,7 +15,7 @@ import pytest
 import bombs
 
 HERE = Path(__file__).parent
-#: What a door says to what it takes, and to what it does not.
+#: Statuses for accepted and for refused input.
 ANSWERS = {200, 400, 403, 413, 415, 422}
 
 Told = tuple[str, str, object, str]
@@ -23,7 +23,7 @@ Told = tuple[str, str, object, str]
 
 @pytest.fixture(scope="module")
 def told() -> list[Told]:
-    """What became of each bomb."""
+    """Return the result of each input."""
     environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
     done = subprocess.run(
         [sys.executable, str(HERE / "bombing.py")],
@@ -84,7 +84,7 @@ def test_definitions_are_read_or_refused_with_their_place(told: list[Told]) -> N
 def test_templates_are_refused_before_they_cost_anything(told: list[Told]) -> None:
     found = {name: answer for _, name, answer, _ in of(told, "template")}
     assert found.keys() == bombs.TEMPLATES.keys()
-    # A field of a text that is not there is nothing, in Python's words as in any others.
+    # A missing attribute of a text has no value, which is answered as Python's None.
     assert [name for name, answer in found.items() if answer == "None"] == ["attributes"]
 
 

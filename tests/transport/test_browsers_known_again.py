@@ -1,4 +1,4 @@
-"""A browser that comes again: what keeps its session alive, and what a proxy has taken off."""
+"""Returning browsers: session renewal, and Secure cookies behind a TLS-terminating proxy."""
 
 from http.cookies import SimpleCookie
 
@@ -15,7 +15,7 @@ from worlds import World
 
 
 def asked(path: str, secret: str) -> Request:
-    """A request for this page by the browser that has this session."""
+    """Return a request for this page by the browser with this session."""
     headers = [(b"host", b"localhost"), (b"cookie", f"{SESSION}={secret}".encode())]
     scope = {"type": "http", "method": "GET", "path": path, "query_string": b"", "headers": headers}
     return Request({**scope, "scheme": "http", "server": ("localhost", 80)})

@@ -1,4 +1,4 @@
-"""`/api/openapi.json` says what there is under /api: no more, no less, and as it is answered."""
+"""`/api/openapi.json` describes exactly the routes under /api, and their real answers."""
 
 import json
 from typing import Any
@@ -21,7 +21,7 @@ from waybook.transport.mcp.server import build_server
 from worlds import Agent, Body, World
 
 TOLD: dict[str, Any] = json.loads(load_openapi())
-#: Where a name in an address stands, in the source and on the wire.
+#: Parameters of an address, in the source and on the wire.
 GAPS = {
     "run_id": "runId",
     "resource_id": "resourceId",
@@ -67,7 +67,7 @@ def _as_told(path: str) -> str:
 
 
 async def one_of_each(agent: Agent) -> dict[str, str]:
-    """The ids of things that are there, by what addresses call them."""
+    """Return the ids of existing things, by their parameter names."""
     run = await agent.run()
     await agent.hand_in(await agent.job(run), "# Found")
     while await render_all_orgs(agent.doorway.house):
@@ -82,7 +82,7 @@ async def one_of_each(agent: Agent) -> dict[str, str]:
 
 
 async def addresses(agent: Agent) -> list[tuple[str, str, bytes | None]]:
-    """A call of every route that works, and one that is refused."""
+    """Return a valid call of every route, and one that is refused."""
     known = await one_of_each(agent)
     run_id, document = known["runId"], known["resourceId"]
     recipe: Body = {"steps": [], "edges": []}
@@ -128,7 +128,7 @@ async def test_what_a_fuzzer_asked_once_is_answered_as_described(face_world: Wor
             body = None if one.body is None else one.body.encode()
             reply = await client.request(one.method, address, content=body)
             conforms(one.path, one.method, reply)
-            # What broke once was kept as it broke, and is as described by now.
+            # A request that once failed was kept with its failure, and now is as described.
             assert reply.status_code == one.status or one.status >= BROKEN, one
 
 
@@ -136,7 +136,7 @@ def test_every_route_was_asked_by_the_fuzzer_and_what_is_kept_is_little() -> Non
     every = {(path, method) for path, ways in TOLD["paths"].items() for method in ways}
     assert {(one.path, one.method) for one in asked_before()} == every
     named = {one.path for one in asked_before() if "{" in one.address}
-    assert named == {path for path in TOLD["paths"] if "{" in path}  # things that are there, too
+    assert named == {path for path in TOLD["paths"] if "{" in path}  # existing things, too
     assert ASKED.stat().st_size < MOST_BYTES
 
 

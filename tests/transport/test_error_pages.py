@@ -12,7 +12,7 @@ from waybook.errors import Unavailable
 from waybook.transport.http.dashboard.page import PageContext
 from worlds import World
 
-#: What a browser sends.
+#: Sent by a browser.
 HTML = {"accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 
 

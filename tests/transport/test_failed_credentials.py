@@ -55,7 +55,7 @@ def failures(clock: Clock) -> FailedCredentials:
 
 
 def fail(failures: FailedCredentials, shown: str, address: str = HERE) -> None:
-    """Look up a secret that turns out to be unknown."""
+    """Look up an unknown secret."""
     with contextlib.suppress(Unauthenticated), failures.lookup(address, shown):
         raise Unauthenticated
 
@@ -179,7 +179,7 @@ async def test_delay_grows_with_the_crowd_up_to_a_limit() -> None:
     assert not limit._delayed
 
 
-# At the gate
+# At the auth gate
 
 
 class CountedLookups:

@@ -1,4 +1,4 @@
-"""Another org's ids over every face: each answer is, to the letter, that for an id nobody has."""
+"""Another org's ids over every transport: each answer equals that for an unknown id."""
 
 import json
 import re
@@ -25,7 +25,7 @@ from waybook.transport.mcp.resource_uris import KINDS
 from without_org import stripping
 from worlds import World
 
-#: What stands in a place of an address that is for no id of ours.
+#: Values of parameters that are not ids.
 ELSE = {
     "ending": ("md", "json", "jsonl", "svg", "mmd", "txt", "html"),
     "form": ("csv", "jsonl"),
@@ -33,14 +33,14 @@ ELSE = {
     "version": ("x",),
     "name": ("waybook.css",),
 }
-#: What is read from the query of an address and may be an id.
+#: Query parameters that may be an id.
 QUERIES = {"/audit": ("subject",), "/audit.{form}": ("subject",)}
-#: Other words of queries: they choose, or say after which place to go on.
+#: Other query parameters: filters, or pagination cursors.
 OTHER_WORDS = {
     *("behind", "before", "state", "q", "dag", "version", "page", "docs", "done", "window"),
     *("event", "actor", "channel", "since", "until", "format", "part", "then"),
 }
-#: For every address that takes a form: forms, with ID where an id goes.
+#: For every route that takes a form: forms, with ID in place of an id.
 FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
     "/decisions": (
         {"planId": "ID", "reviewId": "ID", "decision": "approve"},
@@ -64,22 +64,22 @@ FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
         for action in ("move_up", "update_step_instructions", "fail_step", "remove_step")
     ),
 }
-#: What takes a body that leads to no row: anybody's snapshot; and MCP, which is asked below.
+#: Routes whose body leads to no row: snapshots; and MCP, which is tested below.
 NO_ROWS = {"/api/report", "/api/map", "/mcp", "/mcp/"}
-#: Open for ever; what it tells of whom is said in `test_live.py`.
+#: Never ends; its events are tested in `test_live.py`.
 STREAMS = {"/live"}
 
 
 @dataclass(frozen=True)
 class Visit:
-    """One request, with ID where an id goes."""
+    """One request, with ID in place of an id."""
 
     method: str
     address: str
     form: Mapping[str, str] | None = None
 
     async def complete(self, client: httpx2.AsyncClient, row_id: str) -> tuple[object, ...]:
-        """What comes back, without the id, the way back for errors, and what is new every time."""
+        """Return the reply, without the id, the link back, and parts that differ every time."""
         sent = {k: v.replace("ID", row_id) for k, v in (self.form or {}).items()}
         data = {"token": TOKEN, **sent} if self.form is not None else None
         headers = {"accept": "text/html"}
@@ -102,7 +102,7 @@ async def ours(world: World) -> dict[str, str]:
 
 
 def visits(route: Route, ours: Mapping[str, str]) -> Iterator[Visit]:
-    """Every request to a route that names an id of somebody else in one or more of its places."""
+    """Yield every request to a route with another org's id in one or more parameters."""
     places = [name for name in route.param_convertors if name.endswith("_id")]
     for method in sorted((route.methods or set()) - {"HEAD"}):
         for form in FORMS[route.path] if method == "POST" else (None,):
@@ -131,7 +131,7 @@ def _addresses(route: Route, named: Mapping[str, str]) -> Iterator[str]:
 async def betrayed(
     world: World, ours: Mapping[str, str], theirs: Mapping[str, str]
 ) -> dict[str, set[str]]:
-    """By route: the kinds of things of the neighbour's that some request there gives away."""
+    """Return by route: the kinds of the other org's data that some request reveals."""
     app, never = a_house(world.agent), new_id()
     found: dict[str, set[str]] = {}
     async with a_visitor(app) as client:
@@ -192,13 +192,13 @@ def test_every_word_of_a_query_is_known_for_what_it_names() -> None:
 
 # MCP
 
-#: The protocol hands arguments through, so a few kinds of things are enough.
+#: The protocol passes arguments through, so a few kinds of things are enough.
 SOME = ("plan", "running step", "running job", "artifact")
 
 
 @dataclass
 class Caller:
-    """A client of the protocol, asked as an agent at the doorway is."""
+    """A protocol client with the interface of an agent at the dispatcher."""
 
     client: Client
 
@@ -210,7 +210,7 @@ class Caller:
 
 
 async def told(reading: Any, row_id: str) -> str:  # noqa: ANN401 - whatever the client awaits
-    """What came back, or the error that did."""
+    """Return the reply, or the error."""
     try:
         return str(await reading).replace(row_id, "ID")
     except MCPError as error:

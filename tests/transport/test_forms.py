@@ -1,4 +1,4 @@
-"""Forms: what is read of one, before anybody is known."""
+"""Form parsing, before authentication."""
 
 import httpx2
 import pytest
@@ -23,7 +23,7 @@ async def receive(request: Request) -> PlainTextResponse:
 
 @pytest.fixture
 def browser() -> httpx2.AsyncClient:
-    """One that has seen a page of ours."""
+    """Return a browser that has loaded one of our pages."""
     app = Starlette(routes=[Route("/", receive, methods=["POST"])])
     return httpx2.AsyncClient(
         transport=httpx2.ASGITransport(app),
@@ -38,7 +38,7 @@ async def test_a_form_of_ours_is_read(browser: httpx2.AsyncClient) -> None:
 
 
 def in_parts(alphabet: str, said: bytes) -> tuple[bytes, dict[str, str]]:
-    """A form in the other way, which lets its sender choose the alphabet."""
+    """Return a multipart form, which lets its sender choose the charset."""
     fields = {FIELD: TOKEN.encode(), "said": said}
     parts = [
         b'--x\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n' % (name.encode(), value)

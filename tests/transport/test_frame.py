@@ -1,4 +1,4 @@
-"""What all pages have in common: parts that come alone, and refusals in words."""
+"""Common behavior of all pages: partial updates, and error messages."""
 
 from collections.abc import AsyncIterator
 

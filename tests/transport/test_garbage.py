@@ -1,4 +1,4 @@
-"""Whatever is thrown at the endpoint: an answer of ours, never a 500, never a trace."""
+"""Arbitrary input at the endpoint: a defined answer, never a 500, never a stack trace."""
 
 import httpx2
 import pytest
@@ -76,7 +76,7 @@ BOTH_ERAS = pytest.mark.parametrize("headers", [LEGACY, MODERN], ids=["legacy", 
 
 
 def keeps_silent(reply: httpx2.Response) -> bool:
-    """Whether nothing of our insides shows."""
+    """Return whether no internals are exposed."""
     return not any(word in reply.text for word in ("Traceback", 'File "', "pydantic", "validation"))
 
 

@@ -1,4 +1,4 @@
-"""Whatever stands in the fields of a form: an answer of ours, never a 500."""
+"""Arbitrary values in form fields: a defined answer, never a 500."""
 
 from itertools import product
 
@@ -8,11 +8,11 @@ from transport.faces import TOKEN, a_browser
 from transport.sound_forms import sound_forms
 from worlds import World
 
-#: The database has no part in this, so one of them is enough.
+#: Independent of the database, so one server is enough.
 pytestmark = pytest.mark.parametrize("server", ["18"], indirect=True, scope="session")
 
 GARBAGE = ("", "a\0b", "9" * 5_000, "-1", "²", "٣" * 5_000, "é" * 2_000)
-#: Names as they are there, with something that PostgreSQL takes in no text.
+#: Real field names, with a character that PostgreSQL accepts in no text.
 OF_TOKENS = (
     {"act": "disable", "user": "an\0n"},
     {"act": "create", "user": "\0", "label": "x", "scope": "plan:read", "days": "9" * 5_000},

@@ -1,4 +1,4 @@
-"""Nobody comes in whom we do not know: every kind of bad token, at every door."""
+"""Authentication: every kind of invalid token, on every channel."""
 
 import json
 from collections.abc import AsyncIterator, Callable
@@ -21,7 +21,7 @@ PLAN = {
     "steps": [{"stepType": "search", "instructions": "Find out."}],
 }
 CREATE = a_request("tools/call", name="create_research_plan", arguments=PLAN)
-#: Every door, and a request that would do or show something there.
+#: Every channel, and a request that would change or show something there.
 DOORS = {
     "a call over MCP": ("POST", "/mcp", LEGACY, CREATE),
     "a list over MCP": ("POST", "/mcp/", LEGACY, a_request("tools/list")),
@@ -38,7 +38,7 @@ Headers = list[tuple[bytes, bytes]]
 
 @dataclass
 class Tokens:
-    """Tokens of one world: one that counts, and some that do not."""
+    """Tokens of one world: a valid one, and some that are not."""
 
     good: IssuedToken
     expired: IssuedToken
@@ -84,7 +84,7 @@ BAD: dict[str, Callable[[Tokens], Headers]] = {
     "by another header": lambda t: [(b"x-authorization", f"Bearer {t.good.secret}".encode())],
     "as a cookie": lambda t: [(b"cookie", f"token={t.good.secret}".encode())],
 }
-#: Those that show nothing of our kind are told what to show, and not that it is wrong.
+#: Requests without a token of our kind are asked for one, and not called invalid.
 SHOW_NOTHING = {
     *("none", "empty", "no scheme", "another scheme", "a scheme like ours", "a tab for a blank"),
     *("by another header", "as a cookie"),
@@ -113,7 +113,7 @@ async def tokens(world: World) -> Tokens:
 
 
 async def stored(world: World) -> dict[str, str]:
-    """What is stored once all that is written behind the calls is written."""
+    """Return the stored rows after all deferred writes are done."""
     services = world.doorway.house
     await world.doorway.calls.flush()
     await services.last_used.flush(services.database)
@@ -252,7 +252,7 @@ async def test_a_refusal_reaches_whoever_is_still_sending(world: World) -> None:
 
 
 async def test_a_parser_of_http_refuses_what_is_no_header(world: World, tokens: Tokens) -> None:
-    """Over a real port, what cannot stand in a header does not reach us at all."""
+    """Over a real port, invalid header characters are rejected before they reach us."""
     async with served(world) as address, httpx2.AsyncClient(trust_env=False) as client:
         good = await client.post(
             f"{address}/mcp", headers={**LEGACY, **bearer(tokens.good)}, content=CREATE

@@ -1,4 +1,4 @@
-"""What stands before every route: names, sizes, blanks."""
+"""Request guards before every route: host names, sizes, whitespace."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -83,7 +83,7 @@ async def test_every_route_refuses_pages_of_other_sites(
 
 
 async def exchange(address: str, request: bytes) -> bytes:
-    """What comes back for these very bytes, until the server closes."""
+    """Return the response to exactly these bytes, until the server closes."""
     where = urlsplit(address)
     reader, writer = await asyncio.open_connection(where.hostname, where.port)
     writer.write(request)
@@ -129,7 +129,7 @@ async def test_blanks_after_a_header_value_change_nothing(address: str, version:
 
 
 def padded(size: int) -> bytes:
-    """A request of exactly this many bytes."""
+    """Return a request of exactly this many bytes."""
     bare = len(a_request("tools/call", name="get_next_step", arguments={"text": ""}))
     return a_request("tools/call", name="get_next_step", arguments={"text": "x" * (size - bare)})
 

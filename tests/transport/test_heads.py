@@ -1,4 +1,4 @@
-"""Heads of requests: whoever is not known yet can send only so much, and only for so long."""
+"""Request heads: limits on size and time before authentication."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,12 +16,12 @@ from waybook.transport.mcp.server import build_server
 
 START = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
 POST = b"POST /healthz HTTP/1.1\r\nHost: localhost\r\n"
-#: Several times what is read at once.
+#: Several times the maximum head size.
 MORE = b"x" * 16 * heads.MAX_BYTES
 
 
 class Line:
-    """A connection to the server, over which anything can be sent."""
+    """A raw connection to the server."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -32,14 +32,14 @@ class Line:
             self._writer.write(part)
 
     async def complete(self) -> bytes:
-        """The first line of what comes back; nothing, if the line is hung up."""
+        """Return the first line of the response; empty if the connection is closed."""
         async with asyncio.timeout(5):
             return await self._reader.readline()
 
     async def hear_to_the_end(self) -> None:
-        """Wait until the line is hung up."""
+        """Wait until the connection is closed."""
         async with asyncio.timeout(5):
-            # Whoever is hung up on while they speak may not hear why.
+            # A client disconnected while sending may not receive the reason.
             with suppress(ConnectionError):
                 await self._reader.read()
 
@@ -50,7 +50,7 @@ class Line:
 
 @pytest.fixture
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Less patience than usual; asked for before there is a line."""
+    """Shorten the timeouts; requested before a connection exists."""
     monkeypatch.setattr(heads, "HEAD_TIMEOUT_SECONDS", 0.2)
 
 

@@ -1,4 +1,4 @@
-"""The front page, without a browser: what is listed, in which order, what an address asks for."""
+"""The list of plans, without a browser: content, order, and query parameters."""
 
 import html
 import re
@@ -22,7 +22,7 @@ async def browser(world: World) -> AsyncIterator[httpx2.AsyncClient]:
 
 
 def listed(reply: httpx2.Response) -> list[str]:
-    """The plans on a page, in its order."""
+    """Return the plans on a page, in its order."""
     assert reply.status_code == 200, reply.text
     return ID.findall(reply.text)
 
@@ -75,7 +75,7 @@ async def test_every_plan_is_on_one_page_exactly_though_plans_move_meanwhile(
     while address:
         reply = await browser.get(address)
         seen += listed(reply)
-        # Whatever is done now: a plan behind us, one ahead, and a new one.
+        # Changes between the pages: a plan already listed, one still to come, and a new one.
         for plan in (plans[-len(seen) % 103], plans[1]):
             await agent.call("get_next_step", planId=plan["planId"], another=True)
         await agent.plan(1, name="Newer than all")

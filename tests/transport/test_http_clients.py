@@ -1,4 +1,4 @@
-"""Real clients of both eras over a real port."""
+"""Real clients of both protocol eras over a real port."""
 
 import asyncio
 from typing import Literal

@@ -1,4 +1,4 @@
-"""The inbox and the decisions made there, without a browser: as it is with JavaScript off."""
+"""The inbox and its decisions without a browser, as with JavaScript disabled."""
 
 import re
 from collections.abc import AsyncIterator
@@ -14,7 +14,7 @@ from waybook.transport.http.html.layout import MAX_LENGTH, to_rich_text
 from worlds import Agent, Body, World
 
 HTML = {"accept": "text/html"}
-#: What htmx says of itself.
+#: Sent by htmx.
 PIECEWISE = {"hx-request": "true"}
 
 
@@ -25,7 +25,7 @@ async def browser(world: World) -> AsyncIterator[httpx2.AsyncClient]:
 
 
 async def a_review(agent: Agent, steps: int = 1, **more: object) -> Body:
-    """A plan whose first step waits for a person."""
+    """Create a plan whose first step waits for a person."""
     plan = await agent.plan(steps, name=str(more.pop("name", "Rivers")))
     taken = await agent.take(plan)
     asked = {"summary": "Is this **right**?", "stepId": taken["stepId"], **more}

@@ -1,4 +1,4 @@
-"""Access tokens of an issuer at the doors of programs: which open, and how a client gets one."""
+"""Access tokens of an issuer on the API: which are accepted, and how a client obtains one."""
 
 import asyncio
 import json
@@ -51,12 +51,12 @@ def bearer(text: str) -> dict[str, str]:
 
 
 async def stored(world: World) -> dict[str, str]:
-    """What is stored once all that is written behind the calls is written."""
+    """Return the stored rows after all deferred writes are done."""
     await world.doorway.calls.flush()
     return everything_stored(world.place)
 
 
-# Which open
+# Accepted tokens
 
 
 async def test_no_bad_token_opens_a_door_or_touches_a_row(
@@ -109,7 +109,7 @@ async def test_a_good_token_works_and_its_name_stands_in_the_audit(world: World)
         assert 'error="insufficient_scope"' in refused.headers["www-authenticate"]
         team.there.down = True
         new = bearer(team.there.token(header={"kid": "new"}))
-        # The keys were fetched a moment ago, so this is known to be none of them.
+        # The keys were just fetched, so this key is known to be unpublished.
         assert (await client.post("/mcp", headers={**LEGACY, **new})).status_code == 401
 
 
@@ -124,7 +124,7 @@ async def test_while_no_key_is_known_and_the_issuer_is_down_clients_may_come_aga
         assert reply.json()["error"]["code"] == "UNAVAILABLE"
 
 
-# Where a person decides
+# Decisions that need a person
 
 
 async def test_ann_decides_on_the_page_what_her_agent_asked_for_and_it_cannot(
@@ -165,7 +165,7 @@ async def test_ann_decides_on_the_page_what_her_agent_asked_for_and_it_cannot(
 
 
 async def signed_in_at(browser: httpx2.AsyncClient, where: str) -> None:
-    """To the issuer and back, as a browser goes."""
+    """Go to the issuer and back, as a browser does."""
     sent = await browser.get("/sign-in/oidc")
     consented = await browser.get(sent.headers["location"])
     back = await browser.get(consented.headers["location"].removeprefix(where))
@@ -193,7 +193,7 @@ async def test_a_session_that_has_ended_hears_of_nothing_any_more(
 
 
 async def heard(lines: AsyncIterator[str]) -> str:
-    """The next event; nothing where the stream has ended."""
+    """Return the next event; None if the stream has ended."""
     async with asyncio.timeout(5):
         async for line in lines:
             if line.startswith("data:"):
@@ -201,7 +201,7 @@ async def heard(lines: AsyncIterator[str]) -> str:
     return ""
 
 
-# How a client gets one
+# Obtaining a token
 
 
 async def test_the_metadata_say_whose_tokens_open_the_door(world: World) -> None:
@@ -220,7 +220,7 @@ async def test_the_metadata_say_whose_tokens_open_the_door(world: World) -> None
 
 
 class Memory:
-    """Where a client keeps what it was given."""
+    """Token storage of a client."""
 
     tokens: OAuthToken | None = None
     client: OAuthClientInformationFull | None = None
@@ -239,7 +239,7 @@ class Memory:
 
 
 async def test_a_real_client_signs_in_by_itself_and_calls_a_tool(world: World) -> None:
-    """It knows nothing but our address: it finds the issuer, registers, and asks its person."""
+    """The client knows only our address: it finds the issuer, registers, and asks its user."""
     came_back: asyncio.Queue[dict[str, list[str]]] = asyncio.Queue()
 
     async def person(address: str) -> None:

@@ -1,4 +1,4 @@
-"""The envelope of a message: read by us as the protocol library reads it, or refused."""
+"""The envelope of a message: parsed like the protocol library does, or refused."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Whoever listens to changes: an org that takes all it may have leaves room for the others."""
+"""Subscribers: an org at its limit leaves capacity for the others."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -48,14 +48,14 @@ def test_nobody_has_more_than_their_part_and_whoever_has_less_is_refused_only_if
 
 
 class Page(NamedTuple):
-    """An open page; while its lines are kept, it listens."""
+    """An open page; it listens while its connection is kept."""
 
     complete: httpx2.Response
     lines: AsyncIterator[str]
 
 
 async def a_page(stack: AsyncExitStack, address: str, secret: str) -> Page:
-    """An open page of whoever signed in so, or what it is told in the place of a stream."""
+    """Return an open page of this session; its first line is an event or the rate-limit error."""
     cookies = {SESSION: secret}
     client = await stack.enter_async_context(
         httpx2.AsyncClient(base_url=address, cookies=cookies, trust_env=False, timeout=20)

@@ -1,4 +1,4 @@
-"""What clients read of us before anything else is the same, whatever is stored."""
+"""Lists that clients read first are independent of stored data."""
 
 from mcp import Client
 from starlette.requests import Request
@@ -24,7 +24,7 @@ def a_client(agent: Agent) -> Client:
 
 
 async def what_is_ours(agent: Agent) -> list[str]:
-    """Tools, prompts, kinds of resources, a filled prompt, instructions: as they are sent."""
+    """Return tools, prompts, resource templates, a filled prompt, instructions: as sent."""
     async with a_client(agent) as client:
         told = [
             await client.list_tools(),

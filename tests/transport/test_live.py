@@ -1,4 +1,4 @@
-"""The stream that open pages are told by."""
+"""The event stream of open pages."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -17,7 +17,7 @@ PATIENCE = 20.0
 
 @pytest.fixture
 def world(alone: World) -> World:
-    """A world on one server only: streams do not know which."""
+    """Return a world on one server only: streams do not depend on the server version."""
     return alone
 
 
@@ -28,14 +28,14 @@ async def site(world: World) -> AsyncIterator[Site]:
 
 
 class Stream:
-    """What comes over the stream, event by event."""
+    """The stream, event by event."""
 
     def __init__(self, answer: httpx2.Response) -> None:
         self.complete = answer
         self._lines = answer.aiter_lines()
 
     async def event(self) -> tuple[str, set[str]]:
-        """The next event that says something: its position and its topics."""
+        """Return the next non-empty event: its position and its topics."""
         async with asyncio.timeout(PATIENCE):
             while True:
                 position = (await anext(self._lines)).removeprefix("id: ")

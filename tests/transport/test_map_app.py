@@ -1,4 +1,4 @@
-"""The app of the protocol's extension for apps: how hosts find it, and what it is made of."""
+"""The app of the protocol's apps extension: its discovery, and its content."""
 
 import re
 

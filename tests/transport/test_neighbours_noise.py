@@ -1,4 +1,4 @@
-"""Whatever another org does, what we are shown stays as it is: no text, no count, no figure."""
+"""Another org's activity changes nothing we are shown: no text, no count, no figure."""
 
 import re
 from collections.abc import Mapping
@@ -10,9 +10,9 @@ from transport.whole_house import a_house, a_visitor, routes_of, things_of
 from waybook.background import index_all_orgs
 from worlds import Agent, World
 
-#: Open for ever: see `test_live.py`.
+#: Never ends: see `test_live.py`.
 STREAMS = {"/live"}
-#: Of the whole server, for whoever runs it.
+#: About the whole server, for its operator.
 OPERATORS = {"/metrics"}
 ELSE = {
     "ending": "json",
@@ -32,7 +32,7 @@ LISTS: Mapping[str, Mapping[str, object]] = {
 async def pages(
     agent: Agent, client: httpx2.AsyncClient, named: Mapping[str, str]
 ) -> dict[str, str]:
-    """Everything that can be looked at, with the headers it comes with."""
+    """Return every readable page, with its headers."""
     found = {}
     for route in routes_of(a_house(agent)):
         if "GET" in (route.methods or ()) and route.path not in STREAMS | OPERATORS:
@@ -45,7 +45,7 @@ async def pages(
 
 
 async def indexed(agent: Agent) -> None:
-    """Until search knows everything there is."""
+    """Wait until everything is indexed."""
     while await index_all_orgs(agent.doorway.house):
         pass
 

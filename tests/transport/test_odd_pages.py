@@ -1,4 +1,4 @@
-"""Pages show the characters that nobody would see, and no text turns another one around."""
+"""Pages show hidden characters, and no text reverses the direction of another."""
 
 from transport.pages import a_reader, words
 from waybook.background import render_all_orgs

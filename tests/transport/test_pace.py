@@ -1,4 +1,4 @@
-"""Who calls too often, over HTTP: slowed down, then refused in each face's own words."""
+"""Rate limits over HTTP: throttled first, then refused in each transport's own format."""
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -33,7 +33,7 @@ from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.mcp.server import build_server
 from worlds import Agent, World
 
-#: The database has no part in this, so one of them is enough.
+#: Independent of the database, so one server is enough.
 pytestmark = pytest.mark.parametrize("server", ["18"], indirect=True, scope="session")
 
 BURST = 3
@@ -43,12 +43,12 @@ THEIRS = {"x-org": "theirs"}
 
 
 def nothing() -> None:
-    """What mostly happens meanwhile."""
+    """Do nothing."""
 
 
 @dataclass
 class Flooded:
-    """A server for two orgs, by a clock that stands still; it notes the pauses it makes."""
+    """A server for two orgs, with a fixed clock; it records its pauses."""
 
     doorway: Dispatcher
     agent: Agent
@@ -69,7 +69,7 @@ class Flooded:
         self.now += 10 * NANOSECONDS
 
     def caller(self, channel: Channel) -> Callable[[Request | None], Awaitable[Caller]]:
-        """Who asks: a header says of which org they are."""
+        """Return the caller: a header names the org."""
 
         async def caller(request: Request | None) -> Caller:
             org = request.headers.get("x-org") if request else None
@@ -120,7 +120,7 @@ async def test_an_agent_reads_the_refusal_as_a_tools_error(
     flooded: Flooded, era: Literal["legacy", "2026-07-28"]
 ) -> None:
     async with flooded.serving() as address, Client(f"{address}/mcp", mode=era) as client:
-        flooded.later()  # saying hello counts as well
+        flooded.later()  # the handshake counts as well
         flooded.use_up()
         result = await client.call_tool("list_active_plans", {})
     assert result.is_error
@@ -239,7 +239,7 @@ async def test_where_everybody_is_asked_who_they_are_they_are_held_to_it_at_the_
         sent = [await client.post("/mcp", headers=LEGACY, content=CALL) for _ in range(BURST + 1)]
     refused = ["RATE_LIMITED" in reply.text for reply in sent]
     assert refused == [False] * BURST + [True]
-    # Told before the protocol library was asked: that knows no such header.
+    # Sent before the protocol library is called, which knows no such header.
     assert ["retry-after" in reply.headers for reply in sent] == refused
 
 

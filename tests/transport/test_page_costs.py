@@ -1,4 +1,4 @@
-"""What a page costs the database: as much for a little as for a lot, and by its indexes."""
+"""Database cost of a page: independent of the amount of data, and by index."""
 
 from collections.abc import AsyncIterator
 
@@ -31,7 +31,7 @@ async def reader(world: World) -> AsyncIterator[httpx2.AsyncClient]:
 
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Every message to the database, as the number of its statements."""
+    """Return every message to the database, as the number of its statements."""
     found: list[int] = []
     send = DbConnection.send
 
@@ -44,7 +44,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 async def a_little_more(agent: Agent) -> tuple[str, str]:
-    """One more of everything; returns the ids of the run and the plan."""
+    """Create one more of everything; return the ids of the run and the plan."""
     run = await agent.run()
     await agent.work_off(run)
     while await render_all_orgs(agent.doorway.house):
@@ -83,13 +83,13 @@ async def test_a_page_costs_the_same_number_of_queries_however_much_there_is(
             told[page] = sent.copy()
         return told
 
-    # The first look also learns what stays so: definitions, what the server can do.
+    # The first request also loads cached data: definitions, server capabilities.
     await costs()
     little = await costs()
     for _ in range(5):
         await a_little_more(agent)
     assert await costs() == little
-    # Health also asks what is on its way to others, and what search leaves out.
+    # Health also queries pending notifications, and passages that search leaves out.
     more = {"/health": 4}
     assert {page: len(told) for page, told in little.items()} == {
         page: more.get(page, 1 if "export" in page else 2) for page in pages
@@ -147,10 +147,10 @@ async def test_what_a_page_asks_goes_by_an_index(world: World, agent: Agent, nam
 
 
 async def explained(world: World, statement: Statement) -> str:
-    """How the server goes about it, where reading all of a table is out of the question.
+    """Return the query plan, with sequential scans ruled out.
 
-    So is sorting, for as long as an index has the order: upon a few rows it would cost nothing,
-    and what is chosen there would say nothing about many.
+    Sorting is ruled out too if an index has the order: on a few rows it would cost nothing, and the
+    choice there would prove nothing about many.
     """
     with psycopg.connect(world.place.app_dsn, autocommit=True) as connection:
         if world.place.server.role:

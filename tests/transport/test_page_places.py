@@ -1,4 +1,4 @@
-"""Pages cost much: those of an org are made one after the other, and wait for no other org's."""
+"""Pages are costly: those of an org are rendered one at a time, without delaying other orgs."""
 
 import asyncio
 from dataclasses import dataclass, field, replace
@@ -26,7 +26,7 @@ LONG = 3_600.0
 
 @dataclass
 class Made:
-    """Pages that are done when they are told."""
+    """Pages that finish on demand."""
 
     begun: list[str] = field(default_factory=list)
     done: asyncio.Event = field(default_factory=asyncio.Event)
@@ -37,7 +37,7 @@ class Made:
         await PlainTextResponse("a page")(scope, receive, send)
 
     async def settled(self) -> None:
-        """Let everybody go as far as they get."""
+        """Let every task run as far as it can."""
         for _ in range(100):
             await asyncio.sleep(0)
 

@@ -1,4 +1,4 @@
-"""What pages weigh, as they travel: small enough for a telephone in a train."""
+"""Compressed page sizes: small enough for a slow mobile connection."""
 
 import gzip
 import re

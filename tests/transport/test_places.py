@@ -1,4 +1,4 @@
-"""Places at work: a few for each org, in the order they came, and never lost."""
+"""Concurrency limiter: a few slots for each org, first come first served, none lost."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -9,14 +9,14 @@ LONG = 3_600.0
 
 
 async def begin(places: ConcurrencyLimiter, org: str, begun: list[str], end: asyncio.Event) -> None:
-    """Take a place, say so, and keep it until told."""
+    """Take a slot, signal it, and keep it until released."""
     async with places.slot(org):
         begun.append(org)
         await end.wait()
 
 
 async def settled() -> None:
-    """Let everybody go as far as they get."""
+    """Let every task run as far as it can."""
     for _ in range(5):
         await asyncio.sleep(0)
 
@@ -63,7 +63,7 @@ async def test_who_goes_away_while_waiting_takes_no_place_along() -> None:
         waiting = [asyncio.create_task(begin(places, "ours", begun, end)) for _ in range(3)]
         await settled()
         waiting[0].cancel()
-    waiting[1].cancel()  # its turn has just come
+    waiting[1].cancel()  # its slot was just assigned
     end.set()
     await asyncio.gather(*waiting, return_exceptions=True)
     assert len(begun) in {1, 2}

@@ -1,4 +1,4 @@
-"""What the page of a plan may take, however large the plan is."""
+"""Limits of a plan's page, for any size of the plan."""
 
 import gzip
 import re
@@ -23,7 +23,7 @@ def rendered(sheet: PlanDetail) -> str:
 
 
 def nodes_in(html: str) -> int:
-    """How many elements a browser makes of it."""
+    """Return the number of elements a browser creates."""
     return len(TAG.findall(html))
 
 

@@ -1,4 +1,4 @@
-"""What is drawn on the page of a plan: timelines that fit, an overview that has everybody."""
+"""Drawings on a plan's page: timelines that fit, and an overview with every step."""
 
 import re
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""A plan as files: whole, readable, and harmless to whoever opens them."""
+"""A plan as files: complete, readable, and safe to open."""
 
 from collections.abc import AsyncIterator
 from xml.etree import ElementTree as ET
@@ -20,7 +20,7 @@ async def browser(world: World) -> AsyncIterator[httpx2.AsyncClient]:
 
 
 def without_nulls(rows: dict[str, Row]) -> dict[str, Row]:
-    """A null is no value."""
+    """Return the value without nulls, which mean "no value"."""
     return {i: {k: v for k, v in row.items() if v is not None} for i, row in rows.items()}
 
 

@@ -1,4 +1,4 @@
-"""The page of a plan: what it shows, and what its form does."""
+"""The page of a plan: its content, and its form."""
 
 import re
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Prompts: the ways to begin."""
+"""Prompts: ways to start."""
 
 import re
 from typing import Literal

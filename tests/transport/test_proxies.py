@@ -1,4 +1,4 @@
-"""Behind a proxy: whose attempts are counted, and that nobody chooses by what they write."""
+"""Behind a proxy: attributed addresses, which clients cannot choose by headers."""
 
 import re
 from collections.abc import AsyncIterator
@@ -61,7 +61,7 @@ def test_without_trusted_proxies_everybody_is_who_connects(peer: str, written: s
 
 
 def same(one: str, other: str) -> bool:
-    """Whether two texts are one address: those of version 4 can be written in the form of 6."""
+    """Return whether two texts are the same address: IPv4 can be written as IPv6."""
     return read_proxies("").client_address(one, ()) == read_proxies("").client_address(other, ())
 
 
@@ -88,12 +88,12 @@ def test_what_is_no_address_is_refused_at_the_start() -> None:
             read_proxies(text)
 
 
-# At the door
+# Over HTTP
 
 
 @asynccontextmanager
 async def a_browser(world: World, peer: str) -> AsyncIterator[httpx2.AsyncClient]:
-    """A browser whose connections come from this address."""
+    """Yield a browser whose connections come from this address."""
     app = gated(world, trusted_proxies=TRUSTED)
     transport = httpx2.ASGITransport(app, client=(peer, 1234))
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:

@@ -1,4 +1,4 @@
-"""`GET /api/runs/{runId}/progress` and `GET /api/documents/{resourceId}`: looked at over HTTP."""
+"""`GET /api/runs/{runId}/progress` and `GET /api/documents/{resourceId}` over HTTP."""
 
 import re
 from collections.abc import AsyncIterator
@@ -37,7 +37,7 @@ def a_face(reading: ReadApi) -> httpx2.AsyncClient:
 
 
 def reading_as(agent: Agent) -> ReadApi:
-    """What an agent's org reads over REST."""
+    """Return a REST client of an agent's org."""
 
     async def dispatcher() -> Dispatcher:
         return agent.doorway
@@ -55,7 +55,7 @@ async def http(world: World) -> AsyncIterator[httpx2.AsyncClient]:
 
 
 async def a_rendered_run(agent: Agent) -> Body:
-    """A run with a document to read, and more to do."""
+    """Create a run with a document to read, and more to do."""
     run = await agent.run()
     await agent.hand_in(await agent.job(run), HOSTILE)
     while await render_all_orgs(agent.doorway.house):
@@ -69,7 +69,7 @@ async def documents_of(agent: Agent, run: Body) -> list[Body]:
     return documents
 
 
-# Where a run stands
+# Progress of a run
 
 
 async def test_the_progress_of_a_run_is_exactly_the_report_and_what_it_took(

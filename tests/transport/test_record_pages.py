@@ -1,4 +1,4 @@
-"""The pages of outputs, audit, calls and health, as they are sent."""
+"""The pages of outputs, audit, calls and health, as sent."""
 
 import csv
 import io
@@ -209,7 +209,7 @@ def test_an_entry_is_shown_within_bounds_and_says_what_is_left_out(values: list[
 
 
 def a_call(org_id: UUID, tool: str, ms: float, code: str | None = None) -> LoggedCall:
-    """A call ten minutes ago."""
+    """Return a logged call of ten minutes ago."""
     return LoggedCall(
         org_id=org_id,
         at=NOON - timedelta(minutes=10),

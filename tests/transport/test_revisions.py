@@ -1,4 +1,4 @@
-"""Every revision of the protocol there has been, spoken on the bare wire."""
+"""Every revision of the protocol so far, on the raw wire."""
 
 import json
 

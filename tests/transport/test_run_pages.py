@@ -1,4 +1,4 @@
-"""The pages of runs and workflows, as they are sent."""
+"""The pages of runs and workflows, as sent."""
 
 import re
 from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ async def reader(world: World) -> AsyncIterator[httpx2.AsyncClient]:
 
 
 async def a_worked_run(agent: Agent, name: str = "Rivers") -> Body:
-    """A run whose first stage is done and whose documents can be read."""
+    """Create a run whose first stage is done and whose documents can be read."""
     run = await agent.run(name=name)
     await agent.work_off(run)
     while await render_all_orgs(agent.doorway.house):
@@ -151,7 +151,7 @@ async def test_a_form_that_is_not_ours_does_nothing(
 
 
 async def a_failed_run(agent: Agent) -> tuple[Body, Body]:
-    """A run of which a job failed for good, and the job."""
+    """Create a run with a job that failed for good; return both."""
     run = await agent.run()
     job = await agent.job(run)
     held = {"jobId": job["jobId"], "attempt": job["attempt"]}

@@ -1,8 +1,8 @@
-"""A secret goes where it belongs and nowhere else, whatever a call does and however it fails.
+"""Secrets never leak, in any call and any failure.
 
-A whole server, started as an operator starts it and logging all it can, is sent secrets by every
-way there is. None of them may turn up in its logs, its answers, its metrics, in PostgreSQL's log,
-or anywhere in the database.
+A complete server, started as an operator starts it and logging all it can, is sent secrets in every
+possible way. None of them may appear in its logs, its answers, its metrics, in PostgreSQL's log, or
+anywhere in the database.
 """
 
 import os
@@ -45,7 +45,7 @@ def place(eighteen: Server) -> Iterator[Place]:
 
 
 class Sender:
-    """Makes secrets and sends them, remembers them, and keeps every answer."""
+    """Creates, sends and remembers secrets, and keeps every answer."""
 
     def __init__(self) -> None:
         self.secrets: dict[str, str] = {}
@@ -53,11 +53,11 @@ class Sender:
         self.client: httpx2.AsyncClient
 
     def token(self, where: str) -> str:
-        """A token as the server makes them."""
+        """Return a token as the server makes them."""
         return self.remember(f"token: {where}", f"wb_{unguessable()}")
 
     def jwt(self, where: str) -> str:
-        """A token as an issuer makes them; its signature is what is worth stealing."""
+        """Return a token as an issuer makes them; its signature is the secret part."""
         signature = self.remember(f"JWT: {where}", unguessable())
         return f"eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhbm4ifQ{unguessable()[:8]}.{signature}"
 
@@ -80,12 +80,12 @@ class Sender:
         return told
 
     def found_in(self, text: str) -> set[str]:
-        """Which secrets can be read there."""
+        """Return the secrets that occur in a text."""
         return {where for where, secret in self.secrets.items() if secret in text}
 
 
 def canary_url(sender: Sender, place: Place) -> str:
-    """The address of the database for a user whose password is a secret."""
+    """Return the address of the database for a user whose password is a secret."""
     where = conninfo_to_dict(place.app_dsn)
     name = f"canary_{unguessable()[:12]}"
     password = sender.remember("password of the database", f"s3cret/{unguessable()}")
@@ -97,7 +97,7 @@ def canary_url(sender: Sender, place: Place) -> str:
 
 
 def settings_for(sender: Sender, place: Place, elsewhere: str) -> dict[str, str]:
-    """Every setting that is a secret, and a few that name those we ask with them."""
+    """Return every secret setting, and the addresses of the services they are sent to."""
     random = b64encode(unguessable().encode()).decode()
     signed_with = sender.remember("secret of the webhook", random)
     secret_path = sender.remember("address of the webhook", f"T0/{unguessable()}")
@@ -120,7 +120,7 @@ def settings_for(sender: Sender, place: Place, elsewhere: str) -> dict[str, str]
 
 @contextmanager
 def serving(settings: Mapping[str, str], log: Path) -> Iterator[str]:
-    """`waybook serve`, logging everything there is to log; gives its address."""
+    """Run `waybook serve` with full logging; yield its address."""
     command = [sys.executable, "-m", "waybook", "serve", "--port", "0", "--tools", "all"]
     environment = {**os.environ, **settings, "NO_COLOR": "1"}
     with (
@@ -138,7 +138,7 @@ def serving(settings: Mapping[str, str], log: Path) -> Iterator[str]:
 
 
 async def send_with_requests(sender: Sender) -> None:
-    """Where credentials belong, and where they do not."""
+    """Send credentials in the right places, and in wrong ones."""
     for scheme in ("Bearer", "bearer", "Basic", "Token"):
         for made in (sender.token, sender.jwt):
             header = {"authorization": f"{scheme} {made(f'header {scheme}')}"}
@@ -157,7 +157,7 @@ async def send_with_requests(sender: Sender) -> None:
 
 
 async def send_with_arguments(sender: Sender) -> None:
-    """Into calls that are refused for what they say, each by another check."""
+    """Send secrets in calls that are refused, each by another check."""
     for made in (sender.token, sender.jwt):
         await sender.call("get_next_step", planId=made("an id that is none"))
         await sender.call("submit_step_result", stepId=made("a step that is none"))
@@ -185,7 +185,7 @@ async def send_with_arguments(sender: Sender) -> None:
 
 
 async def ask_elsewhere(sender: Sender) -> None:
-    """Work that shows keys to others: to a model, an embedder, a webhook."""
+    """Run work that sends keys to other services: a model, an embedder, a webhook."""
     extracted = await sender.call("extract_data", text="The Nile.", schema={"type": "object"})
     assert "do_it_yourself" in extracted or "error" in extracted
     await sender.call("store_research", kind="note", title="Nile", content="It is long.")
@@ -195,9 +195,9 @@ async def ask_elsewhere(sender: Sender) -> None:
 
 
 async def break_inside(sender: Sender, place: Place) -> None:
-    """A call that fails as nobody has thought of, with secrets in what it writes.
+    """Make a call that fails unexpectedly, with secrets in what it writes.
 
-    The database says in its error what it could not take.
+    The database's error contains the value it could not accept.
     """
     with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
         admin.execute("alter table plan add constraint broken check (name::integer > 0) not valid")

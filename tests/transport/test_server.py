@@ -1,4 +1,4 @@
-"""The server, spoken to by real clients of both protocol eras, in process."""
+"""The server, called by real clients of both protocol eras, in process."""
 
 import asyncio
 import re

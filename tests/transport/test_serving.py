@@ -1,4 +1,4 @@
-"""Serving: sockets, addresses, and a graceful end."""
+"""Serving: sockets, addresses, and graceful shutdown."""
 
 import asyncio
 import os

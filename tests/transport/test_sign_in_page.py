@@ -1,4 +1,4 @@
-"""Signing in and out at a browser, without the browser: cookies, forms, limits, where it leads."""
+"""Sign-in and sign-out without a browser: cookies, forms, limits, redirects."""
 
 import re
 from collections.abc import AsyncIterator
@@ -23,7 +23,7 @@ from waybook.transport.http.browser_session import (
 from worlds import Body, World, a_world
 
 PAGE = {"accept": "text/html"}
-#: What a browser says of a link on another site's page.
+#: Sent by a browser for a link on another site's page.
 LINK = {
     "sec-fetch-site": "cross-site",
     "sec-fetch-mode": "navigate",
@@ -64,7 +64,7 @@ async def signs_in(browser: httpx2.AsyncClient, secret: str, **fields: str) -> h
 
 
 def cookie(reply: httpx2.Response, name: str) -> Body:
-    """What a reply has the browser keep under this name."""
+    """Return the cookie of this name that a reply sets."""
     read = SimpleCookie()
     for line in reply.headers.get_list("set-cookie"):
         read.load(line)
@@ -148,7 +148,7 @@ async def test_a_wrong_token_is_told_kindly_and_never_why(
 async def test_a_form_that_is_not_ours_signs_nobody_in(
     browser: httpx2.AsyncClient, given: IssuedToken
 ) -> None:
-    """Else a page of somebody else's could have us work under their name."""
+    """Otherwise a third-party page could have the user work under the attacker's name."""
     for token in ("", "x" * 43):
         refused = await browser.post("/sign-in", data={"token": token, "key": given.secret})
         assert refused.status_code == 403
@@ -162,7 +162,7 @@ async def test_a_session_somebody_else_planted_is_not_taken_over(
         await signs_in(thief, given.secret)
         planted = thief.cookies["waybook"]
         browser.cookies.set("waybook", planted, domain="localhost.local", path="/")
-        # Whoever brings a session is signed in already; they sign in all the same.
+        # A user with a session is already signed in; signing in again still works.
         token = FORM.search((await browser.get("/", headers=PAGE)).text)
         assert token
         done = await browser.post("/sign-in", data={"token": token[1], "key": given.secret})
@@ -222,14 +222,14 @@ async def test_a_link_on_another_site_leads_on_to_where_the_session_is_sent(
     assert (
         await browser.get("/inbox", headers={"sec-fetch-site": "same-origin"})
     ).status_code == 303
-    # A path with a host in it; written alone, the client would take it for another host.
+    # A path with a host in it; on its own, the client would take it for another host.
     here = f"http://{browser.base_url.netloc.decode()}"
     tricked = await browser.get(f"{here}//elsewhere.example/", headers=LINK)
     assert 'content="0;url=/"' in tricked.text
     assert "elsewhere" not in tricked.text
 
 
-# How often
+# Attempt limits
 
 
 async def test_ten_attempts_a_minute_and_no_more(
@@ -260,7 +260,7 @@ def test_attempts_are_counted_by_address_within_bounds() -> None:
 
 
 async def goes(browser: httpx2.AsyncClient, then: str = "/inbox") -> httpx2.Response:
-    """To the issuer and back; what the way back brings."""
+    """Go to the issuer and back; return the reply to the callback."""
     shown = await browser.get("/sign-in", params={"then": then})
     link = re.search(r'href="(/sign-in/oidc[^"]*)"', shown.text)
     assert link, shown.text
@@ -270,7 +270,7 @@ async def goes(browser: httpx2.AsyncClient, then: str = "/inbox") -> httpx2.Resp
 
 
 async def back_from(address: str) -> str:
-    """Where the issuer sends somebody who consents, without the host."""
+    """Return the issuer's redirect for a user who consents, without the host."""
     async with httpx2.AsyncClient(trust_env=False) as elsewhere:
         consented = await elsewhere.get(address)
     where = urlsplit(consented.headers["location"])
@@ -324,7 +324,7 @@ async def test_what_an_issuer_says_of_somebody_must_be_said_to_us_and_now(
 async def test_a_way_back_counts_only_in_the_browser_that_was_sent(
     team: Team, browser: httpx2.AsyncClient
 ) -> None:
-    """Else somebody could have us work in their account."""
+    """Otherwise an attacker could have the user work in the attacker's account."""
     sent = await browser.get("/sign-in/oidc")
     back = await back_from(sent.headers["location"])
     async with team.browser() as victim:
@@ -335,7 +335,7 @@ async def test_a_way_back_counts_only_in_the_browser_that_was_sent(
     for changed in (f"{back}x", back.replace("iss=", "iss=x"), "/sign-in/callback?error=denied"):
         assert (await browser.get(changed)).status_code == 403
         await browser.get("/sign-in/oidc")
-    # None of these codes was even shown to the issuer.
+    # None of these codes was even sent to the issuer.
     assert team.there.redeemed == []
 
 

@@ -52,7 +52,7 @@ def a_client(*skills: Skill, era: Era = "2026-07-28", profile: str = "research")
 
 
 class Anything(BaseModel):
-    """Whatever is answered."""
+    """Any answer."""
 
     model_config = ConfigDict(extra="allow")
 

@@ -1,4 +1,4 @@
-"""The page of a step: what it shows, and what its forms do."""
+"""The page of a step: its content, and its forms."""
 
 from collections.abc import AsyncIterator
 
@@ -33,7 +33,7 @@ async def change(
 
 
 async def orders(agent: Agent, plan: Body) -> list[int]:
-    """Where the steps of a plan stand now, by where they stood."""
+    """Return the current orders of a plan's steps, by their former orders."""
     status = await agent.status(plan)
     return [plan["stepIds"].index(step["stepId"]) + 1 for step in status["pendingSteps"]]
 

@@ -1,4 +1,4 @@
-"""Who gets through: every route, under every name, from every page, by every method."""
+"""Request guards: every route, under every host name, from every origin, by every method."""
 
 import asyncio
 import re
@@ -22,7 +22,7 @@ OUR_HOSTS = [
     *("localhost", "LOCALHOST:8750", "127.0.0.1", "127.0.0.1:8750", "[::1]", "[::1]:8750"),
     *(NAME, "PLANS.example.ORG", f"{NAME}:8443"),
 ]
-#: A name somebody has pointed at us, and everything that may be taken for one of ours.
+#: A foreign name that resolves to us, and everything that may be mistaken for ours.
 OTHER_HOSTS = [
     *("evil.example", "evil.example:8750", f"{NAME}.evil.example", f"evil.{NAME}", f"{NAME}:1"),
     *("localhost.evil.example", "127.0.0.1.nip.io", "localhost.", "127.0.0.1.", f"{NAME}."),
@@ -31,7 +31,7 @@ OTHER_HOSTS = [
     *("[::ffff:127.0.0.1]", "[0:0:0:0:0:0:0:1]", "[::1%25lo]", "[::1", "[::1]:x", "localhost:x"),
     *("", " ", "local host", "localhost,evil.example", "localhost/", "http://localhost", "null"),
 ]
-#: Beside a request to localhost:8750.
+#: Sent with a request to localhost:8750.
 OUR_ORIGINS = [[], ["http://localhost:8750"], ["HTTP://LOCALHOST:8750"], [f"https://{NAME}"]]
 OTHER_ORIGINS = [
     *(
@@ -49,7 +49,7 @@ OTHER_ORIGINS = [
     *("chrome-extension://abcdef", "vscode-webview://localhost:8750", f"https://{NAME}:1"),
 ]
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"]
-#: What a browser says of requests that another page makes in the background, or embeds.
+#: Browser headers of requests that another page makes in the background, or embeds.
 EMBEDDED = [
     {"sec-fetch-site": site, "sec-fetch-mode": mode, "sec-fetch-dest": destination}
     for site, (mode, destination) in product(
@@ -71,7 +71,7 @@ Headers = list[tuple[str, str]]
 
 
 async def asked(app: ASGIApp, method: str, path: str, headers: Headers) -> tuple[int, str]:
-    """The status and the headers of the answer to exactly this request, without a body."""
+    """Return status and headers of the answer to exactly this request, without a body."""
     told: list[Message] = []
     heard: list[bool] = []
     scope = {
@@ -101,10 +101,10 @@ async def asked(app: ASGIApp, method: str, path: str, headers: Headers) -> tuple
 
 @pytest.fixture
 async def paths(face_world: World) -> list[str]:
-    """An address of every route, and one where nothing is."""
+    """Return an address of every route, and one without a route."""
     named = {**ELSE, **await things_of(face_world.agent)}
     found = {route.path for route in routes_of(a_house(face_world.agent))}
-    # Guards stand before streams as before everything; what is let through there never ends.
+    # Streams have the same guards; an accepted stream never ends.
     filled = [re.sub(r"\{(\w+):\w+\}", r"{\1}", path).format(**named) for path in found]
     return sorted([*filled, "/nowhere"])
 
@@ -163,7 +163,7 @@ async def test_the_right_ones_get_through(face_world: World, paths: list[str]) -
 
 
 def wrong_tokens() -> Iterator[tuple[dict[str, str], dict[str, str]]]:
-    """Cookies and fields that do not belong together, and those that are none."""
+    """Yield cookies and fields that do not match, and invalid ones."""
     yield {}, {}
     yield {COOKIE: TOKEN}, {}
     yield {}, {"token": TOKEN}
@@ -200,11 +200,11 @@ async def test_a_form_without_our_token_changes_nothing_and_with_it_does(
             before = rows(face_world)
 
 
-# What every answer says
+# Headers of every answer
 
 
 def judge(reply: httpx2.Response) -> None:
-    """No answer is framed, sniffed or taken by others; and no page runs what stands in it."""
+    """Check that no answer can be framed, sniffed or read by others, or runs inline code."""
     told, where = reply.headers, reply.request.url.path
     assert told["x-content-type-options"] == "nosniff", where
     assert told["x-frame-options"] == "DENY", where

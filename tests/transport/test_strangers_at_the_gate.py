@@ -1,4 +1,4 @@
-"""Where everybody is asked: what a stranger finds open, and which names and pages may ask."""
+"""Required authentication: public routes, and allowed host names and origins."""
 
 import re
 from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ from transport.whole_house import routes_of
 from waybook.store.driver.ids import new_id
 from worlds import World
 
-#: What everybody may see, and what they get there.
+#: Public routes, and their answers.
 OPEN = {
     "/healthz": 200,
     "/readyz": 200,
@@ -41,7 +41,7 @@ async def team(face_world: World) -> AsyncIterator[Team]:
 
 
 def addressed(route: str) -> str:
-    """An address of this route, of nothing that there is."""
+    """Return an address of this route, with ids of nothing that exists."""
     places = {**ELSE, **dict.fromkeys(re.findall(r"\{(\w+_id)\}", route), new_id())}
     return re.sub(r"\{(\w+)(?::\w+)?\}", lambda found: places[found[1]], route)
 
@@ -70,12 +70,12 @@ async def test_a_stranger_finds_nothing_open_but_the_door(team: Team) -> None:
                 assert sent.status_code in {401, 303}, (route, kind)
 
 
-#: What routers and gates may take for different addresses.
+#: Characters that routers and auth gates may read differently.
 BENT = ("%0a", "%0d", "%09", "%00", "%3f", "%23", "%2f", "%5c", "/", ";", "/../", "%2e%2e/", " ")
 
 
 async def test_an_address_that_is_bent_opens_nothing(team: Team) -> None:
-    """Whatever the gate takes for an open place, no route behind it is another's."""
+    """If the auth gate takes a distorted address for public, no protected route may serve it."""
     app, shut = (
         team.app(),
         {path: at for path, at in paths_of(team).items() if path not in {"/", *OPEN}},

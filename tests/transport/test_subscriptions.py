@@ -1,4 +1,4 @@
-"""Real clients that want to know when a plan or a run changes, over each transport."""
+"""Real clients that subscribe to changes of a plan or a run, over each transport."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -22,7 +22,7 @@ from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.mcp.server import build_server
 from worlds import World
 
-#: The newest revision has another way; older clients have this one.
+#: The newest revision has another mechanism; older clients use this one.
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 
 PATIENCE = 20.0
@@ -47,7 +47,7 @@ async def served(world: World) -> AsyncIterator[str]:
 
 
 async def heard(subscription: Subscription, *expected: object) -> None:
-    """Wait until each of these was heard, and nothing else."""
+    """Wait until each of these was received, and nothing else."""
     left = set(expected)
     async with asyncio.timeout(PATIENCE):
         while left:

@@ -1,4 +1,4 @@
-"""The real tool table, as it goes over the wire."""
+"""The real tool table, as sent over the wire."""
 
 import json
 import re
@@ -21,7 +21,7 @@ IDEMPOTENT = {"destructiveHint", "idempotentHint"}
 
 
 async def listed(profile: str) -> dict[str, dict[str, object]]:
-    """The tools of a profile, as a client gets them."""
+    """Return the tools of a profile, as a client gets them."""
     server = build_server(published_tools(), an_entrance(RememberingDoorway()), profile=profile)
     async with Client(server) as client:
         result = await client.list_tools()
@@ -67,7 +67,7 @@ async def test_every_tool_says_what_it_is_does_and_takes() -> None:
             Draft202012Validator.check_schema(schema)
 
 
-#: What the instructions name beside tools: answers.
+#: Names in the instructions that are not tools: answers.
 STATUSES = {
     "plan_complete",
     "awaiting_review",

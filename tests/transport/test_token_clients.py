@@ -1,4 +1,4 @@
-"""Real clients with tokens: in their org alone, and only for as long as the token counts."""
+"""Real clients with tokens: in their org only, and only while the token is valid."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -37,7 +37,7 @@ async def world(module_place: Place) -> AsyncIterator[World]:
 async def a_client(
     address: str, given: IssuedToken | None, era: Era = "2026-07-28"
 ) -> AsyncIterator[Client]:
-    """A client that shows this token, or none."""
+    """Yield a client that sends this token, or none."""
     headers = bearer(given) if given else {}
     async with httpx2.AsyncClient(headers=headers, trust_env=False, timeout=20) as http:
         transport = streamable_http_client(f"{address}/mcp", http_client=http)
@@ -53,7 +53,7 @@ async def called(client: Client, tool: str, **arguments: object) -> Body:
 
 
 async def refused(client: Client, tool: str, **arguments: object) -> str:
-    """The text of an error, where there must be one."""
+    """Return the text of an error; there must be one."""
     result = await client.call_tool(tool, arguments)
     assert result.is_error, result
     block: Any = result.content[0]

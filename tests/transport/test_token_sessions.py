@@ -1,4 +1,4 @@
-"""Who signs in to the pages with a token is that token: it decides nothing it asked for."""
+"""A token's web session has the token's identity: it cannot decide reviews it requested."""
 
 import asyncio
 import re
@@ -35,7 +35,7 @@ async def signed_in(world: World, given: IssuedToken) -> AsyncIterator[httpx2.As
 
 
 async def asked_by(world: World, given: IssuedToken) -> Body:
-    """A plan whose review this token asked for."""
+    """Create a plan whose review this token requested."""
     agent = Agent(
         world.doorway, await authenticate_token(world.doorway.house, given.secret, Channel.MCP)
     )

@@ -20,7 +20,7 @@ SECRET = re.compile(r"wb_[A-Za-z0-9]{40}")
 
 
 async def made(browser: httpx2.AsyncClient, **fields: object) -> httpx2.Response:
-    """Fill in the form that makes a token."""
+    """Fill in the form that creates a token."""
     told = {"act": "create", "user": "ann", "label": "laptop", "days": "90", **fields}
     return await send(browser, "/tokens", **told)  # type: ignore[arg-type]  # fields may repeat
 

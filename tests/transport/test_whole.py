@@ -1,4 +1,4 @@
-"""The whole house, through its faces: real clients, the real doorway, a real database."""
+"""The complete application through its transports: real clients, dispatcher and database."""
 
 import asyncio
 import json
@@ -43,7 +43,7 @@ PLAN = {
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def address() -> AsyncIterator[str]:
-    """Everything there is, on a port of its own."""
+    """Yield the address of the complete application."""
     with a_place() as place:
         settings = Settings(data_dir=place / "data", sweep_seconds=1)
         async with start_application(settings) as system:
@@ -61,7 +61,7 @@ async def address() -> AsyncIterator[str]:
 
 
 def error_of(result: CallToolResult) -> dict[str, object]:
-    """The error of a result that has one, and nothing beside it."""
+    """Return the error of a result that has one, and nothing else."""
     assert result.is_error
     assert result.structured_content is None
     [block] = result.content
@@ -169,7 +169,7 @@ async def test_a_run_is_worked_on_and_read_in_every_way(address: str, era: Era) 
 
 
 async def first_document(http: httpx2.AsyncClient, run_id: str) -> str:
-    """The first document of a run, once the server has rendered it."""
+    """Return the first document of a run, once the server has rendered it."""
     async with asyncio.timeout(20):
         while True:
             report = (await http.get(f"/api/runs/{run_id}/progress")).json()

@@ -1,4 +1,4 @@
-"""Everything that is served over HTTP, for somebody of an org, and the table of its routes."""
+"""The complete HTTP application for a user of an org, and the table of its routes."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -33,7 +33,7 @@ TOKEN = "t" * 43
 
 
 def a_house(agent: Agent, hosts: AllowedHosts | None = None) -> ASGIApp:
-    """The whole face, as `waybook serve` has it."""
+    """Return the complete HTTP application, as `waybook serve` has it."""
     mcp, rest, pages = (_entrance(agent, channel) for channel in FACES)
     return build_app(
         build_server(published_tools(), mcp, profile="all"),
@@ -60,7 +60,7 @@ def _entrance(agent: Agent, channel: Channel) -> ToolGateway:
 
 @asynccontextmanager
 async def a_visitor(app: ASGIApp) -> AsyncIterator[httpx2.AsyncClient]:
-    """A browser that has been there before and follows no redirect."""
+    """Yield a browser that has been there before and follows no redirect."""
     async with httpx2.AsyncClient(
         transport=httpx2.ASGITransport(app, raise_app_exceptions=False),
         base_url="http://localhost",
@@ -71,7 +71,7 @@ async def a_visitor(app: ASGIApp) -> AsyncIterator[httpx2.AsyncClient]:
 
 @asynccontextmanager
 async def a_port(agent: Agent) -> AsyncIterator[str]:
-    """The house on a port of its own."""
+    """Serve the application on a free port."""
     async with serve_in_background(
         a_house(agent), listen("127.0.0.1", 0), agent.doorway.bus.close
     ) as where:
@@ -79,7 +79,7 @@ async def a_port(agent: Agent) -> AsyncIterator[str]:
 
 
 def routes_of(app: ASGIApp) -> list[Route]:
-    """The routes behind the guards."""
+    """Return the routes behind the guards."""
     (inner,) = _inside(app)
     routes = [route for route in inner.routes if isinstance(route, Route)]
     assert len(routes) == len(inner.routes)
@@ -96,7 +96,7 @@ def _inside(app: object) -> Iterator[Starlette]:
 
 
 async def things_of(agent: Agent) -> dict[str, str]:
-    """Ids of this agent's org for the places of an address, by the names they have there."""
+    """Return ids of this agent's org for the parameters of an address, by name."""
     plan = await agent.plan()
     job = await a_gathering(agent)
     await render_all_orgs(agent.doorway.house)

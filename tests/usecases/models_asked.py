@@ -1,4 +1,4 @@
-"""An agent where the server has a model, and what the model answers: for extract_data."""
+"""An agent on a server with a model, and the model's answers: for extract_data."""
 
 import json
 from collections.abc import AsyncIterator, Callable
@@ -31,7 +31,7 @@ RIVER: Body = {
 NILE = {"river": "Nile"}
 TEXT = "The Nile is 6,650 km long."
 SECONDS = 20.0
-#: Enough for a request on loopback to arrive; what is to end by time ends by this.
+#: Enough for a request on loopback to arrive; the timeout of calls that must time out.
 SHORT = 0.2
 USED = {"inputTokens": 12, "outputTokens": 3, "model": "m-2030"}
 TWICE = {"inputTokens": 24, "outputTokens": 6, "model": "m-2030"}
@@ -50,14 +50,14 @@ def message(text: str) -> Play:
 
 
 def handed_in(text: str) -> Play:
-    """The same by the tool that must be used."""
+    """Return the same answer as a call of the required tool."""
     usage = {"input_tokens": 12, "output_tokens": 3}
     block = {"type": "tool_use", "id": "1", "name": "hand_in", "input": {"data": json.loads(text)}}
     told = {"model": "m-2030", "content": [block], "stop_reason": "tool_use", "usage": usage}
     return answer(told)
 
 
-#: Every way to be asked, with how a text is answered there.
+#: Every API format, with its form of a text answer.
 WAYS: dict[str, tuple[str, Callable[[str], Play]]] = {
     "openai": ("openai", completion),
     "anthropic": ("anthropic", handed_in),
@@ -70,7 +70,7 @@ each_way = pytest.mark.parametrize("way", WAYS)
 async def asking(
     world: World, url: str, api: str = "openai", seconds: float = SECONDS
 ) -> AsyncIterator[Agent]:
-    """Ann, where the server has a model."""
+    """Yield Ann, on a server with a model."""
     model = ModelClient(url=f"{url}/v1", api=api, model="m", key=KEY)
     services = replace(world.doorway.house, model=model, model_seconds=seconds)
     try:
@@ -80,7 +80,7 @@ async def asking(
 
 
 async def extracted(world: World, way: str, *texts: str) -> tuple[Body, EndpointServer]:
-    """What is answered where the model says these, one after the other."""
+    """Return the reply if the model gives these answers in order."""
     api, said = WAYS[way]
     async with an_endpoint(*map(said, texts)) as other, asking(world, other.url, api) as agent:
         return await agent.call("extract_data", text=TEXT, schema=RIVER), other
@@ -89,7 +89,7 @@ async def extracted(world: World, way: str, *texts: str) -> tuple[Body, Endpoint
 async def unavailable(
     world: World, *plays: Play, api: str = "openai", seconds: float = SECONDS
 ) -> tuple[Body, EndpointServer]:
-    """How it is told that the endpoint did not do it."""
+    """Return the error for an endpoint that failed."""
     async with an_endpoint(*plays) as other, asking(world, other.url, api, seconds) as agent:
         error = await agent.refused("extract_data", text=TEXT, schema=RIVER)
     assert error["code"] == "UNAVAILABLE"
@@ -98,12 +98,12 @@ async def unavailable(
     return error, other
 
 
-#: What the model said it took, as the org's sums have it.
+#: The usage the model reported, as in the org's totals.
 USED_ONCE = Totals(input_tokens=12, output_tokens=3, results=1)
 
 
 async def noted(agent: Agent) -> Totals:
-    """What the org's work took, which here is what its extractions took."""
+    """Return the org's usage, which here is that of its extractions."""
     found = await count_usage(RequestContext(services=agent.doorway.house, caller=agent.caller))
     assert [(one.kind, one.name, one.usage) for one in found.work] == [
         ("tool", "extract_data", found.usage)

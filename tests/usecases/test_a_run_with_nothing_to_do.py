@@ -1,4 +1,4 @@
-"""A run in which every step is to be skipped: complete as soon as it is started."""
+"""A run in which every step is skipped: complete as soon as it is started."""
 
 from decisions import decision
 from worlds import Agent

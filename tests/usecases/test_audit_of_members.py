@@ -1,4 +1,4 @@
-"""What was done to users and tokens is told to whoever looks after them, and to nobody else."""
+"""Audit of users and tokens: visible to administrators only."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from worlds import World
 
 
 async def subjects(ctx: RequestContext, subject_id: str | None = None) -> set[str]:
-    """What the entries are about that this call finds, in each of the ways to read them."""
+    """Return the subjects of the entries this call finds, in each way to read them."""
     page = await browse_audit(ctx, AuditFilter(subject_id=subject_id))
     listed = await list_audit(ctx, subject_id)
     found = {entry.subject for entry in page.entries}

@@ -1,4 +1,4 @@
-"""Stored texts come back beside who wrote them and when, in fields of their own."""
+"""Stored texts are returned with their author and time, in separate fields."""
 
 from worlds import Agent, World
 
@@ -30,7 +30,7 @@ async def test_lists_of_plans_and_their_status_name_the_author(world: World) -> 
 
 
 async def test_a_result_is_of_whoever_handed_it_in(world: World) -> None:
-    """Also where another one had taken the step, or nobody had."""
+    """The submitter is recorded, even if another user had claimed the step, or none had."""
     ann, bob = world.agent, world.agent.acting_as("bob")
     plan = await ann.plan(3)
     taken = await ann.take(plan)

@@ -1,4 +1,4 @@
-"""Bad input changes nothing and gets a named error that says what to do; nothing breaks."""
+"""Bad input changes nothing and gets a named error with the fix; nothing breaks."""
 
 import json
 import logging
@@ -16,7 +16,7 @@ from waybook.app.registry import TOOLS
 from waybook.app.request.caller import Answer
 from worlds import Agent, World
 
-#: Codes that say the caller asked for something that cannot be.
+#: Codes for requests that cannot be fulfilled.
 NAMED = {
     "INVALID_INPUT",
     "TOO_LARGE",
@@ -88,13 +88,13 @@ BAD: dict[str, Any] = {
 
 @pytest.fixture
 def admin(alone: World) -> Iterator[psycopg.Connection]:
-    """Somebody who sees all of it."""
+    """Yield a connection that sees all rows."""
     with psycopg.connect(alone.place.admin_dsn, autocommit=True) as connection:
         yield connection
 
 
 def digest(admin: psycopg.Connection) -> list[tuple[str, str]]:
-    """What all tables hold; the call log, which is telemetry, excepted."""
+    """Return a hash of all tables except the call log, which is telemetry."""
     tables = admin.execute(
         """select relname from pg_class
             where relnamespace = 'public'::regnamespace and relkind = 'r'
@@ -140,7 +140,7 @@ async def test_no_argument_can_break_anything(
 
 
 def kept(answer: Answer) -> bool:
-    """Whether this refusal is the one that writes: a late result is refused, and kept."""
+    """Return whether this refusal is the one that writes: a late result is refused, and kept."""
     error: Any = answer.body["error"]
     return answer.is_error and error["code"] == "STALE_ATTEMPT"
 

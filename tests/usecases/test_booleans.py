@@ -18,7 +18,7 @@ Path = tuple[str | int, ...]
 
 
 def numeric_paths(kind: type[BaseModel]) -> Iterator[Path]:
-    """Every place in the arguments where a number is taken."""
+    """Yield every path in the arguments that takes a number."""
     for field in kind.model_fields.values():
         for rest in _paths(field.annotation):
             yield (str(field.alias), *rest)
@@ -46,7 +46,7 @@ PLACES = sorted(
 
 
 def holding(path: Path, value: object) -> Any:  # noqa: ANN401 - JSON of any shape
-    """A structure with the value at this place."""
+    """Return a structure with the value at this path."""
     if not path:
         return value
     inner = holding(path[1:], value)
@@ -54,7 +54,7 @@ def holding(path: Path, value: object) -> Any:  # noqa: ANN401 - JSON of any sha
 
 
 def refused_places(tool: str, given: Mapping[str, object]) -> dict[str, str]:
-    """Where the arguments are refused, and why."""
+    """Return the paths at which the arguments are refused, and the reasons."""
     with pytest.raises(InvalidInput) as refusal:
         parse_arguments(TOOLS[tool].arguments, given)
     faults = refusal.value.details["faults"]

@@ -1,4 +1,4 @@
-"""Whatever branch actions fire in one decision, the database takes what the rules decide."""
+"""Combinations of branch actions in one decision: the database accepts what the rules decide."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ STEPS = 5
 
 
 def a_branch(action: str, *, after: int = 1, holds: bool = True, **params: object) -> Body:
-    """A condition whose expression is as true as `holds` says."""
+    """Return a condition whose expression evaluates to `holds`."""
     return {
         "afterStepOrder": after,
         "conditionExpression": str(holds).lower(),
@@ -50,7 +50,7 @@ async def test_submit_whose_branches_add_and_skip_is_accepted(
 
 
 async def work_through(agent: Agent, plan: Body, *, reviewed: bool) -> None:
-    """Complete every step, by its result or by a person's approval of it."""
+    """Complete every step, by its result or by a person's approval."""
     while (taken := await agent.call("get_next_step", planId=plan["planId"]))[
         "status"
     ] == "step_ready":
@@ -68,7 +68,7 @@ async def work_through(agent: Agent, plan: Body, *, reviewed: bool) -> None:
 def test_any_branches_of_one_decision_are_written_as_decided(
     shared_place: Place, conditions: list[Body], data: st.DataObject
 ) -> None:
-    """At its end, a world holds the replayed audit against the rows."""
+    """At its end, the world fixture compares the replayed audit with the rows."""
     reviewed, fails = data.draw(st.booleans()), data.draw(st.booleans())
 
     async def story() -> None:

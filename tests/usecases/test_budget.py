@@ -1,4 +1,4 @@
-"""A plan with a budget: it is told as it is used up, and refuses nothing."""
+"""Plan budgets: usage is reported, and nothing is refused."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Who somebody is by the word of an issuer: a user of one org, who may do so much and no more."""
+"""Identity from an issuer: a user of one org, with limited scopes."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ from waybook.errors import Forbidden, Unauthenticated
 from waybook.store.accounts import accounts
 from worlds import World
 
-#: What somebody new may do.
+#: Scopes of a new user.
 NEW = expand_scopes([Scope.PLAN_READ, Scope.PLAN_WRITE, Scope.RUN_WRITE, Scope.REVIEW])
 
 
@@ -63,7 +63,7 @@ async def test_twenty_at_once_become_one_user(team: Team) -> None:
 async def test_a_name_that_is_taken_is_made_longer_and_nobody_is_taken_for_another(
     team: Team,
 ) -> None:
-    """Whoever calls themselves `ann` at the issuer is not the Ann who is here."""
+    """A user called `ann` at the issuer is not the existing Ann."""
     await add_user(at(team.world.agent), NewUser(name="ann-1", scopes=(Scope.ADMIN,)))
     somebody = await caller(team)
     assert somebody.user == "ann-1 (ann-1)"

@@ -1,4 +1,4 @@
-"""The tool-call log: behind the calls, bounded, its drops counted, never for ping (A37)."""
+"""The tool-call log: written after the calls, bounded, its drops counted, never for ping (A37)."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Whatever is written somewhere is found in its own field, and nowhere else."""
+"""Written texts are found in their own fields, and nowhere else."""
 
 import re
 from collections.abc import Iterator
@@ -11,21 +11,21 @@ from reading_everything import everything_read
 from worlds import World
 
 MARK = re.compile(r"q\d{4}q")
-#: Texts of tools that store nothing, or names of what is there already.
+#: Texts of tools that store nothing, or names of existing things.
 NOT_STORED = {
     ("extract_data", "text"),
     ("list_skills", "name"),
     ("search_sources", "tags"),
     ("start_skill", "name"),
 }
-#: Texts that no tool hands out: people read them, and the audit keeps them.
+#: Texts that no tool returns: people read them, and the audit keeps them.
 FOR_PEOPLE = {
     ("complete_skill", "outcome"),
     ("fail_job", "error"),
     ("submit_step_result", "stepExecutionReport"),
 }
-#: Where what was written under a name may be found again. A title is also drawn; a prompt of a
-#: workflow has gaps for what its author wants in them; an extraction's has the text behind a mark.
+#: Fields in which a text may be found again. A title is also drawn; a workflow's prompt has
+#: placeholders that its author chose; an extraction's prompt has the text after a mark.
 PLACES = {
     "content": {"content", "snippet", "prompt"},
     "feedback": {"feedback", "instructions", "details", "prompt", "svg"},
@@ -46,13 +46,13 @@ PLACES = {
     "title": {"title", "name", "about", "prompt", "svg"},
     "url": {"url"},
 }
-#: What is ours alone, wherever it stands.
+#: Fields written by Waybook only, anywhere.
 OURS = {"next", "why", "tool", "args", "get", "cut", "message", "code", "oddCharacters", "status"}
 KEY = "a key"
 
 
 def found_in(value: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Every mark in an answer, and the names on the way to it."""
+    """Yield every mark in an answer, and the names on the path to it."""
     if isinstance(value, str):
         yield from ((mark, path) for mark in MARK.findall(value))
     elif isinstance(value, dict):
@@ -65,7 +65,7 @@ def found_in(value: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, t
 
 
 def is_astray(leaf: Leaf, path: tuple[str, ...]) -> bool:
-    """Whether a text is found where it was not written to."""
+    """Return whether a text is found where it was not written to."""
     return bool(OURS & {*path}) or not PLACES[leaf[-1]] & {*path}
 
 

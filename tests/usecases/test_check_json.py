@@ -1,4 +1,4 @@
-"""What arguments may hold, to the last of it; whatever is beyond is refused first of all."""
+"""Limits of arguments, exactly; anything beyond is refused before all else."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""create_research_plan: everything or nothing."""
+"""create_research_plan: all or nothing."""
 
 import json
 from typing import Any

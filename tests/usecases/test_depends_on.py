@@ -1,4 +1,4 @@
-"""Steps that wait for others, through the doorway."""
+"""Steps with dependencies, through the dispatcher."""
 
 from worlds import World
 

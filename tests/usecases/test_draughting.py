@@ -1,4 +1,4 @@
-"""Large maps are drawn beside the calls, one of each org at a time."""
+"""Large maps are drawn in a worker process, one of each org at a time."""
 
 import asyncio
 import threading
@@ -43,7 +43,7 @@ async def test_what_is_small_is_drawn_at_once_and_what_is_large_beside() -> None
 async def test_everybody_goes_on_while_a_large_map_is_drawn() -> None:
     layout_worker, seen = LayoutWorker(), threading.Event()
     drawing = asyncio.create_task(layout_worker.run(OURS, LARGE, partial(seen.wait, 1)))
-    # Were it drawn here, nobody could say so before it is done.
+    # If it were drawn here, no other task could report before it is done.
     await asyncio.sleep(0)
     seen.set()
     assert await drawing

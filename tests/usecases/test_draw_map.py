@@ -1,4 +1,4 @@
-"""draw_map: what the app in a chat shows."""
+"""draw_map: the content of the app in a chat."""
 
 import json
 from html import escape

@@ -1,4 +1,4 @@
-"""What holds of every tool there is."""
+"""Properties of every tool."""
 
 from json import dumps
 

@@ -1,4 +1,4 @@
-"""extract_data with an endpoint of a model, as it should be."""
+"""extract_data with a model endpoint that works."""
 
 import json
 from collections.abc import AsyncIterator
@@ -76,7 +76,7 @@ async def test_a_message_is_asked_for(world: World) -> None:
 
 
 def check_told(instructions: str, text: str) -> None:
-    """The instructions are ours alone, and name the mark of the text, which stands apart."""
+    """Check that the instructions are ours alone, and name the mark of the separate text."""
     assert text == fence_text(TEXT)
     assert unused_delimiter(TEXT) in instructions
     assert TEXT not in instructions

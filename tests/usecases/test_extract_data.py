@@ -1,4 +1,4 @@
-"""extract_data without a model of the server's: how to do it, and whether it was done well."""
+"""extract_data without a server-side model: its instructions, and its checks of the result."""
 
 import json
 from typing import Any
@@ -89,7 +89,7 @@ async def test_a_candidate_is_accepted_if_and_only_if_it_satisfies_the_schema(
 ) -> None:
     try:
         asked = parse_arguments(ExtractData, {"schema": schema, "candidate": candidate})
-    except InvalidInput:  # a number or a text that nobody can keep
+    except InvalidInput:  # a number or a text that cannot be stored
         return
     told = await extract_data(None, asked)  # type: ignore[arg-type]  # nothing is read
     try:
@@ -101,7 +101,7 @@ async def test_a_candidate_is_accepted_if_and_only_if_it_satisfies_the_schema(
     assert bool(told.get("errors")) is not valid
 
 
-# What is refused
+# Refusals
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""extract_data with an endpoint of a model, which behaves as it likes."""
+"""extract_data with a model endpoint that misbehaves."""
 
 import asyncio
 import json
@@ -51,7 +51,7 @@ async def world(module_place: Place) -> AsyncIterator[World]:
         yield made
 
 
-# Endpoints that know no shapes
+# Endpoints without structured output
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ async def test_an_endpoint_that_refuses_either_way_is_told_with_its_words(world:
     assert (error["details"], len(other.asked)) == ({"status": 400}, 2)
 
 
-# It does not work
+# Failures
 
 
 @pytest.mark.parametrize("api", ["openai", "anthropic"])
@@ -120,7 +120,7 @@ async def test_nobody_there_is_told(world: World) -> None:
 
 
 class Fading:
-    """A model that says nonsense first and then nothing, and notes how long it was given."""
+    """A model that answers with nonsense first and then not at all, and records its timeouts."""
 
     def __init__(self) -> None:
         self.given: list[float] = []
@@ -131,7 +131,7 @@ class Fading:
         if len(self.given) > 1:
             raise EndpointFailed("it answered 500", status=500)
         loop = asyncio.get_running_loop()
-        begun = loop.time()  # uvloop's clock stands still until the loop goes round
+        begun = loop.time()  # uvloop's clock does not advance until the next loop iteration
         while loop.time() == begun:  # noqa: ASYNC110 - there is no event for that
             await asyncio.sleep(0)
         return ModelReply(text="[]", usage=Usage(input_tokens=12, output_tokens=3, model="m-2030"))

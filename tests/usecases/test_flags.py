@@ -1,4 +1,4 @@
-"""A reply says when texts in it have characters that nobody sees."""
+"""Replies report hidden characters in their texts."""
 
 import orjson
 

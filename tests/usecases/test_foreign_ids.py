@@ -1,4 +1,4 @@
-"""Another org's id answers, to the letter, like one that never was."""
+"""Another org's id is answered exactly like one that never existed."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -15,13 +15,13 @@ from waybook.store.driver.ids import new_id
 from without_org import stripping
 from worlds import Agent, World
 
-#: Tenant isolation also holds where the serving role is taken per transaction.
+#: Tenant isolation also holds if the serving role is taken per transaction.
 pytestmark = pytest.mark.pg15
 
-#: Arguments that name something we look up by the caller's own word for it: see below.
+#: Arguments that look something up by the caller's own name for it: see below.
 NAMES = {"sessionId", "idempotencyKey", "dagSlug", "cursor", "modelId", "models"}
 NAMES |= {"stageSlug", "stepKey", "documentKey", "part"}
-#: Arguments that are kept, weighed or chosen from, and lead to no row by themselves.
+#: Arguments that are stored, weighed or enumerated, and lead to no row by themselves.
 TEXTS = {
     *("name", "title", "instructions", "researchQuestion", "outputFormattingNotes", "reason"),
     *("summary", "questions", "feedback", "modificationRationale", "error", "outcome", "model"),
@@ -29,7 +29,7 @@ TEXTS = {
     *("text", "schema", "candidate", "definition", "query", "kind", "kinds", "tags", "url"),
     *("quote", "mediaType", "file", "seen", "jobTypes", "conditionExpression"),
 }
-#: Ids that are looked for in a plan or a job of ours alone: others' are not even asked for there.
+#: Ids that are looked up within our plan or job only: foreign ones are not even queried there.
 WITHIN_OURS = {
     "get_job_input.documentId",
     "get_research_context.part",
@@ -44,14 +44,14 @@ WITHIN_OURS = {
 
 @pytest.fixture(params=["with conditions", "without"])
 def conditions(request: pytest.FixtureRequest) -> Iterator[None]:
-    """The queries as they are; and without a word of whose the rows are."""
+    """Use the queries unchanged; and without their org conditions."""
     with nullcontext() if request.param == "with conditions" else stripping():
         yield
 
 
 @pytest.fixture
 async def theirs(world: World) -> Mapping[str, str]:
-    """What the neighbour has: ids of every kind."""
+    """Return the other org's ids of every kind."""
     return await belongings(world)
 
 
@@ -89,7 +89,7 @@ async def test_a_text_that_is_no_id_answers_like_one_that_never_was(agent: Agent
     for one in await askings(agent):
         expected = await one.answers(agent, new_id())
         for text in ("nope", "'; drop table plan; --", "☃", "%s", "{nope}"):
-            if one.path != ("part",):  # which says what a part looks like
+            if one.path != ("part",):  # its error describes the format of a part
                 told = json.dumps(text)[1:-1]
                 assert await one.answers(agent, text, told) == expected, one.name
 

@@ -1,4 +1,4 @@
-"""What another org calls its things is free for us: sessions, keys, workflows, cursors."""
+"""Names used by another org are free for ours: sessions, keys, workflows, cursors."""
 
 import json
 
@@ -51,7 +51,7 @@ async def test_a_workflow_of_the_same_name_is_each_orgs_own(agent: Agent, neighb
         definition = a_definition("same", a_stage("views", a_recipe_step(step)))
         await who.call("add_dag", definition=definition)
         runs.append(await who.run("same"))
-    # The second time each is remembered.
+    # The second time, each is cached.
     for who, run, step in ((neighbour, runs[0], "theirs"), (agent, runs[1], "ours")):
         assert [(await who.job(run))["stepKey"] for _ in "ab"] == [step, step]
         assert f'"{step}"' in json.dumps(await who.progress(run, detail=True))
@@ -88,7 +88,7 @@ async def test_the_same_source_is_each_orgs_own(agent: Agent, neighbour: Agent) 
     told = {"kind": "note", "title": "Nile", "content": "It is long.", "sources": [source]}
     theirs = await neighbour.call("store_research", **told)
     ours = await agent.call("store_research", **told)
-    # The id is that of what the source says; whoever can say it knows it already.
+    # The id derives from the source's content; a caller who has the content knows the id already.
     assert ours["sourceIds"] == theirs["sourceIds"]
     read = await agent.call("get_artifact", sourceId=ours["sourceIds"][0])
     assert theirs["artifactId"] not in json.dumps(read)

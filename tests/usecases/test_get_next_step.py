@@ -1,4 +1,4 @@
-"""get_next_step: a step of one's own, or why there is none."""
+"""get_next_step: a step for the caller, or the reason for no step."""
 
 from waybook.core.decision_context import Channel
 from worlds import Agent, Clock, a_step

@@ -1,4 +1,4 @@
-"""A retried call never counts twice, however it is retried (A11)."""
+"""A retried call never takes effect twice, in any way of retrying (A11)."""
 
 import asyncio
 from collections.abc import Callable
@@ -37,12 +37,12 @@ TABLES = (
 )
 
 
-#: A definition is a record of itself; and a stage is started by the feedback that opens it.
+#: A definition is its own record; and a stage is started by the feedback that opens it.
 UNAUDITED = {"add_dag", "start_stage"}
 
 
 async def counts(world: World, org_id: UUID) -> list[int]:
-    """How many rows of each kind the org has."""
+    """Return the number of rows of each kind in the org."""
     asked = [f"select count(*) from {table}" for table in TABLES]  # noqa: S608 - names from above
     return [found[0][0] for found in await world.database.read_org(org_id, *asked)]
 
@@ -52,7 +52,7 @@ def difference(before: list[int], after: list[int]) -> dict[str, int]:
 
 
 async def effect(world: World, agent: Agent, *calls: Callable[[], object]) -> dict[str, int]:
-    """How many rows more there are after these calls, all made at once."""
+    """Return the number of rows added by these calls, all made at once."""
     before = await counts(world, agent.org_id)
     await asyncio.gather(*[call() for call in calls])  # type: ignore[call-overload]  # coroutines
     return difference(before, await counts(world, agent.org_id))
@@ -88,9 +88,9 @@ async def test_a11_twins_with_one_key_have_one_effect_and_one_answer(
 async def test_a11_twins_that_both_come_to_the_commit_have_one_effect(
     world: World, agent: Agent, tool: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where no row is there to lock, both come to the end, and the key itself decides.
+    """If there is no row to lock, both reach the commit, and the key itself decides.
 
-    Where one is locked, only one comes so far; the gate then opens for it alone.
+    If a row is locked, only one gets that far; the barrier then opens for it alone.
     """
     asked = {**await a_call_of(agent, tool), "idempotencyKey": "twins"}
     unlocked = tool in {"create_research_plan", "start_skill", "start_run"}
@@ -176,7 +176,7 @@ async def test_a_late_result_is_kept_once_however_often_it_is_repeated(
 
 
 async def test_a_refused_call_keeps_nothing_so_that_it_can_be_repeated(agent: Agent) -> None:
-    """The key of a call that was refused is free: what stood in the way may be gone later."""
+    """The key of a refused call is free: the reason for the refusal may be gone later."""
     plan = await agent.plan(1)
     step = plan["stepIds"][0]
     asked = {"stepId": step, "summary": "Look.", "idempotencyKey": "k"}

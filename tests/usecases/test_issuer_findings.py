@@ -1,4 +1,4 @@
-"""What `waybook doctor` finds of the issuer that people sign in at; it is asked, over sockets."""
+"""Checks of the issuer by `waybook doctor`, over sockets."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""Every limit: what is just as large passes, one more is refused by name and nothing is written."""
+"""Every limit: the maximum passes, one more is refused by name and nothing is written."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from typing import NamedTuple
@@ -15,12 +15,12 @@ from waybook.run.model import MAX_MODELS
 from waybook.store.driver.wire import WireSettings
 from worlds import Agent, Body, World, a_step
 
-#: What the specification names, by the words it has for it.
+#: Limits of the specification, by its terms.
 PROMISED = {MAX_BODY: 2**20, MAX_STEPS: 200, MAX_CONDITIONS: 50, MAX_RESULT: 256 * 1024}
 
 
 class Limit(NamedTuple):
-    """A call of a certain size, which may be so large and no larger."""
+    """A call of a certain size, with its maximum."""
 
     most: int
     code: str
@@ -71,7 +71,7 @@ async def expression(_: Agent, length: int) -> Body:
 
 
 async def body(_: Agent, size: int) -> Body:
-    """A plan whose arguments take so many bytes as JSON."""
+    """Return a plan whose arguments take this many bytes as JSON."""
     asked = a_plan(steps=[*(a_step(a_text(17_000)) for _ in range(61)), a_step()])
     last = asked["steps"][-1]
     last["instructions"] += a_text(size - check_json(asked))
@@ -99,7 +99,7 @@ async def required(_: Agent, count: int) -> Body:
 
 
 async def result(agent: Agent, size: int) -> Body:
-    """A text that takes so many bytes as JSON."""
+    """Return a text that takes this many bytes as JSON."""
     step = await agent.take(await agent.plan())
     return {"stepId": step["stepId"], "resultSummary": a_text(size - 2)}
 
@@ -113,7 +113,7 @@ async def report(agent: Agent, size: int) -> Body:
 async def depth(agent: Agent, levels: int) -> Body:
     step = await agent.take(await agent.plan())
     value: object = "x"
-    for _ in range(levels - 1):  # the arguments are a level of their own
+    for _ in range(levels - 1):  # the arguments are a level themselves
         value = [value]
     return {"stepId": step["stepId"], "resultSummary": value}
 

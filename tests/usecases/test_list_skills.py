@@ -1,4 +1,4 @@
-"""list_skills: in a list, one alone, or one of its files."""
+"""list_skills: as a list, a single one, or one of its files."""
 
 from dataclasses import replace
 from json import dumps
@@ -12,7 +12,7 @@ from worlds import Agent, World
 
 
 def knowing(world: World, *skills: Skill) -> Agent:
-    """Ann in a house with these skills."""
+    """Return Ann, in an application with these skills."""
     services = replace(world.doorway.house, skills=skills)
     return Agent(Dispatcher(services, world.doorway.calls), world.agent.caller)
 

@@ -1,4 +1,4 @@
-"""The plan's row is locked first; whoever waits too long is told so."""
+"""The plan's row is locked first; a call that waits too long gets an error."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,14 +10,14 @@ from tool_calls import MUTATING, a_call_of
 from waybook.app.registry import TOOLS
 from worlds import Agent, World, a_world
 
-#: Tools that make something new, and so have nothing to lock.
+#: Tools that create something, and so have nothing to lock.
 MAKING = {"create_research_plan", "start_skill", "start_run", "add_dag"}
 LOCKING = [tool for tool in MUTATING if tool not in MAKING]
 
 
 @pytest.fixture
 async def hasty(shared_place: Place) -> AsyncIterator[World]:
-    """A world whose callers wait a twentieth of a second for a lock."""
+    """Yield a world whose callers wait a twentieth of a second for a lock."""
     async with a_world(shared_place, lock_timeout="50ms") as world:
         yield world
 
@@ -77,7 +77,7 @@ async def test_whoever_waits_sees_what_was_written_meanwhile(agent: Agent, world
 
 
 async def until_waiting(world: World, number: int) -> None:
-    """Until so many wait for a lock."""
+    """Wait until this many wait for a lock."""
     counting = "select count(*) from pg_locks where not granted"
     async with asyncio.timeout(10):
         while (await world.database.read_org(world.agent.org_id, counting))[0][0][0] < number:  # noqa: ASYNC110 - nothing rings when somebody waits

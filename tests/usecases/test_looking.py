@@ -1,4 +1,4 @@
-"""What the reading tools tell: the status, the list, and the context of a step and of a plan."""
+"""Replies of the read tools: status, list, and the context of a step and of a plan."""
 
 import json
 
@@ -7,7 +7,7 @@ import orjson
 from packets import completed
 from worlds import Agent, Clock, World, a_step
 
-#: The fields of the status, each of them always there.
+#: Fields of the status, always present.
 STATUS_FIELDS = {
     "planId",
     "name",
@@ -276,7 +276,7 @@ async def test_since_a_number_it_tells_only_what_changed(agent: Agent) -> None:
 
 
 async def test_no_reply_about_the_largest_plan_is_too_long(agent: Agent) -> None:
-    """Unless detail is asked for, 48 kB; what is left out is counted."""
+    """Without detail, the limit is 48 kB; omitted entries are counted."""
     step = {"stepType": "synthesize", "title": "é" * 200, "instructions": "z" * 4_000}
     plan = await agent.plan([step] * 200)
     named = {"planId": plan["planId"]}

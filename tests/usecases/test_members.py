@@ -1,4 +1,4 @@
-"""Users and tokens of an org: who may change them, what is kept, what the audit tells."""
+"""Users and tokens of an org: permissions, storage, and audit."""
 
 import json
 from dataclasses import replace
@@ -39,7 +39,7 @@ async def verdicts(world: World) -> list[AuditVerdict]:
 
 
 def tamper(world: World, statement: str) -> None:
-    """Change something behind the ledger, as only the owner of the server could."""
+    """Change rows without the ledger, as only the owner of the server could."""
     with psycopg.connect(world.place.admin_dsn) as admin:
         admin.execute(statement.encode(), {"org": world.agent.org_id})
 
@@ -235,7 +235,7 @@ async def test_what_is_changed_behind_the_audit_is_found(
     shared_place: Place, statement: str, said: str
 ) -> None:
     found: list[str] = []
-    with pytest.raises(AssertionError):  # the world looks too, at its end
+    with pytest.raises(AssertionError):  # the world fixture verifies too, at its end
         await _tampered(shared_place, statement, found)
     assert said in " ".join(found)
 

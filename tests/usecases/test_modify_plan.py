@@ -1,4 +1,4 @@
-"""modify_plan: all or nothing, audited, and never of a plan that waits or is over."""
+"""modify_plan: all or nothing, audited, and never on a plan that waits or is closed."""
 
 import json
 from typing import Any

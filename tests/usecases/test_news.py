@@ -1,4 +1,4 @@
-"""Whatever changes a plan or a run is made known, and nothing else is."""
+"""Changes of a plan or a run are published, and nothing else is."""
 
 from collections.abc import AsyncIterator
 
@@ -10,7 +10,7 @@ from worlds import World
 
 
 class Ear:
-    """Somebody who hears everything."""
+    """A subscriber to everything."""
 
     def __init__(self) -> None:
         self.heard: list[ChangeEvent] = []

@@ -1,4 +1,4 @@
-"""Whatever anybody writes, no address in it is ever visited: it is text, and stays text."""
+"""Addresses in texts are never fetched: they stay text."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ from worlds import Agent, Body, World
 
 @dataclass
 class Trap:
-    """Somebody who listens on loopback and counts whoever comes."""
+    """A listener on loopback that counts connections."""
 
     address: str = ""
     visits: int = 0
@@ -37,7 +37,7 @@ async def a_trap() -> AsyncIterator[Trap]:
 
 
 def texts(where: str) -> str:
-    """Every way in which a text may ask to be looked up."""
+    """Return every form in which a text may ask to be fetched."""
     return "\n\n".join(
         [
             f"http://{where}/plain",
@@ -57,7 +57,7 @@ def texts(where: str) -> str:
 
 
 def laden(value: object, text: str, name: str = "") -> object:
-    """The same arguments with this text in every place for one."""
+    """Return the same arguments with this text in every text field."""
     if isinstance(value, dict):
         return {key: laden(inner, text, key) for key, inner in value.items()}
     if isinstance(value, list):
@@ -93,7 +93,7 @@ async def test_no_address_in_any_text_is_visited(world: World, tmp_path: Path) -
 
 
 async def written(agent: Agent, text: str) -> int:
-    """Ask every tool with this text in every place for one; how many calls were taken."""
+    """Call every tool with this text in every text field; return how many calls were accepted."""
     taken = 0
     for tool in PREPARE:
         asked = await a_call_of(agent, tool)
@@ -106,7 +106,7 @@ async def written(agent: Agent, text: str) -> int:
 
 
 async def looked_at(agent: Agent, plan: Body) -> None:
-    """Whatever goes on by itself has gone on, and pages were shown."""
+    """Run all background work, and load pages."""
     for at_work in (render_all_orgs, index_all_orgs, sweep_all_orgs, deliver_all_orgs):
         await at_work(agent.doorway.house)
     async with a_visitor(a_house(agent)) as client:
@@ -115,7 +115,7 @@ async def looked_at(agent: Agent, plan: Body) -> None:
 
 
 async def visit(trap: Trap) -> None:
-    """Somebody who does visit it is caught."""
+    """Visit the trap, and wait until it has counted the visit."""
     host, _, port = trap.address.partition(":")
     _, writer = await asyncio.open_connection(host, int(port))
     writer.close()
@@ -125,7 +125,7 @@ async def visit(trap: Trap) -> None:
 
 
 def one_by_one(asked: Body, text: str) -> list[Body]:
-    """The arguments with the text in one place at a time: others may refuse it."""
+    """Return the arguments with the text in one field at a time: others may refuse it."""
     return [
         {**asked, name: laden(value, text, name)}
         for name, value in asked.items()
@@ -134,7 +134,7 @@ def one_by_one(asked: Body, text: str) -> list[Body]:
 
 
 def with_skill(agent: Agent, folder: Path, text: str) -> Agent:
-    """The agent in a house that has a skill full of addresses."""
+    """Return the agent in an application that has a skill full of addresses."""
     (folder / "survey").mkdir()
     head = f"---\nname: survey\ndescription: See {text.split(maxsplit=1)[0]}\n---\n"
     (folder / "survey" / "SKILL.md").write_text(head + text, encoding="utf-8")

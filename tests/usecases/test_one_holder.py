@@ -1,4 +1,4 @@
-"""Users whose agents call their session the same get steps and jobs of their own, in PostgreSQL."""
+"""Users with the same session name get their own steps and jobs, in PostgreSQL."""
 
 import asyncio
 from random import Random
@@ -21,7 +21,7 @@ def named(session: str | None) -> Body:
 
 
 async def a_wide_run(agent: Agent) -> Body:
-    """Start a run of six jobs that wait for nothing."""
+    """Start a run of six jobs without dependencies."""
     stage = a_stage("only", a_recipe_step("one"), a_recipe_step("two"))
     await agent.call("add_dag", definition=a_definition("wide", stage))
     return await agent.run("wide", "abc")

@@ -1,4 +1,4 @@
-"""store_research_output, and what a completed plan says of its deliverable."""
+"""store_research_output, and the deliverable in the reply of a completed plan."""
 
 import asyncio
 import json
@@ -141,7 +141,7 @@ async def test_two_at_once_get_two_versions(agent: Agent) -> None:
     assert sorted(one["version"] for one in both) == [1, 2]
 
 
-# What a completed plan says
+# Reply of a completed plan
 
 
 async def complete(agent: Agent, plan: Body) -> Body:
@@ -197,7 +197,7 @@ async def test_of_each_title_and_form_the_last_version_is_told(agent: Agent, wor
     }
 
 
-# The record
+# The audit
 
 
 async def test_as_of_before_it_was_stored_there_was_no_output(world: World, agent: Agent) -> None:
@@ -222,13 +222,13 @@ async def test_a_text_changed_behind_our_back_is_found(own_world: World) -> None
 
 
 def rewrite(world: World, text: str) -> None:
-    """What somebody could do who is not held by our rules."""
+    """Rewrite rows directly, as an attacker not bound by our rules could."""
     with psycopg.connect(world.place.admin_dsn, autocommit=True) as owner:
         told = (json.dumps(text),)
         owner.execute("update artifact set content = %s::json where kind = 'output'", told)
 
 
-# The neighbour
+# The other org
 
 
 async def test_another_org_s_output_is_not_there(agent: Agent, world: World) -> None:

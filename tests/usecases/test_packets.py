@@ -1,4 +1,4 @@
-"""Packets through the doorway: in their budget, few messages, and nothing lost for good."""
+"""Packets through the dispatcher: within budget, few database messages, and nothing lost."""
 
 from random import Random
 from typing import Any
@@ -23,7 +23,7 @@ def fits(reply: Body, tokens: int) -> bool:
 
 
 async def a_random_plan(agent: Agent, random: Random) -> tuple[Body, dict[str, Json]]:
-    """A plan with a past: failures, late results, artifacts, results; and those results."""
+    """Create a plan with history: failures, late results, artifacts, results; return those too."""
     steps = []
     for n in range(random.randint(2, 9)):
         waits = (
@@ -59,7 +59,7 @@ async def a_random_plan(agent: Agent, random: Random) -> tuple[Body, dict[str, J
 
 
 async def a_setback(agent: Agent, plan: Body, taken: Body, random: Random) -> None:
-    """The step is given up, and comes back to be taken again; its first holder comes too late."""
+    """Fail the step and retry it; its first holder submits too late."""
     failing = {"action": "fail_step", "stepId": taken["stepId"], "reason": nasty(random, 1_500)}
     failing["retry"] = True
     await agent.call("modify_plan", planId=plan["planId"], modifications=[failing])
@@ -85,7 +85,7 @@ async def test_any_packet_keeps_to_its_budget_and_its_calls_bring_the_rest(
 
 
 def check_whole(plan: Body, whole: Body, last: Body, results: dict[str, Json]) -> None:
-    """That nothing is missing: the texts of the plan are as they were handed in."""
+    """Check that nothing is missing: the texts of the plan are as submitted."""
     if "earlierResults" in whole:
         assert whole["instructions"] == last["instructions"]
         told = {e["stepId"]: e.get("resultSummary") for e in whole["earlierResults"]}
@@ -117,7 +117,7 @@ async def test_a_packet_of_five_hundred_artifacts_costs_three_messages(
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """Every message that goes to the database from now on."""
+    """Return a list to which every message to the database is added from now on."""
     sent: list[object] = []
     really = DbConnection.send
 

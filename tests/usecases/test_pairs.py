@@ -1,6 +1,6 @@
-"""Two calls at once: whatever their order, both get an answer that fits and no plan is stuck (A12).
+"""Concurrent pairs of calls: in any order, both get a valid answer and no plan is stuck (A12).
 
-Both parties are held at the plan's lock until both are there, then let go.
+Both calls are held at the plan's lock until both are there, then released.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ ENDED = {"plan_complete", "plan_failed"}
 
 @dataclass
 class Scene:
-    """A plan of four steps: the first done, the next two at work, the last pending."""
+    """A plan of four steps: the first done, the next two in progress, the last pending."""
 
     agent: Agent
     plan: Body
@@ -136,7 +136,7 @@ def look(scene: Scene) -> Awaitable[Answer]:
     return scene.ask("get_research_context", planId=scene.plan_id, sessionId="a newcomer")
 
 
-#: Both parties, the codes a refusal may have, and how the scene is set.
+#: Both calls, the codes a refusal may have, and the setup.
 PAIRS: dict[str, tuple[Party, Party, set[str], dict[str, bool]]] = {
     "take and take": (take, take, set(), {}),
     "submit both of the last two": (submit(0), submit(1), set(), {"last_two": True}),
@@ -214,7 +214,7 @@ async def test_a12_two_at_once(world: World, name: str) -> None:
 
 
 async def both(world: World, scene: Scene, left: Party, right: Party) -> list[Answer]:
-    """Both calls, let go from the plan's lock together."""
+    """Make both calls, released from the plan's lock together."""
     async with world.database.org_transaction(world.agent.org_id) as tx:
         found = await tx.send(
             f"select pg_backend_pid() from plan where id = '{scene.plan_id}' for update"  # noqa: S608 - our own id
@@ -227,7 +227,7 @@ async def both(world: World, scene: Scene, left: Party, right: Party) -> list[An
 
 
 async def until_held_up(world: World, holder: int, tasks: list[Any]) -> None:
-    """Until each of these waits behind the holder, or is done without waiting."""
+    """Wait until each of these is blocked by the holder, or is done without waiting."""
     counting = (
         f"select count(*) from pg_stat_activity where {holder} = any (pg_blocking_pids(pid))"  # noqa: S608 - a number
         f" or cardinality(pg_blocking_pids(pid)) > 0 and datname = current_database()"
@@ -246,7 +246,7 @@ def _code(answer: Answer) -> str:
 
 
 async def check_steps(agent: Agent, plan: Body) -> None:
-    """The orders are 1 to n, and the stored status is one the steps allow."""
+    """Check that the orders are 1 to n, and the stored status is one the steps allow."""
     context = await agent.call("get_research_context", planId=plan["planId"])
     steps = context["steps"]
     assert [step["stepOrder"] for step in steps] == list(range(1, len(steps) + 1))
@@ -255,7 +255,7 @@ async def check_steps(agent: Agent, plan: Body) -> None:
 
 
 async def drive_to_its_end(agent: Agent, plan: Body) -> None:
-    """Work on until the plan is over, as any newcomer could."""
+    """Work on until the plan is closed, as any new agent could."""
     for _ in range(30):
         reply = await agent.call("get_next_step", planId=plan["planId"])
         if reply["status"] in ENDED:

@@ -1,4 +1,4 @@
-"""A plan as a map and as a report: one stage, its steps as the plan knows them."""
+"""A plan as a map and as a report: one stage, with the plan's own step statuses."""
 
 from itertools import pairwise
 
@@ -25,7 +25,7 @@ S = StepStatus
 
 
 def told(*statuses: StepStatus) -> Report:
-    """The report of a plan whose steps have these statuses; the invariants hold of it."""
+    """Return the report of a plan whose steps have these statuses; check the invariants."""
     plan = a_plan(*map(a_step, statuses))
     found = report(plan_structure(plan), {STAGE: plan_evidence(plan)})
     assert check(found) == []

@@ -17,7 +17,7 @@ from waybook.core.decision_context import Channel
 from waybook.errors import Unavailable
 from worlds import NOON, World
 
-#: Storing a vector ends the connection, as an extension does that the processor cannot run.
+#: Storing a vector ends the connection, like an extension that the processor cannot run.
 DEADLY = """
 create function die() returns trigger language plpgsql security definer as $$
 begin
@@ -39,7 +39,7 @@ def run(place: Place, text: str, values: tuple[object, ...] = ()) -> None:
 
 @pytest.fixture
 async def deadly(own_world: World) -> World:
-    """A world in which one passage waits for its vector, and storing that is deadly."""
+    """Return a world in which one passage waits for its vector, and storing that crashes."""
     run(own_world.place, PASSAGE, (own_world.agent.org_id, NOON))
     run(own_world.place, DEADLY)
     return own_world

@@ -1,4 +1,4 @@
-"""Calls per second and org: a burst at once, then an even pace, and nobody pays for another."""
+"""Rate limit per org: a burst at once, then a steady rate, independent of other orgs."""
 
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -23,7 +23,7 @@ from worlds import Agent, World
 RATES = st.integers(1, 100)
 BURSTS = st.integers(1, 200)
 TIMES = st.integers(0, 10**6 * NANOSECONDS)
-#: Between a call and the one before it.
+#: Time between a call and the one before it.
 GAPS = st.lists(st.integers(0, 3 * NANOSECONDS), min_size=1, max_size=100)
 
 
@@ -89,16 +89,16 @@ def test_who_has_not_called_for_a_while_is_forgotten() -> None:
     assert limit.tracked_count() == 1
 
 
-# At the doorway
+# At the dispatcher
 
 ON_ONE = pytest.mark.parametrize("server", ["18"], indirect=True, scope="session")
 
 
 @dataclass
 class Limited(Agent):
-    """An agent where an org may call twice a second, and three times at once."""
+    """An agent in an org limited to two calls a second, and a burst of three."""
 
-    #: What the doorway's clock says.
+    #: The dispatcher's clock.
     now: int = 100 * NANOSECONDS
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Calls that rely on what this process remembers of a plan, while others work on it elsewhere."""
+"""Calls that rely on this process's plan cache, while other processes change the plan."""
 
 import asyncio
 from typing import Any
@@ -11,7 +11,7 @@ from worlds import Agent, Body, World
 
 @pytest.fixture
 def messages(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Every message to the database, as the number of its statements."""
+    """Return every message to the database, as the number of its statements."""
     sent: list[int] = []
     send = DbConnection.send
 
@@ -66,7 +66,7 @@ async def test_new_instructions_from_elsewhere_are_the_ones_handed_out(agent: Ag
 
 
 async def test_a_refusal_is_not_taken_from_memory(agent: Agent) -> None:
-    """Here the plan is awaiting review; elsewhere a person has decided."""
+    """In this cache the plan is awaiting review; in another process a person has decided."""
     plan = await agent.plan(2)
     taken = await agent.take(plan)
     await agent.call("request_user_review", stepId=taken["stepId"], summary="Well?")
@@ -77,7 +77,7 @@ async def test_a_refusal_is_not_taken_from_memory(agent: Agent) -> None:
 
 
 async def test_a_result_refused_here_counts_once_the_step_is_open_again(agent: Agent) -> None:
-    """Here the step has failed; elsewhere it was given back."""
+    """In this cache the step has failed; in another process it was retried."""
     plan = await agent.plan(1)
     taken = await agent.take(plan)
     failed = [{"action": "fail_step", "stepId": taken["stepId"], "reason": "broken"}]

@@ -1,4 +1,4 @@
-"""No reply is larger than the ceiling, with as much stored as may be, whatever is asked for."""
+"""No reply exceeds the maximum size, with stored data at its limits, for any request."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -21,13 +21,13 @@ RESULT = WIDE * 40_000
 
 
 async def a_full_plan(agent: Agent) -> Body:
-    """A plan with as many steps, dependencies, results and questions as one may have."""
+    """Create a plan with the maximum of steps, dependencies, results and questions."""
     steps: list[Body] = [
         {
             "stepType": "search",
             "title": "é" * 200,
             "instructions": WIDE * 3_000,
-            # None of the first waits for another, so that they can be worked on.
+            # The first ones have no dependencies, so that they can be worked on.
             "dependsOn": [*range(1, order)] if order > 12 else [],
         }
         for order in range(1, STEPS + 1)
@@ -50,7 +50,7 @@ async def a_full_plan(agent: Agent) -> Body:
 
 
 async def a_full_dag(agent: Agent) -> str:
-    """A definition with so many steps and edges that neither its map nor its drawing fits."""
+    """Add a definition with so many steps and edges that neither its map nor its drawing fits."""
     stages = []
     for stage in range(3):
         keys = [f"step_{stage}_{number:03}_{'n' * 80}" for number in range(450)]
@@ -72,7 +72,7 @@ async def a_full_artifact(agent: Agent) -> Body:
 
 
 async def calls_of(agent: Agent) -> AsyncIterator[tuple[str, Body]]:
-    """Every reading tool, asked for as much as it can tell."""
+    """Yield calls of every read tool that request the maximum."""
     plan, dag, stored = (
         await a_full_plan(agent),
         await a_full_dag(agent),
@@ -102,7 +102,7 @@ async def calls_of(agent: Agent) -> AsyncIterator[tuple[str, Body]]:
     yield "ping", {}
 
 
-#: Reading tools that return nothing that is stored.
+#: Read tools that return no stored data.
 WITHOUT_STORED = {"extract_data"}
 
 

@@ -1,4 +1,4 @@
-"""A step that asks for sources: what it tells beforehand, and what its result is held to."""
+"""Steps that require sources: their instructions, and the check of their result."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from worlds import Agent, Body, World, a_step
 
 
 async def a_demanding_step(agent: Agent, schema: Body | None = None) -> tuple[Body, Body]:
-    """A plan whose first step asks for two sources, and that step, taken."""
+    """Create a plan whose first step requires two sources; return it with that step, claimed."""
     plan = await agent.plan([a_step(requiredSources=2, resultSchema=schema), a_step()])
     return plan, await agent.take(plan)
 
@@ -77,7 +77,7 @@ async def test_a_number_that_is_none_is_refused(agent: Agent, required: object) 
 
 
 async def stored(agent: Agent, taken: Body, *titles: str) -> Body:
-    """Research for a step, from sources of these titles."""
+    """Store research for a step, from sources with these titles."""
     sources = [{"title": title, "url": f"https://example.org/{title}"} for title in titles]
     named = {"stepId": taken["stepId"], "kind": "note", "title": f"On {', '.join(titles)}"}
     return await agent.call("store_research", **named, content="Found.", sources=sources)

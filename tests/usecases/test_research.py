@@ -1,4 +1,4 @@
-"""Research through the doorway: stored, found at once, read whole, and nobody else's."""
+"""Research through the dispatcher: stored, found at once, read whole, and private to the org."""
 
 import asyncio
 import json
@@ -185,7 +185,7 @@ async def test_what_goes_too_far_is_refused_and_changes_nothing(
 
 
 async def test_the_chain_of_research_without_a_plan_is_verified(world: World) -> None:
-    """The world holds all chains against the rows at its end; here one has to be there."""
+    """The world fixture verifies all chains against the rows at its end; here one must exist."""
     stored = await world.agent.call("store_research", **NOTE, sources=[PAGE], metadata={"a": 1})
     (entry,) = await world.entries(world.agent.org_id, stored["artifactId"])
     told = json.loads(entry.details)
@@ -327,11 +327,11 @@ async def test_the_sweep_looks_again_at_what_is_new(world: World) -> None:
     assert len(await found(agent, "moraine dam")) == 1
 
 
-# Vectors from elsewhere
+# Vectors of an external service
 
 
 def embeddings(texts: Sequence[str], width: int) -> Body:
-    """What an endpoint answers: wider than we keep."""
+    """Return the answer of an endpoint: wider than we store."""
     made = [(*builtin_embedder().embed(text), *[0.0] * (width - 256)) for text in texts]
     return {"data": [{"index": n, "embedding": vector} for n, vector in enumerate(made)]}
 

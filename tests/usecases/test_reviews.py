@@ -9,7 +9,7 @@ from worlds import Agent, Body, World
 
 
 async def under_review(agent: Agent, steps: int = 2, **more: object) -> tuple[Body, Body]:
-    """A plan whose first step waits for a person, and that step."""
+    """Create a plan whose first step waits for a person; return both."""
     plan = await agent.plan(steps)
     taken = await agent.take(plan)
     await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?", **more)

@@ -1,7 +1,7 @@
-"""Any DAG, worked on by unsteady hands, comes to its end with the jobs it promised.
+"""Any DAG, with unreliable agents, completes with the expected jobs.
 
-Definitions, models and mishaps are drawn; every report on the way is checked, and at the end the
-audit is held against the rows, as always.
+Definitions, models and failures are drawn; every report on the way is checked, and at the end the
+audit is compared with the rows, as always.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.pg15
 
 
 class Crew:
-    """Agents that mostly do their work, and sometimes fail, go on later, or fall silent."""
+    """Agents that mostly do their work, and sometimes fail, continue later, or go inactive."""
 
     def __init__(self, world: World, run: Body, chance: Random) -> None:
         self.agent: Agent = world.agent
@@ -35,7 +35,7 @@ class Crew:
         self.documents: list[str] = []
 
     async def work(self) -> None:
-        """Until the run is complete."""
+        """Work until the run is complete."""
         while True:
             told = await self.agent.call("get_next_job", runId=self.run["runId"])
             match told["status"]:
@@ -70,14 +70,14 @@ class Crew:
             await self.agent.ask("regenerate_document", named)
 
     async def look(self) -> None:
-        """The report as it is now, held against the one before."""
+        """Check the current report, and compare it with the one before."""
         report: Any = await self.agent.progress(self.run, detail=True)
         assert check(report, self.before) == []
         self.before = report
 
 
 async def promised(agent: Agent, run: Body) -> dict[tuple[str, str], int]:
-    """How many units each step was to have."""
+    """Return the number of units each step was expected to have."""
     told = await agent.call("get_dag_map", runId=run["runId"], detail=True)
     return {
         (stage["stageSlug"], key): count

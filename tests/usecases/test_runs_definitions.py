@@ -1,4 +1,4 @@
-"""Definitions of one's own: versions, what runs go by, and what is refused."""
+"""Custom definitions: versions, the version a run uses, and refusals."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from worlds import Agent, Body, World
 
 
 def views(prompt: str = "Look.") -> Body:
-    """Every model has a view, in one stage."""
+    """Return a definition of one stage in which every model has a view."""
     return a_definition("views", a_stage("views", a_recipe_step("view", prompt=prompt)))
 
 
@@ -60,7 +60,7 @@ async def test_a_run_goes_by_the_version_it_began_with(agent: Agent) -> None:
 async def test_another_process_finds_the_version_a_run_began_with(
     agent: Agent,
 ) -> None:
-    """What is remembered of definitions is one process's own."""
+    """The definition cache is private to a process."""
     await agent.call("add_dag", definition=views(prompt="The first version."))
     run = await agent.run("views")
     await agent.call("add_dag", definition=views(prompt="The second."))
@@ -97,7 +97,7 @@ async def test_a_definition_of_ones_own_wins_before_the_first_run_too(agent: Age
 async def test_a_definition_that_comes_with_us_may_come_in_a_new_version(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Runs of the older version keep it; new ones go by what we ship now, and so do the lists."""
+    """Runs of the older version keep it; new runs and the lists use the shipped version."""
     older = definition_cache.compile_definition(
         {**views(prompt="As it was."), "slug": "dialectic"}, 1
     )
@@ -116,7 +116,7 @@ async def test_a_definition_that_comes_with_us_may_come_in_a_new_version(
 
 
 async def test_nobody_is_taken_for_ourselves(agent: Agent) -> None:
-    """A user may be called as the server is; what they add is theirs."""
+    """A user may have the server's name; what they add is theirs."""
     waybook = agent.acting_as("waybook")
     await waybook.call("add_dag", definition={**views(), "slug": "dialectic"})
     assert (await agent.run("dialectic"))["stages"][0]["stageSlug"] == "views"
@@ -141,11 +141,11 @@ async def test_many_first_runs_at_once_keep_the_shipped_definition_once(
     assert found == [(1,)]
 
 
-# What is refused
+# Refusals
 
 
 def faulty() -> Body:
-    """A definition with a fault of another kind in each of its places."""
+    """Return a definition with a different kind of error in each of its fields."""
     round_ = a_stage(
         "round", a_recipe_step("a"), a_recipe_step("b"), edges=[("a", "b"), ("b", "a")]
     )
@@ -203,11 +203,11 @@ def _start(slug: str) -> Body:
     return {"dagSlug": slug, "name": "x", "input": "x", "models": ["a"]}
 
 
-# What can be run
+# Runnable definitions
 
 
 async def test_slugs_and_keys_may_hold_whatever_a_name_may_hold(agent: Agent) -> None:
-    """Two stages and steps whose names, put together with a stroke, would be the same."""
+    """Two stages and steps whose names, joined with a slash, would be the same."""
     names = [("a", "b/c"), ("a/b", "c"), ("~1", "'; drop table job; --"), ("☃ %s", "{{ x }}")]
     stages = [a_stage(slug, a_recipe_step(key)) for slug, key in names]
     await agent.call("add_dag", definition=a_definition("names / 100%", *stages))
@@ -244,7 +244,7 @@ async def test_a_skipped_step_and_a_step_without_units_are_passed(agent: Agent) 
 
 
 async def test_stages_that_fork_and_join_wait_for_each_other(agent: Agent) -> None:
-    """The last stage waits for the feedback on both before it; each fork runs at once."""
+    """The last stage waits for the feedback on both before it; the forks run in parallel."""
     stages = [a_stage(slug, a_recipe_step(f"{slug}-step")) for slug in ("a", "b", "c", "d")]
     ways = [{"from": x, "to": y} for x, y in ("ab", "ac", "bd", "cd")]
     await agent.call("add_dag", definition=a_definition("fork", *stages, transitions=ways))

@@ -1,4 +1,4 @@
-"""What jobs make: whole and in parts, one or several, and written anew."""
+"""Documents of jobs: whole and in parts, one or several, and regenerated."""
 
 import json
 from typing import Any
@@ -137,7 +137,7 @@ async def test_a_part_that_fails_for_good_fails_its_unit_and_comes_back_with_it(
     assert (await kept(world, agent))[-1][3] == "one two"
 
 
-# Written anew
+# Regeneration
 
 
 @decision("B6")

@@ -1,4 +1,4 @@
-"""Runs for people: found by a few letters, looked at, read; and never somebody else's."""
+"""Runs on the dashboard: found by a few letters, viewed, read; and never another org's."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Who holds a job: leases and their renewal, late results, retries, sessions, and filters."""
+"""Job leases: renewal, late results, retries, sessions, and filters."""
 
 import json
 
@@ -11,7 +11,7 @@ from worlds import Agent, Body, Clock, World
 
 @pytest.fixture
 async def run(agent: Agent) -> Body:
-    """A run with a PLAN job, then one EXECUTE job for each of two models."""
+    """Return a run with a PLAN job, then one EXECUTE job for each of two models."""
     plan = a_recipe_step("plan", "all_to_one", jobType="PLAN", outputs=[{"documentKey": "plan"}])
     stage = a_stage("work", plan, a_recipe_step("do"), edges=[("plan", "do")])
     await agent.call("add_dag", definition=a_definition("two-steps", stage))
@@ -134,7 +134,7 @@ async def test_a_holder_who_falls_silent_too_often_is_the_last(
 
 
 async def test_many_holders_who_fell_silent_hold_nobody_up(agent: Agent, clock: Clock) -> None:
-    """More jobs to give up than one call looks at; the next call goes on."""
+    """There are more jobs to give up than one call processes; the next call continues."""
     models = [f"m{n}" for n in range(12)]
     stages = [
         a_stage("one", a_recipe_step("one")),

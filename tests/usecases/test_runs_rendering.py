@@ -1,4 +1,4 @@
-"""Documents for people: rendered by the server itself, holding up nobody."""
+"""Rendered documents: made by the server itself, without blocking other work."""
 
 import asyncio
 import threading
@@ -68,7 +68,7 @@ async def test_a_stage_that_says_nothing_of_rendering_has_its_documents_shown_as
 async def test_rendering_holds_up_nobody(
     world: World, agent: Agent, run: Body, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While a page is made, others work on the same run, and others render what else there is."""
+    """While a page is rendered, agents work on the same run, and other workers render the rest."""
     await agent.hand_in(await agent.job(run))
     await agent.hand_in(await agent.job(run))
     at_work, go_on = threading.Event(), threading.Event()
@@ -93,7 +93,7 @@ async def test_rendering_holds_up_nobody(
 async def test_a_run_that_cannot_be_rendered_now_holds_up_no_other(
     hasty: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Somebody holds the first run; the second is rendered, the first later."""
+    """The first run is locked; the second is rendered, the first later."""
     agent = hasty.agent
     views = a_definition("views", a_stage("views", a_recipe_step("view")))
     await agent.call("add_dag", definition=views)
@@ -109,7 +109,7 @@ async def test_a_run_that_cannot_be_rendered_now_holds_up_no_other(
 
 @pytest.fixture
 async def hasty(shared_place: Place) -> AsyncIterator[World]:
-    """A world whose callers wait a twentieth of a second for a lock."""
+    """Yield a world whose callers wait a twentieth of a second for a lock."""
     async with a_world(shared_place, lock_timeout="50ms") as world:
         yield world
 

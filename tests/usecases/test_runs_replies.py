@@ -1,4 +1,4 @@
-"""What is handed over with a job: whole prompts, inputs that any client takes, nothing lost."""
+"""Job replies: complete prompts, inputs within any client's limit, nothing lost."""
 
 import json
 from typing import Any
@@ -17,24 +17,24 @@ from worlds import Agent, Body
 
 MOST = 48_000
 
-#: A long name of a model, in which every character takes three bytes.
+#: A long model name, in which every character takes three bytes.
 LONG = [f"模型{'名' * 140}{n}" for n in range(12)]
 
 
 def size(body: Body) -> int:
-    """What a reply takes on the wire."""
+    """Return the size of a reply on the wire."""
     return len(json.dumps(body, ensure_ascii=False).encode())
 
 
 async def small(agent: Agent, tool: str, **arguments: object) -> Body:
-    """The reply, which any client takes."""
+    """Return the reply, after checking that any client accepts its size."""
     reply = await agent.call(tool, **arguments)
     assert size(reply) < MOST
     return reply
 
 
 async def followed(agent: Agent, told: Body) -> str:
-    """The rest of what was cut, by following the calls that bring it."""
+    """Return the rest of a cut text, by following the calls that fetch it."""
     text, following = "", told["get"]
     while following["tool"] == "get_job_input":
         piece = await small(agent, "get_job_input", **following["args"])
@@ -45,7 +45,7 @@ async def followed(agent: Agent, told: Body) -> str:
 
 
 async def whole(agent: Agent, one: Body) -> str:
-    """The text of an input, whole."""
+    """Return the complete text of an input."""
     rest = await followed(agent, one["cut"]) if "cut" in one else ""
     return str(one["content"]) + rest
 
@@ -63,7 +63,7 @@ def test_a_beginning_is_as_long_as_it_may_be(text: str, most: int) -> None:
 
 @pytest.mark.parametrize("dag", ["dialectic", "deep-research"])
 async def test_every_prompt_that_comes_with_us_arrives_whole(agent: Agent, dag: str) -> None:
-    """No mark of a template is left in any, and what each step needs is handed over with it."""
+    """No template marker is left in any, and each step's inputs are handed over with it."""
     shape = (await agent.call("get_dag_map", dagSlug=dag))["stages"]
     run = await agent.run(dag, models=["opus", "gpt"], input="Build a lighthouse.")
     seen: dict[tuple[str, str], Body] = {}
@@ -124,7 +124,7 @@ TEXTS = {
 
 
 async def reading(agent: Agent, prompt: str = "Read.", **more: object) -> Body:
-    """A run at whose second step one job reads four texts, most of them long."""
+    """Create a run in whose second step one job reads four texts, most of them long."""
     wanted = [{"documentKey": "text"}, {"documentKey": "brief"}]
     read = a_recipe_step("read", "all_to_one", inputsRequired=wanted, prompt=prompt)
     stage = a_stage("work", a_recipe_step("text"), read, edges=[("text", "read")])
@@ -217,11 +217,11 @@ async def test_only_what_a_job_works_from_can_be_read_by_its_key(agent: Agent) -
     assert (past["content"], past["left"]) == ("", 0)
 
 
-# Many
+# Many inputs
 
 
 async def test_many_inputs_are_listed_to_the_last(agent: Agent) -> None:
-    """With long names there is not even room for the names of all."""
+    """With long names there is not even space for all of them."""
     each = a_recipe_step("each", "per_source_document_by_lineage")
     wanted = [{"documentKey": "each", "stage": "two"}]
     last = a_recipe_step("last", "all_to_one", inputsRequired=wanted)
@@ -275,7 +275,7 @@ async def test_many_documents_to_make_are_listed_to_the_last(agent: Agent) -> No
 
 
 async def test_a_large_definition_is_told_in_short_unless_asked_for_whole(agent: Agent) -> None:
-    """Four stages of eighty steps each, with names as long as names may be."""
+    """The definition has four stages of eighty steps each, with names of maximum length."""
     steps = [a_recipe_step(f"{'步' * 190}{n}", "all_to_one") for n in range(80)]
     ways = [(steps[0]["stepKey"], step["stepKey"]) for step in steps[1:]]
     slugs = [f"{'段' * 190}{n}" for n in range(4)]
@@ -292,7 +292,7 @@ async def test_a_large_definition_is_told_in_short_unless_asked_for_whole(agent:
         short = await small(agent, tool, **named)
         assert short["cut"]["get"]["args"] == {**named, "detail": True}
         told: Any = await agent.call(tool, **short["cut"]["get"]["args"])
-        # Even what is asked for whole has a ceiling.
+        # Even a reply with full detail has a maximum size.
         assert len(json.dumps(told, ensure_ascii=False).encode()) <= MAX_REPLY_BYTES
         assert len(told["stages"]) == 4
         assert "cut" in told or sum(len(stage["steps"]) for stage in told["stages"]) >= 80
@@ -314,7 +314,7 @@ async def test_a_large_definition_is_told_in_short_unless_asked_for_whole(agent:
 
 
 async def test_what_is_still_open_is_told_in_short(agent: Agent) -> None:
-    """Forty kinds of jobs that somebody holds, each with long names."""
+    """The run has forty kinds of held jobs, each with long names."""
     steps = [a_recipe_step(f"{'步' * 190}{n}") for n in range(4)]
     await agent.call("add_dag", definition=a_definition("wide", a_stage("段" * 200, *steps)))
     run = await agent.run("wide", LONG)

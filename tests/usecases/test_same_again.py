@@ -1,4 +1,4 @@
-"""What an error advises where no rule knows better: the same call, and what to change in it."""
+"""Default advice of an error: the same call, and what to change in it."""
 
 import json
 

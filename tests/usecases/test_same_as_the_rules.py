@@ -1,7 +1,7 @@
-"""The doorway does what the rules decide, call after call, whatever the order of calls.
+"""The dispatcher does what the rules decide, call after call, in any order of calls.
 
-The same calls go through the doorway and through the pure rules, at the same moment and with the
-same fresh ids; after each the answers agree and the rows are the plan the rules have made.
+The same calls go through the dispatcher and through the pure rules, at the same time and with the
+same fresh ids; after each the answers agree and the rows equal the plan the rules made.
 """
 
 import asyncio
@@ -91,10 +91,10 @@ class SameAsTheRules(RuleBasedStateMachine):
 
         return self.runner.run(waiting())
 
-    # Both ways
+    # Both paths
 
     def agent(self, user: str, channel: Channel = Channel.MCP) -> Agent:
-        """Bob is at a process of his own."""
+        """Return the agent; Bob uses a separate process."""
         at = self.elsewhere if user == "bob" else self.world.agent
         return at.acting_as(user, channel)
 
@@ -110,7 +110,7 @@ class SameAsTheRules(RuleBasedStateMachine):
         asked: tuple[str, Body],
         decided: Callable[[DecisionContext], Decision[Any]],
     ) -> tuple[Body, Any]:
-        """The reply of the doorway and of the rules, or the same refusal of both."""
+        """Return the replies of the dispatcher and of the rules, or the same refusal of both."""
         user, session, channel = who
         tool, arguments = asked
         self.fresh.clear()
@@ -129,7 +129,7 @@ class SameAsTheRules(RuleBasedStateMachine):
         return answer.body, decision.reply if decision and not code else None
 
     def keep(self, decision: Decision[Any]) -> None:
-        """Take the decided plan as it will be loaded, with the signs of life."""
+        """Keep the decided plan as it will be loaded, with the heartbeats."""
         now = self.world.clock.now
         seen = set(decision.touched)
         self.plan = decision.plan._replace(

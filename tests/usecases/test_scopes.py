@@ -1,4 +1,4 @@
-"""What a credential lets its bearer do, tool by tool; and who may decide where a person must."""
+"""Permissions of a credential, tool by tool; and who may decide a review."""
 
 import json
 from dataclasses import replace
@@ -53,7 +53,7 @@ NEEDS = {
 
 
 def with_scopes(agent: Agent, *scopes: Scope, **more: object) -> Agent:
-    """The same user with another credential."""
+    """Return the same user with another credential."""
     caller = replace(agent.caller, scopes=expand_scopes(scopes), **more)  # type: ignore[arg-type]
     return Agent(agent.doorway, caller)
 
@@ -81,7 +81,7 @@ async def test_a_tool_is_shut_to_whoever_has_none_of_its_scopes(world: World, sc
 async def test_no_scope_at_all_opens_nothing(world: World) -> None:
     nobody = with_scopes(world.agent)
     assert [
-        (await nobody.refused(name)).get("code")  # whatever the arguments would be
+        (await nobody.refused(name)).get("code")  # for any arguments
         for name in NEEDS
     ] == ["FORBIDDEN"] * len(NEEDS)
     dispatcher, caller, somewhere = nobody.doorway, nobody.caller, new_id()

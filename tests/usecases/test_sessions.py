@@ -1,4 +1,4 @@
-"""Sessions: one finds its step again (A10), and is noted once when it resumes a plan (A27)."""
+"""Sessions: a session finds its step again (A10); its return to a plan is recorded once (A27)."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Skills in folders: what is in the open format is read, what is not is left out and told."""
+"""Skills in folders: valid ones are read, invalid ones are skipped and reported."""
 
 import contextlib
 import json
@@ -26,7 +26,7 @@ HEAD = {"name": "a-skill", "description": "Does it."}
 
 
 def a_text(body: str = "Do it.", **head: Any) -> str:  # noqa: ANN401 - whatever somebody may write there
-    """A `SKILL.md`; JSON is YAML too."""
+    """Return a `SKILL.md`; JSON is YAML too."""
     told = {name: value for name, value in {**HEAD, **head}.items() if value is not None}
     lines = "\n".join(f"{name}: {json.dumps(value)}" for name, value in told.items())
     return f"---\n{lines}\n---\n\n{body}\n"
@@ -40,7 +40,7 @@ def a_folder(place: Path, text: str | None = None, name: str = "a-skill") -> Pat
 
 
 def fault_of(place: Path) -> str:
-    """What is wrong with the one skill here."""
+    """Return the error of the only skill here."""
     (error,) = find_skills(str(place)).errors
     assert error.path.startswith(str(place))
     return error.message
@@ -201,7 +201,7 @@ def test_there_are_so_many_skills_and_no_more(
     assert found.errors == (SkillError(str(tmp_path / "two"), "there are 3 skills already"),)
 
 
-# The files beside
+# Additional files
 
 
 def test_the_files_of_a_skill_are_read_with_their_bytes(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Stalls: noticed once, whoever looks; resumed by whoever works; a person's time never counts."""
+"""Stalls: recorded once, resumed by the next worker; time of a review is excluded."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ from worlds import Agent, Body, Clock, World, a_step
 
 
 async def noted(world: World, plan: Body) -> list[str]:
-    """What the plan's audit says of stalls and resumptions, in order."""
+    """Return the stall and resume events of the plan's audit, in order."""
     entries = await world.entries(world.agent.org_id, plan["planId"])
     actions = [json.loads(entry.details).get("action") for entry in entries]
     return [action for action in actions if action in {"stall_detected", "resumed"}]

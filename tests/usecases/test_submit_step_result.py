@@ -1,4 +1,4 @@
-"""submit_step_result: the step completes, its conditions are looked at, the plan settles."""
+"""submit_step_result: the step completes, its conditions are evaluated, the plan settles."""
 
 import json
 from typing import Any

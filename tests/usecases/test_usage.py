@@ -1,4 +1,4 @@
-"""What results took: what is told is the sum of what was accepted, whatever happened on the way."""
+"""Usage: the reported totals are the sums of accepted results, in any course of events."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ async def counted(world: World, agent: Agent, **asked: Any) -> OrgUsage:  # noqa
     return await count_usage(RequestContext(services=world.doorway.house, caller=caller), **asked)
 
 
-# The shape
+# Schema
 
 
 async def test_usage_is_told_of_the_plan_and_of_each_step(agent: Agent) -> None:
@@ -147,7 +147,7 @@ async def test_the_org_looks_back_thirty_days_or_as_far_as_it_is_asked(
     assert (await counted(world, agent, since=clock.now)).usage.tokens == 2
 
 
-# Everything at once
+# Everything combined
 
 MICROS = st.integers(0, 10**11)
 USAGES = st.fixed_dictionaries(
@@ -170,7 +170,7 @@ ACTS = st.tuples(
 
 @dataclass
 class Worker:
-    """Works on a plan and on a run, and keeps its own count of what it told."""
+    """Works on a plan and on a run, and keeps its own count of its reported usage."""
 
     agent: Agent
     plan: Body
@@ -182,7 +182,7 @@ class Worker:
     keys: int = 0
 
     async def act(self, act: str, usage: Body, *, twice: bool) -> None:
-        """Do one thing; the same call once more changes nothing."""
+        """Do one thing; repeating the call changes nothing."""
         if act in {"submit", "late step", "closed step"}:
             await self.act_on_plan(act, usage, twice=twice)
         else:
@@ -213,7 +213,7 @@ class Worker:
         self.count("run", accepted, usage)
 
     async def send(self, tool: str, asked: Body, usage: Body, *, twice: bool) -> bool:
-        """Whether it was accepted: taken, or refused as late and kept."""
+        """Return whether it was accepted: taken, or refused as late and kept."""
         self.keys += 1
         call = {**asked, "usage": usage, "idempotencyKey": f"key {self.keys}"}
         answer = await self.agent.ask(tool, call)

@@ -39,17 +39,17 @@ async def library(database: Database, shared_place: Place) -> Library:
 
 
 def another_process(library: Library) -> Library:
-    """The same org, seen by a process with a memory of its own."""
+    """Return the same org, seen by a process with its own cache."""
     return replace(library, cache=VectorCache())
 
 
 async def near(library: Library, text: str, **scope: Any) -> list[str]:  # noqa: ANN401 - of a scope
-    """The subjects found by meaning alone."""
+    """Return the subjects found by semantic search alone."""
     return [one.subject_id for one in (await library.lists(text, **scope))["meaning"]]
 
 
 def count_reads(monkeypatch: pytest.MonkeyPatch, name: str) -> list[str]:
-    """Note each statement of this name that is made."""
+    """Return a list to which each statement of this name is added."""
     made: list[str] = []
     query = embeddings.SQL[name]
 

@@ -1,4 +1,4 @@
-"""Browsers that signed in: how long they count, and what ends them at once."""
+"""Web sessions: their lifetime, and what ends them at once."""
 
 from collections.abc import AsyncIterator
 from hashlib import sha256
@@ -34,7 +34,7 @@ async def secret(world: World, given: IssuedToken) -> str:
 
 @pytest.fixture
 async def persons(world: World) -> AsyncIterator[str]:
-    """The session of somebody who came from their issuer."""
+    """Yield the session of a user who signed in at their issuer."""
     async with a_team(world) as team:
         assert team.issuer is not None
         claims = {**CLAIMS, "org": team.there.person["org"]}

@@ -1,4 +1,4 @@
-"""Notices that do not arrive at once: tried again, by one process at a time, until they do."""
+"""Undelivered notifications: retried, by one process at a time, until they arrive."""
 
 import asyncio
 import logging
@@ -168,7 +168,7 @@ async def test_two_processes_deliver_each_letter_once(world: World) -> None:
     both = asyncio.Event()
 
     async def meet(writer: Writer) -> None:
-        """Answer nobody before both are at work."""
+        """Answer no request before both are in progress."""
         nonlocal in_flight
         in_flight += 1
         if in_flight > MAX_CONCURRENT:

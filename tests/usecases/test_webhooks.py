@@ -1,4 +1,4 @@
-"""Notices: what is told, to whom, and in which words."""
+"""Notifications: their kinds, recipients, and texts."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from waybook.notifications.message import DeliveryStatus
 from webhook_worlds import TAKEN, a_review, a_teller, events, told, verified
 from worlds import Agent, Clock, World
 
-# What is told
+# Notification kinds
 
 
 async def test_a_review_is_told_with_who_asks_and_where_to_decide(

@@ -1,4 +1,4 @@
-"""The layout of anything that can be drawn: nothing overlaps, no line goes through a box."""
+"""Layout of arbitrary drawings: nothing overlaps, no line crosses a box."""
 
 from collections.abc import Iterator
 from itertools import combinations, pairwise
@@ -15,7 +15,7 @@ from waybook.dag.diagram.model import Diagram, Lane
 WIDTHS = st.sampled_from([None, 100, 500, 1000])
 STACKS = st.sampled_from([2, 3, 9])
 
-#: From left, top, right, bottom.
+#: Left, top, right, bottom.
 Area = tuple[int, int, int, int]
 
 
@@ -33,12 +33,12 @@ def area(box: Box | Frame) -> Area:
 
 
 def meet(one: Area, other: Area) -> bool:
-    """Whether two areas have more in common than a border."""
+    """Return whether two areas share more than a border."""
     return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
 def between(one: Point, other: Point) -> Area:
-    """Where a line from point to point stays, a hair wide."""
+    """Return the area of a line between two points, at least one unit wide."""
     (left, right), (top, bottom) = sorted((one[0], other[0])), sorted((one[1], other[1]))
     return left, top, max(right, left + 1), max(bottom, top + 1)
 
@@ -47,7 +47,7 @@ def pieces(line: EdgeLine) -> Iterator[Area]:
     return (between(*ends) for ends in pairwise(line.route))
 
 
-# All that a drawing promises
+# Properties of a drawing
 
 
 def check(layout: Layout) -> None:
@@ -58,7 +58,7 @@ def check(layout: Layout) -> None:
 
 
 def check_boxes(layout: Layout) -> None:
-    """Every step is in one box, and no two boxes meet."""
+    """Check that every step is in one box, and no two boxes overlap."""
     for number, lane in enumerate(layout.sketch.lanes):
         drawn = [step for box in layout.boxes if box.lane == number for step in box.steps]
         assert sorted(drawn) == list(range(len(lane.steps)))
@@ -72,7 +72,7 @@ def check_boxes(layout: Layout) -> None:
 
 
 def check_lines(layout: Layout) -> None:
-    """Every edge goes from its source's border to its target's, and through no box."""
+    """Check that every edge goes from its source's border to its target's, and through no box."""
     assert {(line.source, line.target) for line in layout.lines} == box_edges(layout)
     rows: dict[int, list[Box]] = {}
     for box in layout.boxes:
@@ -100,7 +100,7 @@ def box_edges(layout: Layout) -> set[tuple[int, int]]:
 
 
 def check_frames(layout: Layout) -> None:
-    """A frame is around all of its lane, and frames stand one below the other."""
+    """Check that a frame encloses its whole lane, and frames are one below the other."""
     assert all(a.y + a.height < b.y for a, b in pairwise(layout.frames))
     for box in layout.boxes if layout.frames else ():
         assert within(area(box), area(layout.frames[box.lane]))

@@ -1,4 +1,4 @@
-"""What is shown upon a map: the marks that a report comes to, and pictures that are current."""
+"""Annotations on a map, derived from a report, and images that are up to date."""
 
 import json
 from pathlib import Path

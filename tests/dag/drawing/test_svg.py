@@ -1,4 +1,4 @@
-"""The drawing as SVG: well formed whatever it says, nothing from outside, no status by colour."""
+"""The drawing as SVG: well formed for any text, self-contained, no status by color alone."""
 
 import re
 from collections import Counter
@@ -32,12 +32,12 @@ HOSTILE = [
 ALLOWED = {
     *("svg", "title", "style", "g", "a", "rect", "path", "text"),
 }
-#: What an attribute may be called; nothing here can run or fetch anything.
+#: Allowed attributes; none can run or fetch anything.
 ATTRIBUTES = {
     *("viewBox", "width", "height", "class", "role", "aria-label", "x", "y", "rx", "d"),
     *("data-step", "data-steps", "data-status", "data-stage", "transform", "text-anchor", "href"),
 }
-#: What a step or a stage may be in.
+#: Statuses of a step or a stage.
 ON_A_MAP = {*map(str, StepStatus), *map(str, ProgressStatus), "stalled"}
 NAMES = st.one_of(st.sampled_from(HOSTILE), st.text(max_size=40))
 
@@ -172,7 +172,7 @@ def test_a_stack_shows_what_it_is_made_of() -> None:
     assert parts["completed"] == 84
 
 
-# For whoever reads it otherwise
+# Accessibility
 
 
 def test_a_map_alone_says_nothing_of_where_anything_stands() -> None:

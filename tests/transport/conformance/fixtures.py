@@ -1,4 +1,4 @@
-"""What the conformance suite wants to find on a server, laid over ours for its visit only."""
+"""Fixtures that the conformance suite expects, added to our server for the tests only."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
@@ -77,7 +77,7 @@ def sample(words: str) -> Result:
 
 ROOTS: Final[Result] = {"method": "roots/list", "params": {}}
 
-# What a tool asks its client in each round; the state it hands out names the round.
+# Requests of a tool to its client in each round; the returned state names the round.
 ROUNDS: Final[Mapping[str, list[dict[str, Result]]]] = {
     "test_input_required_result_elicitation": [{"user_name": ask("What is your name?", "name")}],
     "test_input_required_result_sampling": [
@@ -104,7 +104,7 @@ ROUNDS: Final[Mapping[str, list[dict[str, Result]]]] = {
 def next_round(
     rounds: list[dict[str, Result]], given: Mapping[str, object] | None, state: str | None
 ) -> Result | None:
-    """What to ask now, or nothing once every round was answered."""
+    """Return the next request, or None once every round was answered."""
     number = int(state or 0)
     if given and set(rounds[number]) <= set(given):
         number += 1
@@ -184,7 +184,7 @@ STATIC: Final[Mapping[str, Result]] = {
 
 
 def handlers(bus: InMemorySubscriptionBus) -> Mapping[str, Handler]:
-    """The tools that do something, by name."""
+    """Return the handlers of the suite's tools, by name."""
 
     async def content(_: Context, params: Params) -> Result:
         return CONTENTS[params.name]

@@ -1,4 +1,4 @@
-"""The suite's fixtures, laid over a server of ours; what they do not answer, our own code does."""
+"""The suite's fixtures on top of our server; all other requests reach our own code."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, TypeVar
@@ -50,7 +50,7 @@ Fixture = Callable[[Context, ParamsT], Awaitable[Result | None]]
 
 
 def lay_over(server: Server[None]) -> Server[None]:
-    """The server with everything the suite looks for."""
+    """Return the server with everything the suite expects."""
     bus = InMemorySubscriptionBus()
     tools = handlers(bus)
     listed = [
@@ -103,7 +103,7 @@ def before(
     result_type: type[BaseModel],
     fixture: Fixture[ParamsT],
 ) -> None:
-    """Let a fixture answer first, and the server's own handler when it has nothing to say."""
+    """Let a fixture answer first, and the server's own handler if the fixture has no answer."""
     own = server.get_request_handler(method)
     assert own is not None
 
@@ -118,7 +118,7 @@ def before(
 
 
 def beside(server: Server[None], method: str, key: str, extra: Sequence[BaseModel]) -> None:
-    """Append to what the server lists by itself."""
+    """Append to the server's own list."""
     own = server.get_request_handler(method)
     assert own is not None
 

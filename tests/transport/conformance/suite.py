@@ -14,7 +14,7 @@ SCENARIO: Final = re.compile(r"server-(.+)-\d{4}-\d{2}-\d{2}T[\d-]+Z")
 
 
 async def verdicts(folder: Path, url: str, revision: str, results: Path) -> dict[str, bool]:
-    """Whether each scenario of a revision was passed, read from the suite's result files."""
+    """Return whether each scenario of a revision passed, read from the suite's result files."""
     process = await asyncio.create_subprocess_exec(
         str(NODE / "bin/node"),
         str(folder / SUITE),
@@ -30,7 +30,7 @@ async def verdicts(folder: Path, url: str, revision: str, results: Path) -> dict
 
 
 def read_results(results: Path) -> dict[str, bool]:
-    """Each scenario has a folder, named for it, with the checks that were made."""
+    """Read the results: each scenario has a folder, named for it, with its checks."""
     found = {}
     for checks in results.glob("*/checks.json"):
         matched = SCENARIO.fullmatch(checks.parent.name)
@@ -40,9 +40,9 @@ def read_results(results: Path) -> dict[str, bool]:
 
 
 def passed(checks: list[dict[str, str]]) -> bool:
-    """Whether something was checked, and nothing failed nor was warned of.
+    """Return whether something was checked, without failures or warnings.
 
-    That each message has the form of the schema is checked everywhere, and alone proves nothing.
+    Each message is checked against the schema everywhere, which alone proves nothing.
     """
     statuses = {check["status"] for check in checks}
     proven = any(

@@ -1,4 +1,4 @@
-"""Both living revisions of the protocol, judged by the protocol's own suite."""
+"""Both supported revisions of the protocol, tested by its official suite."""
 
 import json
 import os
@@ -22,7 +22,7 @@ NO_SESSIONS: Final = "we keep no sessions, so there is nobody the server could a
 NO_LOGGING: Final = "logging to the client is deprecated and not offered"
 NO_TASKS: Final = "the tasks extension is not offered; our plans are durable by themselves"
 
-# Scenarios about what we do not offer. One that is passed after all, or fails unlisted, is news.
+# Scenarios about features we do not offer. One that passes, or fails unlisted, fails the test.
 NOT_APPLICABLE: Final[Mapping[str, Mapping[str, str]]] = {
     "2025-11-25": {
         "logging-set-level": NO_LOGGING,
