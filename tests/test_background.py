@@ -87,14 +87,14 @@ async def test_repeat_when_cancelled_ends_in_a_turn_and_in_a_pause(alone: World)
 
 
 LOOPS: dict[str, tuple[str, Loop]] = {
-    "sweep": ("sweep_once", lambda house: background.stall_sweep_loop(house, 0)),
-    "render": ("render_once", lambda house: background.render_loop(house, 0)),
-    "index": ("index_once", lambda house: background.index_loop(house, 0)),
-    "deliver": ("deliver_once", lambda house: background.delivery_loop(house, 0)),
+    "sweep": ("sweep_all_orgs", lambda house: background.stall_sweep_loop(house, 0)),
+    "render": ("render_all_orgs", lambda house: background.render_loop(house, 0)),
+    "index": ("index_all_orgs", lambda house: background.index_loop(house, 0)),
+    "deliver": ("deliver_all_orgs", lambda house: background.delivery_loop(house, 0)),
     "retain": ("retain", lambda house: background.retention_loop(house, "", Settings())),
-    "send": ("post.send", background.event_publish_loop),
-    "listen": ("post.listen", background.event_listen_loop),
-    "look": ("post.Lookout.look", lambda house: background.change_poll_loop(house, 0)),
+    "send": ("pg_notify.send_pending", background.event_publish_loop),
+    "listen": ("pg_notify.listen", background.event_listen_loop),
+    "look": ("pg_notify.ChangePoller.poll", lambda house: background.change_poll_loop(house, 0)),
 }
 
 

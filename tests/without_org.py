@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.resources import files
-from pkgutil import iter_modules
+from pathlib import Path
+from pkgutil import walk_packages
 
 from waybook import store
 from waybook.store.driver.queries import Query
@@ -17,10 +18,10 @@ from waybook.store.driver.queries import Query
 SWITCH = "WAYBOOK_TEST_WITHOUT_ORG"
 
 #: Run by the owner to create the schema, including its policies; no call runs any of it.
-OPERATORS = frozenset({"migrate"})
+OPERATORS = frozenset({"maintenance/migrate"})
 
 #: Run by the owner across all orgs: they create a policy, or list erased orgs.
-OF_ALL_ORGS = frozenset({"make_partition", "orgs_gone"})
+OF_ALL_ORGS = frozenset({"make_partition", "erased_orgs"})
 
 _ORG = r"(?:\w+\.)?org_id"
 _OTHER = rf"(?:app_org\(\)|{_ORG}|%\(\w+\)s(?:::uuid)?)"
@@ -52,17 +53,22 @@ def bared(query: Query) -> tuple[str, int]:
 
 def query_files() -> list[str]:
     """Return every file of queries that calls run."""
-    named = (file.name for file in files("waybook.store").iterdir())
-    found = {name.removesuffix(".sql") for name in named if name.endswith(".sql")}
+    folder = Path(str(files("waybook.store")))
+    found = {
+        path.relative_to(folder).with_suffix("").as_posix()
+        for path in folder.rglob("*.sql")
+        if path.parent.name != "migrations"
+    }
     return sorted(found - OPERATORS - {"schema", "parts"})
 
 
 def queries() -> list[Query]:
     """Return every query that calls run, including those the store derives from others."""
     found: dict[int, Query] = {}
-    for module in iter_modules(store.__path__):
-        held_there = vars(import_module(f"waybook.store.{module.name}"))
-        for held in held_there.values() if module.name not in OPERATORS else ():
+    for module in walk_packages(store.__path__, f"{store.__name__}."):
+        held_there = vars(import_module(module.name))
+        file = module.name.removeprefix(f"{store.__name__}.").replace(".", "/")
+        for held in held_there.values() if file not in OPERATORS else ():
             several = held.values() if isinstance(held, Mapping) else (held,)
             found |= {id(one): one for one in several if isinstance(one, Query)}
     return list(found.values())

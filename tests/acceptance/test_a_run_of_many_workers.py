@@ -154,7 +154,7 @@ async def rendering(world: World, over: asyncio.Event) -> None:
         await render_all_orgs(world.doorway.house)
 
 
-async def test_a_mixed_crowd_never_gets_in_its_own_way(crowded: World) -> None:
+async def test_concurrent_workers_finish_a_run_without_conflicts(crowded: World) -> None:
     """Check for no deadlock, no rejected call, and every expected document at the end."""
     agent = crowded.agent
     run = await agent.run("dialectic", ["a", "b"])

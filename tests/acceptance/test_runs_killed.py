@@ -251,7 +251,7 @@ import asyncio, sys
 from uuid import UUID
 from waybook.background import render_all_orgs
 from waybook.store.driver.database import ConnectionPool, Database, Transaction
-from waybook.usecases import render_documents
+from waybook.app.operations import rendering as render_documents
 from waybook.app.request.services import Services
 
 dsn, role, moment = sys.argv[1:]

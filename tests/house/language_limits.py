@@ -6,17 +6,17 @@ from house.language import Allowed
 
 #: Counts when they were last lowered; they are never raised.
 LIMITS: Final = {
-    "docstrings opening with a question word": 965,
-    "docstrings with private idiom": 821,
-    "comments with private idiom": 236,
-    "strings of the source with private idiom": 76,
+    "docstrings opening with a question word": 4,
+    "docstrings with private idiom": 13,
+    "comments with private idiom": 0,
+    "strings of the source with private idiom": 75,
     "lines of templates with private idiom": 24,
-    "lines of docs with private idiom": 420,
-    "names bound": 3_833,
-    "limits outside MAX_ and MIN_": 257,
+    "lines of docs with private idiom": 15,
+    "names bound": 3_539,
+    "limits outside MAX_ and MIN_": 26,
     "test names with pronouns or idiom": 1_273,
     "test names over 70 characters": 74,
-    "British spellings": 179,
+    "British spellings": 92,
 }
 
 ALLOWED: Final = (

@@ -96,7 +96,7 @@ def audited_fields() -> dict[str, set[str]]:
     """Return the fields of each kind of row, from the queries that are compared with the replay."""
     plans, runs, orgs, skills = (
         (SOURCE / "store" / f"{name}.sql").read_text("utf-8")
-        for name in ("plans", "runs", "identities", "skill_executions")
+        for name in ("plans/load", "runs/load", "accounts/accounts", "skill_executions")
     )
     built = re.compile(
         r"select (?:'(\w+)',(?:(?!select|json_build).)+)?json_build_object\((.*?)\)\s+from\s",

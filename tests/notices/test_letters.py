@@ -185,7 +185,7 @@ def test_a_template_that_is_none_is_refused_at_the_start(name: str, text: str, f
 
 
 def test_each_occasion_has_its_file_and_no_other() -> None:
-    folder = Path(__file__).parents[2] / "src" / "waybook" / "notices" / "templates"
+    folder = Path(__file__).parents[2] / "src" / "waybook" / "notifications" / "templates"
     assert {path.name for path in folder.iterdir()} == {template_file(o) for o in NotificationKind}
 
 

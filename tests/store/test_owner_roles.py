@@ -100,7 +100,9 @@ async def test_retain_leaves_every_row_of_a_twin_org(filled: World) -> None:
     before = rows_of(place, twin)
     gone = apply_retention(place.owner_dsn, KEEP)
     left = rows_of(place, filled.agent.org_id)
-    deleted = {*load("archived_plans"), *load("archived_runs")} - {"webhook_delivery"}
+    deleted = {*load("maintenance/archived_plans"), *load("maintenance/archived_runs")} - {
+        "webhook_delivery"
+    }
     assert deleted | {"idempotency_answer", "mcp_tool_call_log", "web_session"} == set(gone)
     assert set(left) & {"plan", "run", "idempotency_answer", "web_session"} == set()
     assert rows_of(place, twin) == before

@@ -114,7 +114,11 @@ async def test_more_changes_than_one_look_takes_are_told_as_all(
 
 async def test_looking_goes_by_the_index_on_the_time(own_world: World) -> None:
     await own_world.agent.plan(3)
-    asked = load("post")["changed"].text.replace("%(seconds)s", "15").replace("%(most)s", "10")
+    asked = (
+        load("driver/pg_notify")["changed"]
+        .text.replace("%(seconds)s", "15")
+        .replace("%(most)s", "10")
+    )
     (rows,) = await own_world.database.read_org(own_world.agent.org_id, f"explain {asked}")
     assert any("Index Cond" in row[0] and "(at > " in row[0] for row in rows), rows
 

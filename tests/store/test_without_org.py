@@ -28,7 +28,7 @@ ABOUT_ORGS = re.compile(
     r"|\borg_id is distinct from app_org\(\)"
 )
 #: Some of the queries that have an org condition in addition to row-level security.
-CONDITIONS = {"claim", "by_words"}
+CONDITIONS = {"claim", "full_text"}
 
 
 def test_every_file_of_queries_is_looked_at() -> None:
@@ -92,4 +92,4 @@ def test_conditions_are_found_in_the_forms_there_are(condition: str, left: str |
 
 @pytest.mark.parametrize("name", sorted(OF_ALL_ORGS))
 def test_what_is_left_as_it_is_because_it_is_of_all_orgs_is_one_query(name: str) -> None:
-    assert [file for file in query_files() if name in load(file)] == ["retention"]
+    assert [file for file in query_files() if name in load(file)] == ["maintenance/retention"]

@@ -24,7 +24,7 @@ Told = tuple[str, str, object, str]
 @pytest.fixture(scope="module")
 def told() -> list[Told]:
     """Return the result of each input."""
-    environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
+    environment = {**os.environ, "PYTHONPATH": f"{HERE.parent}:{HERE.parents[1]}"}
     done = subprocess.run(
         [sys.executable, str(HERE / "bombing.py")],
         capture_output=True,

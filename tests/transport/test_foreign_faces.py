@@ -178,8 +178,8 @@ def test_every_route_that_takes_something_is_known(world: World) -> None:
 
 
 def test_every_word_of_a_query_is_known_for_what_it_names() -> None:
-    mention = re.compile(r'(?:query_params|query)\.get\("(\w+)"|asked_for\(request, "(\w+)"')
-    folder = SOURCE / "transport" / "web"
+    mention = re.compile(r'(?:query_params|query)\.get\("(\w+)"|query_param\(request, "(\w+)"')
+    folder = SOURCE / "transport" / "http"
     found = {
         word
         for path in folder.rglob("*.py")

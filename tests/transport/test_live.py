@@ -101,7 +101,7 @@ async def test_a_silent_stream_beats(site: Site, monkeypatch: pytest.MonkeyPatch
         assert "data: beat" in [await anext(lines) for _ in range(6)]
 
 
-@pytest.mark.parametrize(("limit", "status"), [("MOST_STREAMS", 503), ("MOST_OF_ORG", 429)])
+@pytest.mark.parametrize(("limit", "status"), [("MAX_STREAMS", 503), ("MAX_STREAMS_PER_ORG", 429)])
 async def test_more_streams_than_there_may_be_are_refused_until_one_ends(
     world: World, monkeypatch: pytest.MonkeyPatch, limit: str, status: int
 ) -> None:

@@ -113,7 +113,7 @@ async def test_an_exception_keeps_its_words_to_itself(
     era: Era, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Broken(RememberingDoorway):
-        async def enter(self, _: Caller, __: str, ___: Mapping[str, object]) -> Answer:
+        async def dispatch(self, _: Caller, __: str, ___: Mapping[str, object]) -> Answer:
             raise ZeroDivisionError("password=hunter2")
 
     async def opened() -> Broken:

@@ -14,7 +14,7 @@ from mcp import Client, StdioServerParameters
 from transport.messages import META
 
 HERE = Path(__file__).parent
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(HERE.parent)}
+ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{HERE.parent}:{HERE.parents[1]}"}
 PATIENCE = 120  # seconds; importing the protocol library takes one of them on an idle machine
 Era = Literal["legacy", "auto", "2026-07-28"]
 

@@ -352,9 +352,9 @@ def test_the_doorway_does_what_the_rules_decide(
         fresh.append(ids.new_id())
         return fresh[-1]
 
-    def again(ctx: RequestContext, *, recalls: bool) -> RequestContext:
+    def again(ctx: RequestContext, *, use_cache: bool) -> RequestContext:
         fresh.clear()
-        return replace(ctx, use_cache=recalls)
+        return replace(ctx, use_cache=use_cache)
 
     monkeypatch.setattr(calls, "new_id", remembered)
     monkeypatch.setattr(dispatcher, "replace", again)

@@ -259,7 +259,7 @@ def test_a_pipe_is_no_file(tmp_path: Path) -> None:
     assert fault_of(tmp_path) == "pipe is not a file"
 
 
-@pytest.mark.parametrize(("limit", "most"), [("MOST_FILES", 2), ("MOST_BYTES", 60)])
+@pytest.mark.parametrize(("limit", "most"), [("MAX_FILES", 2), ("MAX_FOLDER_BYTES", 60)])
 def test_a_skill_beyond_its_bounds_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
 ) -> None:

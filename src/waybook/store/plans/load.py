@@ -202,7 +202,7 @@ def read_stored_rows(rows: Iterable[tuple[Any, ...]]) -> PlanRows:
     return found
 
 
-@lru_cache(maxsize=50_000)
+@lru_cache(maxsize=8_000)
 def _step(row: tuple[Any, ...]) -> Step:
     """Return a step from its row. Cached: most steps of a plan are the same as at the last call."""
     step_id, order, step_type, title, status, attempt, stall_seconds, *rest = row
