@@ -104,13 +104,11 @@ async def check_documents(agent: Agent, run: Body, before: Any) -> None:  # noqa
 
 @decision("B1", "B3", "B10", "B13")
 @pytest.mark.parametrize("n", [1, 2, 3])
-async def test_a_dialectic_has_the_jobs_it_promised_and_comes_to_its_end(
-    world: World, n: int
-) -> None:
+async def test_dialectic_creates_the_expected_jobs_and_completes(world: World, n: int) -> None:
     await a_dialectic(world, n)
 
 
-async def test_a_dialectic_of_four_models_has_the_jobs_it_promised(alone: World) -> None:
+async def test_dialectic_with_four_models_creates_the_expected_jobs(alone: World) -> None:
     await a_dialectic(alone, 4)
 
 
@@ -132,7 +130,7 @@ async def test_models_may_change_from_stage_to_stage(world: World, agent: Agent)
 
 
 @pytest.mark.parametrize("n", [1, 3])
-async def test_deep_research_comes_to_its_end(world: World, agent: Agent, n: int) -> None:
+async def test_deep_research_run_completes(world: World, agent: Agent, n: int) -> None:
     models = [f"model-{number}" for number in range(n)]
     run = await agent.run("deep-research", models, input={"question": "Which lake is deepest?"})
     assert await expected(agent, runId=run["runId"]) == [1, 2 * n, 1]

@@ -99,7 +99,7 @@ async def test_killed_after_the_commit_its_session_finds_the_step_again(
     assert (await agent.submit(taken, sessionId="s"))["progress"]["done"] == 1
 
 
-async def test_killed_after_the_commit_of_a_result_it_counts_once(
+async def test_result_of_a_process_killed_after_commit_counts_once(
     world: World, agent: Agent
 ) -> None:
     plan = await agent.plan(2)
@@ -131,7 +131,9 @@ async def test_killed_before_the_commit_of_a_result_the_step_is_still_its_own(
     assert (await agent.submit(again))["planStatus"] == "completed"
 
 
-async def test_killed_between_its_calls_another_process_goes_on(world: World, agent: Agent) -> None:
+async def test_process_killed_between_calls_is_continued_by_another(
+    world: World, agent: Agent
+) -> None:
     plan = await agent.plan(1)
     asked = {"planId": plan["planId"], "sessionId": "s"}
     with a_worker(world, "never", "get_next_step", **asked) as worker:
