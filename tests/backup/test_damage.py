@@ -66,6 +66,18 @@ def test_restore_of_a_truncated_archive_changes_nothing(
     assert all_rows(copy) == before
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_archive_with_another_compression_is_damaged(
+    original: Path, tmp_path: Path, method: int
+) -> None:
+    file = tmp_path / "other.zip"
+    with zipfile.ZipFile(original) as source, zipfile.ZipFile(file, "w", method) as copy:
+        for name in source.namelist():
+            copy.writestr(name, source.read(name))
+    with pytest.raises(InvalidInput, match="damaged"):
+        contents(file)
+
+
 def test_a_flipped_bit_is_found_or_was_of_no_account(original: Path, tmp_path: Path) -> None:
     file, data = tmp_path / "flipped.zip", bytearray(original.read_bytes())
     sound, found = contents(original), 0

@@ -28,7 +28,8 @@ def played(terminal: Terminal) -> str:
 def test_the_story_ends_well_and_is_proven(terminal: Terminal, played: str) -> None:
     assert "the plan is complete" in played
     assert "every seal holds, state = replay(audit)" in played
-    (plan,) = [p for p in terminal.told("plans", "--all") if p["name"] == script.PLAN_NAME]
+    # Newest first; the demo is played again if its module is run in two parts.
+    plan, *_ = [p for p in terminal.told("plans", "--all") if p["name"] == script.PLAN_NAME]
     assert plan["status"] == "completed"
     assert plan["counts"] == {"done": 11, "total": 11, "completed": 10, "skipped": 1}
     assert terminal.told("audit", "verify")["ok"]
@@ -66,7 +67,7 @@ def test_the_story_has_its_moments(played: str, moment: str) -> None:
 
 
 def the_run(terminal: Terminal) -> Body:
-    (found,) = [run for run in terminal.told("runs", "--all") if run["name"] == script.RUN_NAME]
+    found, *_ = [run for run in terminal.told("runs", "--all") if run["name"] == script.RUN_NAME]
     return cast("Body", found)
 
 

@@ -24,6 +24,8 @@ ANCHORS = "audit-anchor.jsonl"
 BLOCK_BYTES = 256 * 1024
 COMPRESSION_LEVEL = 3
 #: Exceptions of the zip library for a file that was truncated or changed.
+#: What a backup is written with; damage can name others, whose errors are not listed below.
+COMPRESSIONS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, RuntimeError)
 DAMAGED_MANIFEST = (*DAMAGED, ValueError, TypeError, AttributeError)
 
@@ -183,6 +185,9 @@ class Archive:
             InvalidInput: it is damaged, or not a backup.
         """
         self._zip = opened
+        for member in opened.infolist():
+            if member.compress_type not in COMPRESSIONS:
+                raise damaged(f"{member.filename} cannot be read")
         try:
             self.manifest = read_manifest(json.loads(opened.read(MANIFEST)))
         except DAMAGED_MANIFEST as error:
