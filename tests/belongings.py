@@ -41,12 +41,14 @@ async def belongings(world: World) -> Mapping[str, str]:
 async def _their_run(ned: Agent) -> dict[str, str]:
     """Create a run in its second stage, with a job in progress and a rendered document."""
     job = await a_gathering(ned)
-    await render_all_orgs(ned.doorway.house)
+    await render_all_orgs(ned.dispatcher.services)
     scope = (await ned.progress(job))["stages"][0]
     return {
         "run": job["runId"],
         "running job": job["jobId"],
-        "document": next(one["documentId"] for one in job["inputs"] if "documentId" in one),
+        "document": next(
+            document["documentId"] for document in job["inputs"] if "documentId" in document
+        ),
         "rendered document": scope["documents"][0]["resourceId"],
     }
 
@@ -54,10 +56,10 @@ async def _their_run(ned: Agent) -> dict[str, str]:
 async def everything(agent: Agent) -> None:
     """Fill every table an agent can fill: each tool once, and some failures."""
     for tool in PREPARE:
-        asked = await a_call_of(agent, tool)
+        args = await a_call_of(agent, tool)
         if tool in MUTATING:
-            asked = {"sessionId": f"doing {tool}", "idempotencyKey": "once", **asked}
-        await agent.call(tool, **asked)
+            args = {"sessionId": f"doing {tool}", "idempotencyKey": "once", **args}
+        await agent.call(tool, **args)
     plan = await agent.plan()
     for session in ("first", "second"):
         await agent.call("get_research_context", planId=plan["planId"], sessionId=session)
@@ -66,17 +68,17 @@ async def everything(agent: Agent) -> None:
     await agent.call("submit_job_result", **held, continues=True)
     await agent.refused("submit_job_result", **{**held, "attempt": job["attempt"] + 1})
     await _passages_of_every_kind(agent)
-    await render_all_orgs(agent.doorway.house)
-    await agent.doorway.calls.flush()
+    await render_all_orgs(agent.dispatcher.services)
+    await agent.dispatcher.calls.flush()
 
 
 async def _passages_of_every_kind(agent: Agent) -> None:
     """Create a passage deleted for a later version, and one that is set aside."""
-    asked = await a_call_of(agent, "store_research")
-    await agent.call("store_research", **{**asked, "content": "An earlier version."})
-    stored = await agent.call("store_research", **{**asked, "content": "A later version."})
+    args = await a_call_of(agent, "store_research")
+    await agent.call("store_research", **{**args, "content": "An earlier version."})
+    stored = await agent.call("store_research", **{**args, "content": "A later version."})
     aside = embeddings.quarantine_statement(
         [(stored["artifactId"], 1)], model="none", backend="portable"
     )
-    async with agent.doorway.house.database.org_transaction(agent.org_id) as tx:
+    async with agent.dispatcher.services.database.org_transaction(agent.org_id) as tx:
         await tx.commit(aside)

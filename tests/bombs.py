@@ -42,8 +42,8 @@ DEEP: Final = {name: VALUES[name] for name in ("deep lists", "deep objects", "a 
 
 
 def _steps(count: int, **more: object) -> list[dict[str, object]]:
-    told = {"jobType": "EXECUTE", "granularityStrategy": "per_model", **more}
-    return [{"stepKey": f"s{n}", "stepNumber": n, "name": "x", **told} for n in range(count)]
+    fields = {"jobType": "EXECUTE", "granularityStrategy": "per_model", **more}
+    return [{"stepKey": f"s{n}", "stepNumber": n, "name": "x", **fields} for n in range(count)]
 
 
 def _snapshot(steps: list[dict[str, object]], edges: list[list[str]], models: int) -> str:

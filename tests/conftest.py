@@ -82,8 +82,8 @@ def database_fixtures(item: pytest.Item) -> list[str]:
     definitions = item._fixtureinfo.name2fixturedefs
     return [
         name
-        for name, found in definitions.items()
-        if found[-1].func.__module__ == DATABASE_FIXTURES
+        for name, fixture_defs in definitions.items()
+        if fixture_defs[-1].func.__module__ == DATABASE_FIXTURES
     ]
 
 

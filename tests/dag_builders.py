@@ -64,12 +64,12 @@ def a_plan_step(key: str, strategy: Strategy = Strategy.ALL_TO_ONE, **values: ob
     return a_step(key, strategy, job_type=JobType.PLAN, **values)  # type: ignore[arg-type]  # as above
 
 
-def _as_input(given: str | Input) -> Input:
-    return given if isinstance(given, Input) else an_input(given)
+def _as_input(value: str | Input) -> Input:
+    return value if isinstance(value, Input) else an_input(value)
 
 
-def _as_output(given: str | Output) -> Output:
-    return given if isinstance(given, Output) else an_output(given)
+def _as_output(value: str | Output) -> Output:
+    return value if isinstance(value, Output) else an_output(value)
 
 
 def a_recipe(*steps: RecipeStep, edges: Edges = ()) -> Recipe:

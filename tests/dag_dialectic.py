@@ -32,7 +32,7 @@ def review() -> Stage:
 def merge() -> Stage:
     pairs = [_pair(key, REVIEWS[place]) for place, key in enumerate(ASPECTS)]
     wholes = [a_step(f"whole-{key}", S.PER_MODEL, inputs=[f"pair-{key}"]) for key in ASPECTS]
-    merged = [whole.key for whole in wholes]
+    merged = [step.key for step in wholes]
     last = a_plan_step("last", inputs=merged)
     finals = [a_step(key, S.ALL_TO_ONE, inputs=["last", *merged]) for key in FINALS]
     edges = [

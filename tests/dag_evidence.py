@@ -31,8 +31,8 @@ def any_evidence(graph: Graph) -> st.SearchStrategy[Mapping[str, Evidence]]:
 
 def a_job(stage: str, step: str | None, status: str, **more: object) -> Body:
     """Return a job as in a snapshot; its id comes from the history or the test."""
-    told = {"id": f"{stage}/{step}/{status}", "jobType": "EXECUTE", "status": status}
-    return {**told, "stageSlug": stage, "stepKey": step, **more}
+    fields = {"id": f"{stage}/{step}/{status}", "jobType": "EXECUTE", "status": status}
+    return {**fields, "stageSlug": stage, "stepKey": step, **more}
 
 
 def a_snapshot(dag: Dag, *jobs: Body, runs: Mapping[str, list[str]] | None = None) -> Body:
@@ -49,8 +49,8 @@ def a_snapshot(dag: Dag, *jobs: Body, runs: Mapping[str, list[str]] | None = Non
 def shuffled(snapshot: Body, chance: Random) -> Body:
     """Return the same rows in another order."""
     rows = {name: list(snapshot[name]) for name in ("stageRuns", "jobs", "resources")}
-    for found in rows.values():
-        chance.shuffle(found)
+    for entries in rows.values():
+        chance.shuffle(entries)
     return {**snapshot, **rows}
 
 
@@ -156,8 +156,11 @@ class History:
         self._add(a_job(job["stageSlug"], job["stepKey"], "pending", **more))
 
     def _keep(self, job: Body) -> None:
-        kept = {"id": f"r{len(self.snapshot['resources'])}", "resourceType": "rendered_document"}
-        self.snapshot["resources"].append({**kept, "jobId": job["id"], "modelId": "alpha"})
+        resource = {
+            "id": f"r{len(self.snapshot['resources'])}",
+            "resourceType": "rendered_document",
+        }
+        self.snapshot["resources"].append({**resource, "jobId": job["id"], "modelId": "alpha"})
 
     def _do_anew(self, job: Body) -> None:
         job["status"] = "superseded"

@@ -19,8 +19,10 @@ def rows(world: World) -> dict[str, str]:
     orgs = [world.agent.org_id, world.neighbour.org_id]
     with psycopg.connect(world.place.admin_dsn) as admin:
         tables = [name for (name,) in admin.execute(TABLES) if name != NOTED]
-        asked = {table: hashed.format(sql.Identifier(table)) for table in tables}
-        return {table: admin.execute(one, [orgs]).fetchall()[0][0] for table, one in asked.items()}
+        queries = {table: hashed.format(sql.Identifier(table)) for table in tables}
+        return {
+            table: admin.execute(query, [orgs]).fetchall()[0][0] for table, query in queries.items()
+        }
 
 
 def without_row_level_security(place: Place) -> None:

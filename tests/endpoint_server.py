@@ -56,9 +56,12 @@ class EndpointServer:
 def answer(body: object, status: int = 200, **headers: str) -> Play:
     """Answer with this: a text unchanged, anything else as JSON."""
     content = (body if isinstance(body, str) else json.dumps(body)).encode()
-    told = {"content-type": "application/json", "content-length": str(len(content))}
-    told |= {name.replace("_", "-"): value for name, value in headers.items()}
-    lines = [f"HTTP/1.1 {status} Said", *(f"{name}: {value}" for name, value in told.items())]
+    header_fields = {"content-type": "application/json", "content-length": str(len(content))}
+    header_fields |= {name.replace("_", "-"): value for name, value in headers.items()}
+    lines = [
+        f"HTTP/1.1 {status} Said",
+        *(f"{name}: {value}" for name, value in header_fields.items()),
+    ]
 
     async def play(writer: Writer) -> None:
         writer.write("\r\n".join([*lines, "", ""]).encode() + content)

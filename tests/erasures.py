@@ -29,18 +29,18 @@ def slug_of(agent: Agent) -> str:
 
 def tables(place: Place) -> list[str]:
     with psycopg.connect(place.admin_dsn) as admin:
-        found = admin.execute(
+        cursor = admin.execute(
             """select c.relname from pg_class c join pg_attribute a on a.attrelid = c.oid
                 where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
                   and a.attname = 'org_id' and not c.relispartition"""
         )
-        return sorted(str(row[0]) for row in found.fetchall())
+        return sorted(str(row[0]) for row in cursor.fetchall())
 
 
 def rows_of(place: Place, org_id: UUID) -> dict[str, list[str]]:
     """Return every row of an org, as text, by table; empty tables are left out."""
     with psycopg.connect(place.admin_dsn) as admin:
-        found = {
+        rows_by_table = {
             table: [
                 str(row[0])
                 for row in admin.execute(
@@ -50,30 +50,30 @@ def rows_of(place: Place, org_id: UUID) -> dict[str, list[str]]:
             ]
             for table in tables(place)
         }
-    return {table: rows for table, rows in found.items() if rows}
+    return {table: rows for table, rows in rows_by_table.items() if rows}
 
 
 async def add_user(place: Place, agent: Agent, name: str) -> None:
     """Add a user with a token and a web session to this org, and a user added by them."""
-    given = await a_token(agent, name, email=f"{name}@example.org")
+    credential = await a_token(agent, name, email=f"{name}@example.org")
     await a_token(agent.acting_as(name), new_id())
     with psycopg.connect(place.admin_dsn) as admin:
         admin.execute(
             """insert into web_session (org_id, id, user_id, token_id, hash, created_at,
                                         last_seen_at, expires_at)
                values (%s, %s, %s, %s, sha256(%s::text::bytea), now(), now(), now())""",
-            (agent.org_id, new_id(), given.user.id, given.token.id, new_id()),
+            (agent.org_id, new_id(), credential.user.id, credential.token.id, new_id()),
         )
 
 
 async def verdicts(world: World, org_id: UUID) -> list[AuditVerdict]:
     caller = Caller(org_id=org_id, user="judge", channel=Channel.CLI)
-    return await verify_erasures(RequestContext(services=world.doorway.house, caller=caller))
+    return await verify_erasures(RequestContext(services=world.dispatcher.services, caller=caller))
 
 
 async def verified(world: World, kind: str, subject_id: str) -> AuditVerdict:
     """Return the result of verifying one chain of our org."""
-    judge = RequestContext(services=world.doorway.house, caller=world.agent.caller)
+    judge = RequestContext(services=world.dispatcher.services, caller=world.agent.caller)
     return await verify_subject(judge, Subject(kind, subject_id))
 
 

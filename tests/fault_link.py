@@ -130,8 +130,8 @@ class FaultLink:
 @contextmanager
 def fault_link(dsn: str) -> Iterator[tuple[FaultLink, str]]:
     """Open a link to the server of this DSN; yield it and the DSN that leads through it."""
-    given = conninfo_to_dict(dsn)
-    link = FaultLink(f"{given['host']}/.s.PGSQL.{given.get('port') or 5432}")
+    params = conninfo_to_dict(dsn)
+    link = FaultLink(f"{params['host']}/.s.PGSQL.{params.get('port') or 5432}")
     link.is_open.set()
     listening = socket.create_server(("127.0.0.1", 0))
     accepting = threading.Thread(target=link.accept, args=(listening,), daemon=True)

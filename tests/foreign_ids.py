@@ -54,14 +54,14 @@ class Asking:
         for arguments in self.calls:
             yield from _with_id(arguments, self.path, row_id)
 
-    async def answers(self, agent: Somebody, row_id: str, told: str | None = None) -> list[str]:
+    async def answers(self, agent: Somebody, row_id: str, id_text: str | None = None) -> list[str]:
         """Return the exact answers except for the id, which the caller knows anyway."""
-        found = []
+        texts = []
         for arguments in self.with_id(row_id):
             answer = await agent.ask(self.tool, arguments)
             text = json.dumps([answer.is_error, answer.body])
-            found.append(text.replace(told or row_id, "ID"))
-        return found
+            texts.append(text.replace(id_text or row_id, "ID"))
+        return texts
 
     async def betrayed(self, agent: Somebody, theirs: Mapping[str, str]) -> list[str]:
         """Return the kinds of ids that are answered differently from an id that never existed."""

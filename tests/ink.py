@@ -51,12 +51,12 @@ def text_leaves() -> Iterator[Leaf]:
 
 
 def _leaves(arguments: type[BaseModel], path: Leaf) -> Iterator[Leaf]:
-    for told in arguments.model_fields.values():
-        name = str(told.alias)
-        inner = [*_models(told.annotation)]
+    for field_info in arguments.model_fields.values():
+        name = str(field_info.alias)
+        inner = [*_models(field_info.annotation)]
         for model in inner:
             yield from _leaves(model, (*path, name))
-        if not inner and _is_text(told.annotation) and not _is_formal(name):
+        if not inner and _is_text(field_info.annotation) and not _is_formal(name):
             yield (*path, name)
 
 
@@ -94,8 +94,8 @@ class Ink:
 
     def printable(self, *leaf: str, room: int = 180) -> str:
         """Return the same, for lines that accept printable letters only."""
-        said = self.short(*leaf, room=room)
-        return "".join(letter for letter in said if letter.isprintable())
+        text = self.short(*leaf, room=room)
+        return "".join(character for character in text if character.isprintable())
 
     def _marked(self, leaf: Leaf, text: str) -> str:
         mark = f"q{next(self._numbers):04}q"
@@ -189,17 +189,17 @@ async def _changed(agent: Agent, ink: Ink, plan: Body) -> None:
 async def _reviewed(agent: Agent, ink: Ink, taken: Body) -> None:
     """Review the plan, reject it, and request a review again."""
     made = "request_user_review"
-    asked = {
+    args = {
         "stepId": taken["stepId"],
         "summary": ink.long(made, "summary"),
         "questions": [ink.short(made, "questions", room=1_900)],
         "resultSummary": {"found": ink.long(made, "resultSummary")},
     }
-    await agent.call(made, **asked)
-    said = ink.long("submit_user_decision", "feedback")
-    decided = {"stepId": taken["stepId"], "decision": "modify", "feedback": said}
+    await agent.call(made, **args)
+    feedback = ink.long("submit_user_decision", "feedback")
+    decided = {"stepId": taken["stepId"], "decision": "modify", "feedback": feedback}
     await agent.call("submit_user_decision", **decided)
-    await agent.call(made, **asked)
+    await agent.call(made, **args)
 
 
 async def a_written_output(agent: Agent, ink: Ink) -> Body:
@@ -208,8 +208,8 @@ async def a_written_output(agent: Agent, ink: Ink) -> Body:
     started = await agent.call("start_skill", name="survey", sessionId="ink")
     plan = await agent.plan(1, name=ink.short("create_research_plan", "name"), sessionId="ink")
     await agent.submit(await agent.take(plan), **_result(ink))
-    kept = {"title": ink.printable(made, "title"), "content": ink.long(made, "content")}
-    await agent.call(made, planId=plan["planId"], mediaType="text/markdown", **kept)
+    output = {"title": ink.printable(made, "title"), "content": ink.long(made, "content")}
+    await agent.call(made, planId=plan["planId"], mediaType="text/markdown", **output)
     ended = {"skillExecutionId": started["skillExecutionId"]}
     await agent.call("complete_skill", **ended, outcome=ink.short("complete_skill", "outcome"))
     return plan
@@ -236,7 +236,7 @@ async def a_written_run(agent: Agent, ink: Ink) -> Body:
     document = {"documentKey": "paper", "content": ink.long(*DOCUMENT, "content")}
     held = {"jobId": second["jobId"], "attempt": second["attempt"]}
     await agent.call("submit_job_result", **held, documents=[document])
-    while await render_all_orgs(agent.doorway.house):
+    while await render_all_orgs(agent.dispatcher.services):
         pass
     await agent.feedback(run, "one", ink.long("submit_stage_feedback", "feedback"))
     return run

@@ -108,11 +108,11 @@ class FakeIssuer:
             **self.person,
             **more,
         }
-        kept = {name: value for name, value in claims.items() if value is not None}
+        payload = {name: value for name, value in claims.items() if value is not None}
         headers = {"kid": signing.name, "typ": "at+jwt", **(header or {})}
         headers = {name: value for name, value in headers.items() if value is not None}
         private: Any = signing.private
-        return jwt.encode(kept, private, algorithm=signing.algorithm, headers=headers)
+        return jwt.encode(payload, private, algorithm=signing.algorithm, headers=headers)
 
     # Responses
 
@@ -139,29 +139,29 @@ class FakeIssuer:
             return Response(status_code=404)
         if name in {"openid-configuration", "oauth-authorization-server"}:
             return JSONResponse(self.about())
-        told = {"keys": [key.published() for key in self.keys]}
-        return JSONResponse(told if self.published is None else self.published)
+        key_set = {"keys": [key.published() for key in self.keys]}
+        return JSONResponse(key_set if self.published is None else self.published)
 
     async def authorize(self, request: Request) -> Response:
         """Consent at once to any request."""
-        asked = dict(request.query_params)
+        query = dict(request.query_params)
         code = secrets.token_urlsafe(16)
-        self.codes[code] = asked
-        back = {"code": code, "state": asked["state"], "iss": self.url}
-        return RedirectResponse(f"{asked['redirect_uri']}?{urlencode(back)}", 302)
+        self.codes[code] = query
+        back = {"code": code, "state": query["state"], "iss": self.url}
+        return RedirectResponse(f"{query['redirect_uri']}?{urlencode(back)}", 302)
 
     async def redeem(self, request: Request) -> Response:
         """Redeem a code once, for a client that knows its verifier; return the tokens."""
         sent = {name: str(value) for name, value in (await request.form()).items()}
         self.redeemed.append({**sent, "authorization": request.headers.get("authorization", "")})
-        asked = self.codes.pop(sent.get("code", ""), None)
+        query = self.codes.pop(sent.get("code", ""), None)
         proof = sha256(sent.get("code_verifier", "").encode()).digest()
         challenge = urlsafe_b64encode(proof).decode().rstrip("=")
-        if asked is None or asked["code_challenge"] != challenge:
+        if query is None or query["code_challenge"] != challenge:
             return JSONResponse({"error": "invalid_grant"}, 400)
-        client = asked["client_id"]
-        access = self.token(aud=asked.get("resource", "elsewhere"), client_id=client)
-        about = {"aud": client, "nonce": asked.get("nonce"), "scope": None, "client_id": None}
+        client = query["client_id"]
+        access = self.token(aud=query.get("resource", "elsewhere"), client_id=client)
+        about = {"aud": client, "nonce": query.get("nonce"), "scope": None, "client_id": None}
         identity = self.token(header={"typ": "JWT"}, **{**about, **self.lies})
         return JSONResponse(
             {

@@ -45,11 +45,11 @@ def hand_over(place: Place) -> None:
     with psycopg.connect(place.admin_dsn) as admin:
         named = sql.Identifier(place.dbname)
         admin.execute(sql.SQL("alter database {} owner to {}").format(named, owner))
-        found = admin.execute(
+        cursor = admin.execute(
             """select relname from pg_class
                 where relnamespace = 'public'::regnamespace and relkind in ('r', 'p')"""
         )
-        for (table,) in found.fetchall():
+        for (table,) in cursor.fetchall():
             change = sql.SQL("alter table {} owner to {}")
             admin.execute(change.format(sql.Identifier(table), owner))
 
@@ -93,8 +93,8 @@ async def fill(world: World, name: str) -> None:
     world.is_sound = False  # the following statements bypass the audit
     agent = world.agent.acting_as(name)
     await everything(agent)
-    for one in (name, LEAVING):
-        await add_user(world.place, agent, one)
+    for user_name in (name, LEAVING):
+        await add_user(world.place, agent, user_name)
     with psycopg.connect(world.place.admin_dsn) as admin:
         admin.execute(
             """insert into webhook_delivery (org_id, id, event, data, at, due_at, expires_at)
@@ -114,13 +114,13 @@ def clone(place: Place, agent: Agent) -> UUID:
 
 
 def _clone_rows(admin: psycopg.Connection, table: str, org_id: UUID, twin: UUID) -> None:
-    found = admin.execute(
+    cursor = admin.execute(
         """select attname from pg_attribute
             where attrelid = %s::regclass and attnum > 0 and not attisdropped
               and attgenerated = '' and attname <> 'org_id'""",
         (table,),
     )
-    columns = [sql.Identifier(row[0]) for row in found.fetchall()]
+    columns = [sql.Identifier(row[0]) for row in cursor.fetchall()]
     copied = [
         sql.SQL("slug || '-twin'") if (table, column) == ("org", sql.Identifier("slug")) else column
         for column in columns

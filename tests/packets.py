@@ -81,16 +81,16 @@ async def _rest(agent: Agent, get: Body) -> str:
 
 async def _whole_list(agent: Agent, name: str, entries: Sequence[Any], note: Body) -> list[Any]:
     """Return a list, read to its end; some calls start from its beginning."""
-    found = {_key(entry): entry for entry in entries}
-    expected = len(found) + note["left"]
+    by_key = {_key(entry): entry for entry in entries}
+    expected = len(by_key) + note["left"]
     cut = {name: note}
     while name in cut:
         page = await _carried_out(agent, cut[name]["get"])
         assert page[name]
-        found |= {_key(entry): entry for entry in page[name]}
+        by_key |= {_key(entry): entry for entry in page[name]}
         cut = page.get("cut", {})
-    assert len(found) >= expected
-    return [*found.values()]
+    assert len(by_key) >= expected
+    return [*by_key.values()]
 
 
 def _key(entry: Body) -> Any:  # noqa: ANN401 - an id or a number
@@ -107,7 +107,7 @@ async def store_all(
 
     Returns their ids.
     """
-    call = RequestContext(services=agent.doorway.house, caller=agent.caller)
+    call = RequestContext(services=agent.dispatcher.services, caller=agent.caller)
     ids, subjects = [], []
     async with call.lock_plan(plan_id=plan["planId"]) as locked:
         draft = Draft(locked.plan, locked.decision_context)
@@ -125,12 +125,17 @@ async def store_all(
                 "created_by": "ann",
             }
             draft.insert(Entity.ARTIFACT, artifact_id, row)
-            told: Body = {"plan_id": plan["planId"], "kind": "note", "tags": (), "created_at": now}
-            told["text"] = str(content)
-            subjects.append(index_artifact(artifact_id=artifact_id, title=title, **told))
+            fields: Body = {
+                "plan_id": plan["planId"],
+                "kind": "note",
+                "tags": (),
+                "created_at": now,
+            }
+            fields["text"] = str(content)
+            subjects.append(index_artifact(artifact_id=artifact_id, title=title, **fields))
         draft.record(Event.PLAN_MODIFIED, action="research_stored")
         await locked.write(draft.decide(None), {})
-    services = agent.doorway.house
+    services = agent.dispatcher.services
     pieces = artifacts.split_subjects(subjects)
     able = await services.search_backend.capabilities(services.database, agent.org_id)
     meanings = await services.search_backend.embed_passages(pieces, able)

@@ -142,8 +142,8 @@ def the_trace_is_the_change(before: Plan, decision: Decision[object]) -> None:
     for change in changes:
         _apply(rows.setdefault(str(change.entity), {}), change)
     for entity in CARRIED:
-        found = {row_id: _known(entity, row) for row_id, row in rows.get(entity, {}).items()}
-        assert found == expected.get(entity, {}), (entity, changes)
+        actual = {row_id: _known(entity, row) for row_id, row in rows.get(entity, {}).items()}
+        assert actual == expected.get(entity, {}), (entity, changes)
     _the_rest_is_as_it_was(before, after, named)
 
 
@@ -174,8 +174,8 @@ def rows_of(plan: Plan) -> Rows:
 def known_rows(rows: Rows) -> Rows:
     """Return replayed rows, reduced to those that a plan carries."""
     return {
-        entity: {row_id: _known(entity, row) for row_id, row in kept.items()}
-        for entity, kept in rows.items()
+        entity: {row_id: _known(entity, row) for row_id, row in entity_rows.items()}
+        for entity, entity_rows in rows.items()
         if entity in CARRIED
     }
 

@@ -22,7 +22,7 @@ def a_large_plan(steps: int, *, tied: bool = True) -> Plan:
     chance = Random(steps)  # noqa: S311 - nothing secret about it
     ids = [StepId(str(UUID(int=chance.getrandbits(128), version=4))) for _ in range(steps)]
     at = steps * 11 // 20
-    found = []
+    pairs = []
     for place in range(steps):
         done = StepStatus.SKIPPED if chance.random() < 0.03 else StepStatus.COMPLETED
         status = done if place < at else StepStatus.PENDING
@@ -31,10 +31,10 @@ def a_large_plan(steps: int, *, tied: bool = True) -> Plan:
         near = range(max(0, place - REACH), place)
         before = sorted(chance.sample(near, min(len(near), chance.randint(1, 3)))) if tied else []
         title = f"Compare the sources on river {place + 1} with what was measured"
-        found.append((a_step(status, title=title), [ids[n] for n in before]))
-    plan = a_plan(*(step for step, _ in found))
+        pairs.append((a_step(status, title=title), [ids[n] for n in before]))
+    plan = a_plan(*(step for step, _ in pairs))
     tied_steps = tuple(
-        step._replace(id=ids[n], depends_on=tuple(found[n][1])) for n, step in enumerate(plan.steps)
+        step._replace(id=ids[n], depends_on=tuple(pairs[n][1])) for n, step in enumerate(plan.steps)
     )
     usage = Totals(input_tokens=9_000_000, output_tokens=80_000, cost_micros=9_000_000, results=at)
     return plan._replace(
@@ -110,8 +110,8 @@ def _research(plan: Plan, number: int) -> Research:
 
 def _happening(number: int) -> HistoryEntry:
     at = NOON + timedelta(minutes=number)
-    told = (number, at, "step_completed", "ann", "mcp", f"agent-{number % 4}")
-    return HistoryEntry(*told, None, number + 1, None, None, None)
+    fields = (number, at, "step_completed", "ann", "mcp", f"agent-{number % 4}")
+    return HistoryEntry(*fields, None, number + 1, None, None, None)
 
 
 def _moves(steps: tuple[Step, ...]) -> list[StepStatusChange]:

@@ -341,8 +341,8 @@ def _work(
     yield "bob", partial(submit, plan, step.id, late, bob)
     yield "bob", partial(submit, plan, step.id, Submission(result_summary="plain"), bob)
     for result in REVIEWED.get(step.id, (None,)):
-        asked = ReviewRequest(summary="Is this right?", result_summary=result)
-        yield "ann", partial(request_review, plan, step.id, asked, ann)
+        request = ReviewRequest(summary="Is this right?", result_summary=result)
+        yield "ann", partial(request_review, plan, step.id, request, ann)
 
 
 def _modifications(plan: Plan) -> Iterator[tuple[Modification, ...]]:

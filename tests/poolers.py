@@ -46,8 +46,10 @@ def a_pooler(place: Place) -> Iterator[Place]:
 
 def _settings(home: Path, place: Place) -> str:
     server = conninfo_to_dict(place.app_dsn)
-    told = {name: server[name] for name in ("host", "port", "user", "password") if name in server}
-    line = " ".join(f"{name}='{value}'" for name, value in told.items())
+    parameters = {
+        name: server[name] for name in ("host", "port", "user", "password") if name in server
+    }
+    line = " ".join(f"{name}='{value}'" for name, value in parameters.items())
     return f"""
 [databases]
 {place.dbname} = dbname={place.dbname} {line}

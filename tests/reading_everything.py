@@ -14,8 +14,8 @@ class Reader:
     agent: Agent
     answers: list[Answer] = field(default_factory=list)
 
-    async def ask(self, tool: str, **asked: object) -> Body:
-        self.answers.append(await self.agent.ask(tool, asked))
+    async def ask(self, tool: str, **arguments: object) -> Body:
+        self.answers.append(await self.agent.ask(tool, arguments))
         return self.answers[-1].body
 
     async def plan(self, plan: Body) -> None:
@@ -46,10 +46,10 @@ class Reader:
         await self.ask("store_research", **named, kind="late_result", title="x", content="x")
 
     async def artifact(self, artifact_id: str) -> None:
-        told = await self.ask("get_artifact", artifactId=artifact_id)
+        reply = await self.ask("get_artifact", artifactId=artifact_id)
         await self.ask("get_artifact", artifactId=artifact_id, detail=True)
         await self.ask("extract_data", artifactId=artifact_id, schema={"type": "object"})
-        for source in told.get("sources", ()):
+        for source in reply.get("sources", ()):
             await self.ask("get_artifact", sourceId=source["sourceId"])
 
     async def run(self, run: Body) -> None:
@@ -58,8 +58,10 @@ class Reader:
             await self.ask(tool, **named)
         job = await self.ask("get_next_job", **named)
         await self.ask("get_job_input", jobId=job["jobId"])
-        for one in job["inputs"]:
-            which = {name: one[name] for name in ("documentId", "documentKey") if name in one}
+        for job_input in job["inputs"]:
+            which = {
+                name: job_input[name] for name in ("documentId", "documentKey") if name in job_input
+            }
             name = "documentId" if "documentId" in which else "documentKey"
             await self.ask("get_job_input", jobId=job["jobId"], **{name: which[name]})
         stage = {**named, "stageSlug": "one"}

@@ -54,10 +54,10 @@ async def job_result(agent: Agent) -> Body:
 
 
 async def job_documents(agent: Agent) -> Body:
-    asked = await job_result(agent)
-    del asked["content"]
+    args = await job_result(agent)
+    del args["content"]
     document = {"documentKey": "research_brief", "modelId": "a", "content": {"title": "A brief"}}
-    return {**asked, "documents": [document]}
+    return {**args, "documents": [document]}
 
 
 async def fail_job(agent: Agent) -> Body:
@@ -76,7 +76,7 @@ async def a_gathering(agent: Agent) -> Body:
 
 async def input_by_id(agent: Agent) -> Body:
     job = await a_gathering(agent)
-    brief = next(one for one in job["inputs"] if "documentId" in one)
+    brief = next(job_input for job_input in job["inputs"] if "documentId" in job_input)
     return {"jobId": job["jobId"], "documentId": brief["documentId"], "offset": 1}
 
 
@@ -96,8 +96,8 @@ async def plan_progress(agent: Agent) -> Body:
 async def feedback(agent: Agent) -> Body:
     run = await agent.run()
     await agent.work_off(run)
-    asked = {"runId": run["runId"], "stageSlug": "scope", "feedback": "Go on."}
-    return {**asked, "models": ["a", "b", "c"], "place": "app"}
+    args = {"runId": run["runId"], "stageSlug": "scope", "feedback": "Go on."}
+    return {**args, "models": ["a", "b", "c"], "place": "app"}
 
 
 async def start_stage(agent: Agent) -> Body:

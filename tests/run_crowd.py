@@ -90,8 +90,8 @@ class Crowd:
                 assert job.status is JobStatus.PROCESSING
                 assert 1 <= job.tries <= MAX_ATTEMPTS
                 self.claims.append(job)
-            case NothingReady(found):
-                assert sum(one.count for one in found) == len(world.records.open()) > 0
+            case NothingReady(open_jobs):
+                assert sum(entry.count for entry in open_jobs) == len(world.records.open()) > 0
             case AttemptsExhausted(job):
                 assert world.job(job).status is JobStatus.RETRY_LOOP_FAILED
             case StageFailed(slug, steps):
@@ -118,8 +118,10 @@ class Crowd:
         world = self.world
         done = world.submit(job, text)
         assert world.job(job).status is JobStatus.COMPLETED
-        whole = self.begun.get(job.id, "") + text
-        assert {world.records.documents[one].content for one in done.documents} <= {whole}
+        full_text = self.begun.get(job.id, "") + text
+        assert {world.records.documents[document_id].content for document_id in done.documents} <= {
+            full_text
+        }
         assert done.documents
 
     def go_on(self) -> None:

@@ -15,40 +15,40 @@ async def a_run_of_three_steps(agent: Agent) -> Body:
     outputs = [{"documentKey": "plan"}]
     plan = a_recipe_step("plan", "all_to_one", jobType="PLAN", outputs=outputs)
     text = a_recipe_step("text", "per_source_document", inputsRequired=[{"documentKey": "plan"}])
-    whole = a_recipe_step("whole", "all_to_one", inputsRequired=[{"documentKey": "text"}])
-    stage = a_stage("work", plan, text, whole, edges=[("plan", "text"), ("text", "whole")])
+    combined = a_recipe_step("whole", "all_to_one", inputsRequired=[{"documentKey": "text"}])
+    stage = a_stage("work", plan, text, combined, edges=[("plan", "text"), ("text", "whole")])
     await agent.call("add_dag", definition=a_definition("three-steps", stage))
     return await agent.run("three-steps")
 
 
 async def kept(world: World, agent: Agent) -> list[tuple[Any, ...]]:
     """Return every document: key, model, version, text."""
-    asked = """select document_key, model, version, content from document
+    query = """select document_key, model, version, content from document
                 order by document_key, version, model"""
-    return (await world.database.read_org(agent.org_id, asked))[0]
+    return (await world.database.read_org(agent.org_id, query))[0]
 
 
 async def pages(world: World, agent: Agent) -> list[tuple[Any, ...]]:
     """Return every page: key, model, version, Markdown, HTML."""
-    asked = """select d.document_key, d.model, d.version, h.markdown, h.html
+    query = """select d.document_key, d.model, d.version, h.markdown, h.html
                  from rendered_document h join document d on d.id = h.document_id
                 order by h.id"""
-    return (await world.database.read_org(agent.org_id, asked))[0]
+    return (await world.database.read_org(agent.org_id, query))[0]
 
 
 async def available(agent: Agent, run: Body) -> dict[tuple[str, str], str]:
     """Return the readable resources by key and model."""
     stages = (await agent.progress(run, detail=True))["stages"]
     documents = [document for stage in stages for document in stage["documents"]]
-    found = {(d["documentKey"], d["modelId"]): d["resourceId"] for d in documents}
-    assert len(found) == len(documents)
-    return found
+    resources = {(d["documentKey"], d["modelId"]): d["resourceId"] for d in documents}
+    assert len(resources) == len(documents)
+    return resources
 
 
 async def render_all(agent: Agent) -> int:
     """Render everything pending in this org; the background task does so in all orgs."""
     caller = Caller(org_id=agent.org_id, user="waybook", channel=Channel.SWEEP)
-    call = RequestContext(services=agent.doorway.house, caller=caller)
+    call = RequestContext(services=agent.dispatcher.services, caller=caller)
     rendered = 0
     while some := await render_documents(call):
         rendered += some

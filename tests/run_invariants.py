@@ -66,14 +66,14 @@ def the_trace_is_the_change(before: Records, after: Records, decision: RunDecisi
     """The rows before, with the changes applied, equal the rows after: one link of replay."""
     changes = changes_of(decision)
     named = {(change.entity, change.id) for change in changes}
-    told: Rows = {}
+    rows: Rows = {}
     for entity, row_id in named:
         row = before.row(entity, row_id)
-        told.setdefault(str(entity), {}).update({row_id: row} if row else {})
+        rows.setdefault(str(entity), {}).update({row_id: row} if row else {})
     for change in changes:
-        _apply(told[str(change.entity)], change)
+        _apply(rows[str(change.entity)], change)
     for entity, row_id in named:
-        assert told[str(entity)].get(row_id) == after.row(entity, row_id), (entity, row_id)
+        assert rows[str(entity)].get(row_id) == after.row(entity, row_id), (entity, row_id)
     _the_rest_is_as_it_was(before, after, decision, named)
 
 
@@ -88,13 +88,15 @@ def _the_rest_is_as_it_was(
         (Entity.STAGE_STEP, before.run.steps, after.run.steps),
     ):
         assert was.keys() <= now.keys()
-        assert all(one == was.get(key) for key, one in now.items() if (entity, key) not in named)
+        assert all(
+            record == was.get(key) for key, record in now.items() if (entity, key) not in named
+        )
     assert {(Entity.JOB, job_id) for job_id in decision.jobs} <= named
     assert {(Entity.DOCUMENT, document.id) for document in decision.documents} <= named
     assert {*decision.texts} == {row_id for entity, row_id in named if entity in WITH_TEXTS}
     if (Entity.RUN, after.run.id) not in named:
-        was_told = (before.run.id, before.run.name, before.run.completed_at)
-        assert (after.run.id, after.run.name, after.run.completed_at) == was_told
+        previous = (before.run.id, before.run.name, before.run.completed_at)
+        assert (after.run.id, after.run.name, after.run.completed_at) == previous
 
 
 def jobs_move_as_they_may(before: Records, decision: RunDecision[object]) -> None:
@@ -181,11 +183,11 @@ def steps_count_their_units(records: Records) -> None:
 
 
 def _by_step(records: Records) -> Mapping[str, list[Job]]:
-    found = defaultdict[str, list[Job]](list)
+    jobs_by_step = defaultdict[str, list[Job]](list)
     for job in records.jobs.values():
         if job.job_type is not JobType.RENDER:
-            found[step_id(job.stage, job.step_key)].append(job)
-    return found
+            jobs_by_step[step_id(job.stage, job.step_key)].append(job)
+    return jobs_by_step
 
 
 def _ended(jobs: list[Job]) -> tuple[int, int]:
@@ -219,13 +221,17 @@ def _is_closed(step: StepRun) -> bool:
 
 def stages_and_the_run_end_with_their_steps(records: Records) -> None:
     """A stage is complete when all its steps are closed, a run when all its stages are."""
-    chart, run = records.chart, records.run
+    compiled_dag, run = records.chart, records.run
     closed = Counter(step.stage for step in run.steps.values() if step.closed_at)
     for slug, stage in run.stages.items():
-        assert (stage.completed_at is not None) == (closed[slug] == len(chart.graphs[slug].order))
-        assert all(run.stages[before].feedback is not None for before in chart.dag.before(slug))
+        assert (stage.completed_at is not None) == (
+            closed[slug] == len(compiled_dag.graphs[slug].order)
+        )
+        assert all(
+            run.stages[before].feedback is not None for before in compiled_dag.dag.before(slug)
+        )
     complete = {slug for slug, stage in run.stages.items() if stage.completed_at}
-    assert (run.completed_at is not None) == (complete == {*chart.order})
+    assert (run.completed_at is not None) == (complete == {*compiled_dag.order})
 
 
 # Reports
@@ -239,28 +245,28 @@ def report_of_run(records: Records) -> Report:
 
 def check_report(records: Records, before: Report | None) -> Report:
     """Check the seven invariants, and that the counters agree with the jobs."""
-    told = report_of_run(records)
-    assert check(told, before) == []
-    assert told["warnings"] == []
+    run_report = report_of_run(records)
+    assert check(run_report, before) == []
+    assert run_report["warnings"] == []
     by_jobs = _standings_by_jobs(records)
-    for stage in told["stages"]:
+    for stage in run_report["stages"]:
         assert stage["warnings"] == []
         steps = {step["stepKey"]: step["status"] for step in stage["steps"] or []}
         assert steps == by_jobs.get(stage["stageSlug"], {})
     completed = {slug for slug, stage in records.run.stages.items() if stage.completed_at}
-    assert told["dagProgress"]["completedStages"] == len(completed)
-    return told
+    assert run_report["dagProgress"]["completedStages"] == len(completed)
+    return run_report
 
 
 def _standings_by_jobs(records: Records) -> Mapping[str, Mapping[str, object]]:
     """Return the statuses of the steps, derived from the jobs' rows and the closed flags alone."""
-    found = {}
+    statuses = {}
     for slug in records.run.stages:
         jobs = [j for j in records.jobs.values() if j.stage == slug]
         closed = [s.key for s in records.run.steps.values() if s.stage == slug and s.closed_at]
         evidence, _ = evidence_of(((j.step_key, j.job_type, j.status) for j in jobs), closed)
-        found[slug] = overlay(records.chart.graphs[slug], evidence)
-    return found
+        statuses[slug] = overlay(records.chart.graphs[slug], evidence)
+    return statuses
 
 
 # Ends
@@ -280,7 +286,7 @@ def every_document_is_there(records: Records) -> None:
     for document in records.documents.values():
         versions[place_of(document)].append(document.version)
     assert versions.keys() == _promised(records)
-    assert all(sorted(found) == [*range(1, len(found) + 1)] for found in versions.values())
+    assert all(sorted(numbers) == [*range(1, len(numbers) + 1)] for numbers in versions.values())
 
 
 def every_page_that_was_promised_can_be_read(records: Records) -> None:
@@ -291,12 +297,14 @@ def every_page_that_was_promised_can_be_read(records: Records) -> None:
 
 
 def _promised(records: Records) -> set[object]:
-    chart = records.chart
+    compiled_dag = records.chart
     return {
         (slug, key, document_key, made.model, made.lineage, made.reviewer)
         for slug, stage in records.run.stages.items()
-        for key, step in chart.graphs[slug].steps.items()
-        for unit in units_of(key, chart.stages[slug], chart.graphs[slug], stage.models, stage.prior)
+        for key, step in compiled_dag.graphs[slug].steps.items()
+        for unit in units_of(
+            key, compiled_dag.stages[slug], compiled_dag.graphs[slug], stage.models, stage.prior
+        )
         for made in unit.makes
         for document_key in output_keys(step)
     }

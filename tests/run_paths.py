@@ -143,26 +143,26 @@ def _job_key(records: Records, job: Job) -> JobKey:
 
 def calls(records: Records, bounds: Bounds) -> Iterator[Call]:
     """Yield every call that a caller could make now."""
-    run, chart = records.run, records.chart
+    run, compiled_dag = records.run, records.chart
     moment = DecisionContext(now=NOON, actor=PAT, new_id=NEW_IDS)
     for job in records.jobs.values():
         yield from _work(records, job, bounds, moment)
     for slug in run.stages:
-        for key in (None, *chart.graphs[slug].order):
+        for key in (None, *compiled_dag.graphs[slug].order):
             failed = records.failed(slug, key)
-            yield partial(retry_failed, run, chart, slug, failed, moment, step_key=key)
+            yield partial(retry_failed, run, compiled_dag, slug, failed, moment, step_key=key)
     if sum(job.status is JobStatus.SUPERSEDED for job in records.jobs.values()) < bounds.anew:
         for document in records.documents.values():
             maker = records.jobs[document.job_id]
-            yield partial(regenerate, run, chart, maker, document.id, moment)
+            yield partial(regenerate, run, compiled_dag, maker, document.id, moment)
 
 
 def _work(records: Records, job: Job, bounds: Bounds, context: DecisionContext) -> Iterator[Call]:
-    run, chart, attempt = records.run, records.chart, job.attempt
+    run, compiled_dag, attempt = records.run, records.chart, job.attempt
     if job.completed_at is None and records.is_free(job):
-        asked = partial(next_job, run, chart, context, held=None, open_jobs=())
-        yield partial(asked, candidate=job)
-    fail = partial(fail_job, run, chart, job, error="no luck", context=context)
+        claim = partial(next_job, run, compiled_dag, context, held=None, open_jobs=())
+        yield partial(claim, candidate=job)
+    fail = partial(fail_job, run, compiled_dag, job, error="no luck", context=context)
     version = 1 if job.document is None else records.latest(job.document).version + 1
     before = {"parts": records.parts(job), "version": version}
     for this in {attempt, max(attempt - 1, 0)}:
@@ -170,10 +170,10 @@ def _work(records: Records, job: Job, bounds: Bounds, context: DecisionContext) 
             yield partial(fail, attempt=this, retryable=True)
             yield partial(fail, attempt=this, retryable=False)
         done = Submission(documents=TEXT, attempt=this)
-        yield partial(submit_job, run, chart, job, done, context, **before)  # type: ignore[arg-type]  # each has its type
+        yield partial(submit_job, run, compiled_dag, job, done, context, **before)  # type: ignore[arg-type]  # each has its type
     if job.part < bounds.parts:
         part = Submission(documents=TEXT, attempt=attempt, continues=True)
-        yield partial(submit_job, run, chart, job, part, context, **before)  # type: ignore[arg-type]  # as above
+        yield partial(submit_job, run, compiled_dag, job, part, context, **before)  # type: ignore[arg-type]  # as above
 
 
 def _later(records: Records, job: Job) -> Iterator[Records]:

@@ -74,8 +74,8 @@ class Records:
 
     def held(self, holder: Holder, model: str | None = None) -> Job | None:
         """Return the job that the holder claimed and has not submitted."""
-        found = (job for job in self.open() if holder.is_same_conversation(job.holder))
-        return _first(job for job in found if _is(job, model))
+        jobs = (job for job in self.open() if holder.is_same_conversation(job.holder))
+        return _first(job for job in jobs if _is(job, model))
 
     def free(self, model: str | None = None, job_type: JobType | None = None) -> Job | None:
         """Return the first unclaimed job for a caller who asks for this model or for any."""
@@ -105,24 +105,24 @@ class Records:
 
     def open_counts(self) -> tuple[OpenJobs, ...]:
         """Return the jobs that are not over, counted by step, status and model."""
-        found = Counter((j.stage, j.step_key, j.status, j.model) for j in self.open())
+        counts = Counter((j.stage, j.step_key, j.status, j.model) for j in self.open())
         return tuple(
             OpenJobs(stage=stage, step_key=key, status=status, model=model, count=count)
-            for (stage, key, status, model), count in found.items()
+            for (stage, key, status, model), count in counts.items()
         )
 
     def failed(self, stage: str, step_key: str | None = None) -> list[Job]:
         """Return the abandoned jobs of a stage, or of one of its steps."""
-        found = (j for j in self.jobs.values() if j.stage == stage and j.status in FAILED_JOB)
-        return sorted((j for j in found if step_key in {None, j.step_key}), key=_turn)
+        jobs = (j for j in self.jobs.values() if j.stage == stage and j.status in FAILED_JOB)
+        return sorted((j for j in jobs if step_key in {None, j.step_key}), key=_turn)
 
     def parts(self, job: Job) -> list[str]:
         """Return the texts of the jobs this one continues, first to last."""
-        found: list[str] = []
+        texts: list[str] = []
         while job.continues is not None:
-            found.append(self.texts[Entity.JOB_PART, job.continues][1][0])
+            texts.append(self.texts[Entity.JOB_PART, job.continues][1][0])
             job = self.jobs[job.continues]
-        return found[::-1]
+        return texts[::-1]
 
     def to_render(self) -> list[Job]:
         """Return the jobs that the server has to render."""
@@ -139,16 +139,16 @@ class Records:
 
     def available(self) -> list[tuple[str, AvailableDocument]]:
         """Return the latest rendered version of each document, with its stage."""
-        found: dict[Place, tuple[str, AvailableDocument]] = {}
+        latest: dict[Place, tuple[str, AvailableDocument]] = {}
         pages = [
             (self.documents[str(row["document_id"])], page_id)
             for (entity, page_id), (row, _) in self.texts.items()
             if entity is Entity.RENDERED_DOCUMENT
         ]
         for document, page_id in sorted(pages, key=lambda page: page[0].version):
-            told = AvailableDocument(document.document_key, document.origin.model, page_id)
-            found[place_of(document)] = (document.stage, told)
-        return list(found.values())
+            rendered = AvailableDocument(document.document_key, document.origin.model, page_id)
+            latest[place_of(document)] = (document.stage, rendered)
+        return list(latest.values())
 
     # Rows
 
@@ -161,13 +161,16 @@ class Records:
             Entity.JOB: self.jobs,
             Entity.DOCUMENT: self.documents,
             Entity.USAGE: self.usage,
-            **{entity: [one for of, one in self.texts if of is entity] for entity in WITH_TEXTS},
+            **{
+                entity: [text_id for of, text_id in self.texts if of is entity]
+                for entity in WITH_TEXTS
+            },
         }
-        told = {
+        rows_by_entity = {
             str(entity): {row_id: row for row_id in ids if (row := self.row(entity, row_id))}
             for entity, ids in named.items()
         }
-        return {entity: kept for entity, kept in told.items() if kept}
+        return {entity: rows for entity, rows in rows_by_entity.items() if rows}
 
     def row(self, entity: Entity, row_id: str) -> Row | None:
         """Return one row, if it exists; a text's hash is computed from the stored text."""
@@ -182,14 +185,14 @@ class Records:
         if entity in WITH_TEXTS:
             row, texts = self.texts.get((entity, row_id), ({}, ()))
             return {**row, "content_hash": text_hash(*texts)} if row else None
-        kept: Mapping[Entity, Mapping[str, Kept]] = {
+        records_by_entity: Mapping[Entity, Mapping[str, Kept]] = {
             Entity.STAGE_RUN: self.run.stages,
             Entity.STAGE_STEP: self.run.steps,
             Entity.JOB: self.jobs,
             Entity.DOCUMENT: self.documents,
         }
-        found = kept[entity].get(row_id)
-        return found.as_row() if found else None
+        record = records_by_entity[entity].get(row_id)
+        return record.as_row() if record else None
 
 
 def changes_of(decision: RunDecision[object]) -> list[Change]:

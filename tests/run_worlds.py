@@ -69,8 +69,8 @@ class RunWorld:
 
     def jobs(self, step: str) -> list[Job]:
         """Return the client jobs of a step, in order of creation."""
-        found = self.records.jobs.values()
-        return [j for j in found if j.step_key == step and j.job_type is not JobType.RENDER]
+        jobs = self.records.jobs.values()
+        return [j for j in jobs if j.step_key == step and j.job_type is not JobType.RENDER]
 
     def step(self, key: str) -> StepRun:
         """Return a step that has been reached."""
@@ -81,7 +81,9 @@ class RunWorld:
 
     def documents(self, step: str) -> list[NewDocument]:
         """Return the documents of a step's jobs, in order of creation."""
-        return [one for one in self.records.documents.values() if one.step_key == step]
+        return [
+            document for document in self.records.documents.values() if document.step_key == step
+        ]
 
     def reached(self) -> list[str]:
         """Return the steps that have been reached."""
@@ -123,8 +125,8 @@ class RunWorld:
         held = None if another else records.held(who.holder, model)
         candidate = records.free(model, job_type)
         open_jobs = () if held or candidate else records.open_counts()
-        given = {"held": held, "candidate": candidate, "open_jobs": open_jobs}
-        return self.keep(next_job(self.run, self.chart, self.moment(who), **given))  # type: ignore[arg-type]  # each has its type
+        arguments = {"held": held, "candidate": candidate, "open_jobs": open_jobs}
+        return self.keep(next_job(self.run, self.chart, self.moment(who), **arguments))  # type: ignore[arg-type]  # each has its type
 
     def claim(self, who: Actor = ANN, model: str | None = None, *, another: bool = True) -> Job:
         """Claim the next job; there must be one."""
@@ -178,10 +180,10 @@ class RunWorld:
         return self.keep(decision).job
 
     def feedback(
-        self, stage: str, said: str = "Go on.", models: Sequence[str] | None = None
+        self, stage: str, text: str = "Go on.", models: Sequence[str] | None = None
     ) -> tuple[StageRun, ...]:
         moment = self.moment(PAT)
-        return self.keep(give_feedback(self.run, self.chart, stage, said, models, moment)).stages
+        return self.keep(give_feedback(self.run, self.chart, stage, text, models, moment)).stages
 
     def begin(self, stage: str, models: Sequence[str] | None = None) -> tuple[StageRun, ...]:
         decision = start_open_stage(self.run, self.chart, stage, models, self.moment(PAT))
@@ -222,8 +224,8 @@ class RunWorld:
         return reply.job
 
     def _next_of(self, steps: Sequence[str]) -> Job | None:
-        found = [job for job in self.records.open() if not steps or job.step_key in steps]
-        return min(found, key=lambda job: (job.rank, job.id), default=None)
+        candidates = [job for job in self.records.open() if not steps or job.step_key in steps]
+        return min(candidates, key=lambda job: (job.rank, job.id), default=None)
 
     # Writing
 
@@ -245,10 +247,10 @@ class RunWorld:
 
 def a_run(dag: Dag | Stage, models: Sequence[str] = MODELS) -> RunWorld:
     """Return a run that was just started; a stage alone is a DAG of one."""
-    chart = a_chart(dag if isinstance(dag, Dag) else a_dag(dag))
+    compiled_dag = a_chart(dag if isinstance(dag, Dag) else a_dag(dag))
     empty = Run(id=RUN, name="Rivers", seq=0, completed_at=None, stages={}, steps={})
-    world = RunWorld(Records(chart=chart, run=empty, now=NOON))
-    world.keep(new_run(chart, RUN, "Rivers", {"brief": "Go."}, models, world.moment(ANN)))
+    world = RunWorld(Records(chart=compiled_dag, run=empty, now=NOON))
+    world.keep(new_run(compiled_dag, RUN, "Rivers", {"brief": "Go."}, models, world.moment(ANN)))
     return world
 
 

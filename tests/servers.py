@@ -176,10 +176,8 @@ def _ensure_builder(server: Server) -> None:
 
 def _ensure_template(server: Server) -> None:
     with psycopg.connect(server.admin_dsn, autocommit=True) as admin:
-        found = admin.execute(
-            "select 1 from pg_database where datname = %s", (TEMPLATE,)
-        ).fetchone()
-        if not found:
+        row = admin.execute("select 1 from pg_database where datname = %s", (TEMPLATE,)).fetchone()
+        if not row:
             admin.execute(f"create database {TEMPLATE} owner {server.owner}")
             _ensure_bootstrapped(server)
             migrate(Place(server=server, dbname=TEMPLATE).owner_dsn)

@@ -31,7 +31,7 @@ class Team:
 
     def app(self) -> ASGIApp:
         """Return the complete application, which requires authentication."""
-        services = Application(dispatcher=self.world.doorway, settings=self.settings)
+        services = Application(dispatcher=self.world.dispatcher, settings=self.settings)
         return build_http_app(services, LoadedSettings(self.settings, {}), self.issuer)
 
     def browser(self, base_url: str = "http://localhost") -> httpx2.AsyncClient:
@@ -79,6 +79,6 @@ async def a_served_team(world: World, **more: object) -> AsyncIterator[tuple[Tea
     where = address(listening)
     async with (
         a_team(world, public_url=where, **more) as team,
-        serve_in_background(team.app(), listening, world.doorway.bus.close),
+        serve_in_background(team.app(), listening, world.dispatcher.bus.close),
     ):
         yield team, where

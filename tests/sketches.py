@@ -64,19 +64,21 @@ def lanes(draw: st.DrawFn, slug: str = "plan", most: int = 24) -> Lane:
     steps = [
         DiagramStep(f"s{n}", f"Step {n}", chance.choice(["", "", "other"])) for n in range(count)
     ]
-    told = tuple((f"s{named[a]}", f"s{named[b]}") for a, b in sorted(edges))
-    return Lane(slug=slug, name=draw(st.sampled_from(["", slug])), steps=tuple(steps), edges=told)
+    edge_keys = tuple((f"s{named[a]}", f"s{named[b]}") for a, b in sorted(edges))
+    return Lane(
+        slug=slug, name=draw(st.sampled_from(["", slug])), steps=tuple(steps), edges=edge_keys
+    )
 
 
 @st.composite
 def sketches(draw: st.DrawFn) -> Diagram:
     """Generate any diagram: mostly a plan, sometimes stages, with transitions that skip some."""
     count = draw(st.sampled_from([1, 1, 2, 4]))
-    found = [draw(lanes(f"stage-{number}")) for number in range(count)]
+    stage_lanes = [draw(lanes(f"stage-{number}")) for number in range(count)]
     ways = draw(st.sets(st.tuples(st.integers(0, count - 1), st.integers(0, count - 1))))
     return Diagram(
         name="Rivers",
-        lanes=tuple(found),
+        lanes=tuple(stage_lanes),
         transitions=tuple((f"stage-{a}", f"stage-{b}") for a, b in sorted(ways) if a < b),
     )
 

@@ -9,6 +9,6 @@ from waybook.store.driver.queries import Statement
 def prepared(connection: psycopg.Connection, statement: Statement) -> str:
     """Prepare the statement here; return the text that executes it."""
     connection.execute(f"prepare asked as {statement}".encode())
-    told = [None if value is None else value.decode() for value in statement.parameters]
-    values = sql.SQL(", ").join(map(sql.Literal, told)).as_string(connection)
-    return f"execute asked({values})" if told else "execute asked"
+    parameters = [None if value is None else value.decode() for value in statement.parameters]
+    values = sql.SQL(", ").join(map(sql.Literal, parameters)).as_string(connection)
+    return f"execute asked({values})" if parameters else "execute asked"

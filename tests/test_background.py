@@ -45,7 +45,7 @@ class Turns:
 async def test_repeat_after_any_error_goes_on_and_logs_one_traceback(
     alone: World, caplog: pytest.LogCaptureFixture, error: Exception
 ) -> None:
-    services, turns, seen = alone.doorway.house, Turns(error, error, error), []
+    services, turns, seen = alone.dispatcher.services, Turns(error, error, error), []
 
     async def turn() -> bool:
         seen.append(services.loops.failures.get("work", 0))
@@ -64,7 +64,7 @@ async def test_repeat_after_any_error_goes_on_and_logs_one_traceback(
 
 
 async def test_repeat_when_cancelled_ends_in_a_turn_and_in_a_pause(alone: World) -> None:
-    services, begun = alone.doorway.house, asyncio.Event()
+    services, begun = alone.dispatcher.services, asyncio.Event()
 
     async def turn() -> None:
         begun.set()
@@ -99,10 +99,10 @@ LOOPS: dict[str, tuple[str, Loop]] = {
 
 
 @pytest.mark.parametrize("name", LOOPS)
-async def test_loop_after_a_foreign_error_does_its_next_turn(
+async def test_background_loop_unexpected_error_continues_with_next_iteration(
     alone: World, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    services, (target, loop) = alone.doorway.house, LOOPS[name]
+    services, (target, loop) = alone.dispatcher.services, LOOPS[name]
     turns = Turns(psycopg.InternalError("cache lookup failed"), RuntimeError("odd"))
     services.bus.is_wanted.set()
     services.bus.has_outgoing.set()
@@ -117,19 +117,19 @@ async def test_loop_after_a_foreign_error_does_its_next_turn(
 
 
 def test_health_of_a_loop_that_keeps_failing_is_a_failure(alone: World) -> None:
-    loops = alone.doorway.house.loops
-    assert [one.state for one in about_loops(loops)] == [CheckState.OK]
+    loops = alone.dispatcher.services.loops
+    assert [check.state for check in about_loops(loops)] == [CheckState.OK]
     loops.note_failure("rendering", RuntimeError("password=hunter2hunter2"))
-    (found,) = about_loops(loops)
-    assert found.state is CheckState.WARN
-    assert "hunter2" not in found.message
+    (warning,) = about_loops(loops)
+    assert warning.state is CheckState.WARN
+    assert "hunter2" not in warning.message
     for _ in range(MAX_FAILURES_IN_A_ROW):
         loops.note_failure("rendering", RuntimeError("odd"))
-    assert [one.state for one in about_loops(loops)] == [CheckState.FAIL]
+    assert [check.state for check in about_loops(loops)] == [CheckState.FAIL]
 
 
 async def test_work_in_every_org_after_one_that_fails_goes_on(own_world: World) -> None:
-    services, seen = own_world.doorway.house, list[UUID]()
+    services, seen = own_world.dispatcher.services, list[UUID]()
 
     async def work(ctx: RequestContext) -> int:
         seen.append(ctx.caller.org_id)
@@ -144,7 +144,7 @@ async def test_work_in_every_org_after_one_that_fails_goes_on(own_world: World) 
 
 
 def test_health_of_a_loop_shows_no_text_of_a_foreign_error(alone: World) -> None:
-    loops = alone.doorway.house.loops
+    loops = alone.dispatcher.services.loops
     loops.note_failure("work", psycopg.errors.UniqueViolation("Key (slug)=(acme) already exists"))
     (finding,) = about_loops(loops)
     assert "acme" not in finding.message

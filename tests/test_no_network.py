@@ -37,7 +37,7 @@ def test_a_look_beyond_this_machine_is_noted_and_refused(noted: Path) -> None:
     assert noted.read_text().count("\n") == 3
 
 
-def test_a_program_that_a_test_starts_is_held_to_it_too(noted: Path) -> None:
+def test_network_guard_applies_to_subprocesses(noted: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", CONNECTS], capture_output=True, text=True, check=False
     )
@@ -45,7 +45,7 @@ def test_a_program_that_a_test_starts_is_held_to_it_too(noted: Path) -> None:
     assert NOBODY in noted.read_text()
 
 
-def test_what_is_noted_fails_the_test_even_if_nobody_minded(noted: Path) -> None:
+def test_network_guard_suppressed_attempt_still_fails_test(noted: Path) -> None:
     noted.touch()
     complain(noted)
     with suppress(OSError):

@@ -26,20 +26,20 @@ around = st.text(st.characters(exclude_categories=["Cs", "L", "N"]), max_size=20
 
 
 @given(around, st.one_of(tokens, jwts), around)
-def test_a_token_is_covered_wherever_it_stands(before: str, token: str, after: str) -> None:
+def test_redact_token_in_any_text_is_masked(before: str, token: str, after: str) -> None:
     assert token not in redact(f"{before}{token}{after}")
     assert token.rsplit(".", maxsplit=1)[-1][3:] not in redact(f"{before}{token}{after}")
 
 
 @given(st.text(LETTERS + "-._~+/", min_size=16, max_size=60))
-def test_what_an_authorization_header_carries_is_covered_whatever_it_is(secret: str) -> None:
-    for told in (
+def test_redact_authorization_header_value_is_masked(secret: str) -> None:
+    for text in (
         f"Authorization: Bearer {secret}",
         f"{{'authorization': 'Bearer {secret}'}}",
         f"(b'authorization', b'Basic {secret}')",
         f"refused: Bearer {secret}",
     ):
-        assert secret not in redact(told), told
+        assert secret not in redact(text), text
 
 
 SECRETS = {
@@ -58,7 +58,7 @@ SECRETS = {
 
 
 @pytest.mark.parametrize("where", SECRETS)
-def test_a_secret_is_covered_where_it_is_named(where: str) -> None:
+def test_redact_named_secret_is_masked(where: str) -> None:
     secret = "c4n4ry-" + "Zq9" * 12
     assert secret not in redact(SECRETS[where].format(secret))
 
@@ -74,7 +74,7 @@ def test_a_secret_is_covered_where_it_is_named(where: str) -> None:
         "cookies are strict here",
     ],
 )
-def test_what_is_no_secret_is_left_as_it_is(text: str) -> None:
+def test_redact_text_without_secret_is_unchanged(text: str) -> None:
     assert redact(text) == text
 
 
@@ -91,7 +91,7 @@ BOMBS = (
 
 
 @pytest.mark.parametrize("bomb", BOMBS)
-def test_a_text_costs_what_it_is_long(bomb: str) -> None:
+def test_redact_time_is_not_quadratic_in_text_length(bomb: str) -> None:
     """A text a hundred times as long must not cost ten thousand times the work."""
     short, long = (bomb * (n // len(bomb)) for n in (2_000, 200_000))
     begun = time.process_time()
@@ -104,16 +104,16 @@ def test_a_text_costs_what_it_is_long(bomb: str) -> None:
 
 def test_every_text_of_a_structure_is_covered() -> None:
     token = "wb_" + "a1" * 20
-    told = redact_json({"faults": [{"at": token, "n": 1}], token: None})
-    assert told == {"faults": [{"at": "wb_…", "n": 1}], "wb_…": None}
+    result = redact_json({"faults": [{"at": token, "n": 1}], token: None})
+    assert result == {"faults": [{"at": "wb_…", "n": 1}], "wb_…": None}
 
 
-def test_known_values_are_covered_whatever_they_look_like() -> None:
+def test_redactor_known_value_is_masked_unless_short() -> None:
     redact = redactor(["correct horse", "short", ""])
     assert redact("correct horse battery; short") == "… battery; short"
 
 
-def test_an_error_does_not_give_back_a_token_it_was_sent() -> None:
+def test_error_containing_token_does_not_leak_token() -> None:
     token = "wb_" + "a1" * 20
     call = NextCall("get_plan_status", {"planId": token}, "look")
     error = NotFound(f"there is no plan {token}", next_call=call, planId=token)

@@ -15,15 +15,15 @@ def settings(environment: dict[str, str]) -> Settings:
     return read_settings({}, {"WAYBOOK_CONFIG": "/nowhere/config.toml", **environment}).settings
 
 
-def test_without_an_endpoint_nothing_is_asked_of_its_settings() -> None:
-    found = settings({})
-    assert (found.model_url, found.model_api, found.model_seconds) == (None, "openai", 55)
+def test_settings_without_model_endpoint_use_defaults() -> None:
+    loaded = settings({})
+    assert (loaded.model_url, loaded.model_api, loaded.model_seconds) == (None, "openai", 55)
 
 
 def test_an_endpoint_needs_an_address_and_a_model() -> None:
-    found = settings({**ENDPOINT, "WAYBOOK_MODEL_KEY": "s3cret", "WAYBOOK_MODEL_SECONDS": "20"})
-    assert (found.model_url, found.model) == ("http://127.0.0.1:11434/v1", "m")
-    assert (found.model_key, found.model_seconds) == ("s3cret", 20)
+    loaded = settings({**ENDPOINT, "WAYBOOK_MODEL_KEY": "s3cret", "WAYBOOK_MODEL_SECONDS": "20"})
+    assert (loaded.model_url, loaded.model) == ("http://127.0.0.1:11434/v1", "m")
+    assert (loaded.model_key, loaded.model_seconds) == ("s3cret", 20)
 
 
 @pytest.mark.parametrize(
@@ -44,20 +44,22 @@ def test_an_endpoint_needs_an_address_and_a_model() -> None:
     ],
     ids=str,
 )
-def test_what_cannot_work_is_named_and_no_secret_told(changed: dict[str, str], named: str) -> None:
-    given = {**ENDPOINT, **{f"WAYBOOK_{name}": value for name, value in changed.items()}}
+def test_settings_invalid_model_endpoint_names_setting_and_hides_secret(
+    changed: dict[str, str], named: str
+) -> None:
+    environment = {**ENDPOINT, **{f"WAYBOOK_{name}": value for name, value in changed.items()}}
     with pytest.raises(Misconfigured) as refused:
-        settings(given)
+        settings(environment)
     assert named in refused.value.message
     assert "s3cr" not in refused.value.message
 
 
-def test_a_key_may_stand_in_the_file_and_is_not_printed(tmp_path: Path) -> None:
+def test_settings_file_model_key_is_read_and_not_in_repr(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     file.write_text('model_url = "https://models.example/v1"\nmodel = "m"\nmodel_key = "s3cret"\n')
-    found = read_settings({}, {}, file)
-    assert found.settings.model_key == "s3cret"
-    assert "s3cret" not in repr(found)
+    loaded = read_settings({}, {}, file)
+    assert loaded.settings.model_key == "s3cret"
+    assert "s3cret" not in repr(loaded)
 
 
 # Webhooks
@@ -65,8 +67,11 @@ def test_a_key_may_stand_in_the_file_and_is_not_printed(tmp_path: Path) -> None:
 
 def test_links_begin_with_where_people_reach_the_server() -> None:
     assert settings({}).base_url == "http://127.0.0.1:8750"
-    found = settings({"WAYBOOK_PUBLIC_URL": "https://plans.example/", "WAYBOOK_PORT": "9000"})
-    assert (found.base_url, found.listen_url) == ("https://plans.example", "http://127.0.0.1:9000")
+    loaded = settings({"WAYBOOK_PUBLIC_URL": "https://plans.example/", "WAYBOOK_PORT": "9000"})
+    assert (loaded.base_url, loaded.listen_url) == (
+        "https://plans.example",
+        "http://127.0.0.1:9000",
+    )
 
 
 @pytest.mark.parametrize("name", ["WEBHOOK_URL", "PUBLIC_URL"])
@@ -77,7 +82,7 @@ def test_links_begin_with_where_people_reach_the_server() -> None:
         *("http://h:s3cret/", "http://h:0/s3cret", "http://h/s3crét", "http://h/s3cret x"),
     ],
 )
-def test_an_address_is_one_of_http_and_is_not_told(name: str, url: str) -> None:
+def test_settings_invalid_url_raises_misconfigured_without_leaking_url(name: str, url: str) -> None:
     with pytest.raises(Misconfigured) as refused:
         settings({f"WAYBOOK_{name}": url})
     assert name.lower() in refused.value.message
@@ -100,11 +105,13 @@ def test_a_webhook_that_cannot_work_is_named(given: dict[str, str], named: str) 
 
 
 def test_neither_address_nor_secret_is_printed() -> None:
-    found = settings({"WAYBOOK_WEBHOOK_URL": "http://h/s3cret", "WAYBOOK_WEBHOOK_SECRET": "s3cret"})
-    assert "s3cret" not in repr(found)
+    loaded = settings(
+        {"WAYBOOK_WEBHOOK_URL": "http://h/s3cret", "WAYBOOK_WEBHOOK_SECRET": "s3cret"}
+    )
+    assert "s3cret" not in repr(loaded)
 
 
-def test_in_server_mode_an_org_is_held_to_a_pace_unless_it_is_said_otherwise() -> None:
+def test_settings_auth_required_enables_default_rate_limit() -> None:
     server = {"WAYBOOK_AUTH": "required"}
     assert (settings({}).effective_calls_per_second, settings({}).burst) == (0, 120)
     assert (settings(server).effective_calls_per_second, settings(server).burst) == (60, 120)
@@ -126,7 +133,7 @@ def test_a_pace_that_cannot_be_kept_is_refused(given: dict[str, str]) -> None:
 # Access
 
 
-def test_this_machine_alone_is_served_where_nobody_is_asked() -> None:
+def test_settings_non_loopback_host_without_auth_raises_misconfigured() -> None:
     assert settings({"WAYBOOK_HOST": "::1"}).auth == "none"
     for host in ("0.0.0.0", "::", "192.168.1.5", "plans.example"):  # noqa: S104 - to be refused
         with pytest.raises(Misconfigured) as refused:
@@ -153,11 +160,11 @@ def test_this_machine_alone_is_served_where_nobody_is_asked() -> None:
     ],
     ids=lambda told: str(told if isinstance(told, dict) else sorted(told)),
 )
-def test_the_server_answers_to_the_names_it_was_told(
+def test_settings_host_names_come_from_configured_addresses(
     given: dict[str, str], names: set[str]
 ) -> None:
-    found = settings({f"WAYBOOK_{name}": value for name, value in given.items()})
-    assert found.host_names == names
+    loaded = settings({f"WAYBOOK_{name}": value for name, value in given.items()})
+    assert loaded.host_names == names
 
 
 @pytest.mark.parametrize(
@@ -170,7 +177,7 @@ def test_the_server_answers_to_the_names_it_was_told(
     ],
     ids=str,
 )
-def test_what_lets_in_too_many_is_refused(given: dict[str, str]) -> None:
+def test_settings_invalid_auth_or_metrics_token_raises_misconfigured(given: dict[str, str]) -> None:
     with pytest.raises(Misconfigured) as refused:
         settings({f"WAYBOOK_{name}": value for name, value in given.items()})
     assert "s3cr" not in refused.value.message
@@ -178,5 +185,5 @@ def test_what_lets_in_too_many_is_refused(given: dict[str, str]) -> None:
 
 
 def test_tokens_are_not_printed() -> None:
-    given = {"WAYBOOK_TOKEN": "wb_s3cret", "WAYBOOK_METRICS_TOKEN": "s3cret-for-figures"}
-    assert "s3cret" not in repr(settings(given))
+    environment = {"WAYBOOK_TOKEN": "wb_s3cret", "WAYBOOK_METRICS_TOKEN": "s3cret-for-figures"}
+    assert "s3cret" not in repr(settings(environment))

@@ -29,8 +29,8 @@ def names_within(arguments: type[BaseModel]) -> Iterator[str]:
     """Yield the wire names of arguments that accept any text, at any depth."""
     for field in arguments.model_fields.values():
         inner = list(_models(field.annotation))
-        for one in inner:
-            yield from names_within(one)
+        for model in inner:
+            yield from names_within(model)
         if not inner and any(part in {str, Any} for part in _parts(field.annotation)):
             yield str(field.alias)
 

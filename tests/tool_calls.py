@@ -74,8 +74,8 @@ async def _review(agent: Agent) -> Body:
 
 
 async def _decide(agent: Agent) -> Body:
-    asked = await agent.call("request_user_review", **await _review(agent))
-    named = {name: asked[name] for name in ("planId", "stepId", "reviewId")}
+    review = await agent.call("request_user_review", **await _review(agent))
+    named = {name: review[name] for name in ("planId", "stepId", "reviewId")}
     return {**named, "decision": "modify", "feedback": "Add the source.", "place": "form"}
 
 

@@ -30,7 +30,7 @@ EVERYTHING = (Scope.ADMIN,)
 
 def at(agent: Agent) -> RequestContext:
     """Return direct access to the services as this agent, for operations without a tool."""
-    return RequestContext(services=agent.doorway.house, caller=agent.caller)
+    return RequestContext(services=agent.dispatcher.services, caller=agent.caller)
 
 
 async def a_token(
@@ -55,12 +55,12 @@ async def another_token(
     days: int | None = 90,
 ) -> IssuedToken:
     """Return another token of an existing user."""
-    asked = TokenRequest(user=name, label=f"a token of {name}", scopes=scopes, days=days)
-    return await add_token(at(agent), asked)
+    request = TokenRequest(user=name, label=f"a token of {name}", scopes=scopes, days=days)
+    return await add_token(at(agent), request)
 
 
-def bearer(given: IssuedToken) -> dict[str, str]:
-    return {"authorization": f"Bearer {given.secret}"}
+def bearer(issued: IssuedToken) -> dict[str, str]:
+    return {"authorization": f"Bearer {issued.secret}"}
 
 
 #: A secret's fragment of this length cannot occur by chance.
@@ -76,7 +76,7 @@ def gives_away(text: str, secret: str) -> bool:
 def gated(world: World, **more: object) -> ASGIApp:
     """Return the complete application over this world, which requires a token."""
     settings = Settings(auth="required", tools="all", **more)  # type: ignore[arg-type]
-    services = Application(dispatcher=world.doorway, settings=settings)
+    services = Application(dispatcher=world.dispatcher, settings=settings)
     return build_http_app(services, LoadedSettings(settings, {}))
 
 
@@ -94,7 +94,9 @@ async def a_visitor(world: World, **more: object) -> AsyncIterator[httpx2.AsyncC
 async def served(world: World, **more: object) -> AsyncIterator[str]:
     """Serve the same on a free port."""
     app = gated(world, **more)
-    async with serve_in_background(app, listen("127.0.0.1", 0), world.doorway.bus.close) as address:
+    async with serve_in_background(
+        app, listen("127.0.0.1", 0), world.dispatcher.bus.close
+    ) as address:
         yield address
 
 
@@ -109,5 +111,7 @@ def everything_stored(place: Place) -> dict[str, str]:
             "select c.relname from pg_class c where c.relnamespace = 'public'::regnamespace"
             " and c.relkind in ('r', 'p') order by 1"
         ).fetchall()
-        asked = {name: Template(DIGEST).substitute(table=name) for (name,) in tables}
-        return {name: str(admin.execute(text.encode()).fetchone()) for name, text in asked.items()}
+        queries = {name: Template(DIGEST).substitute(table=name) for (name,) in tables}
+        return {
+            name: str(admin.execute(text.encode()).fetchone()) for name, text in queries.items()
+        }

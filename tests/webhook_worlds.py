@@ -34,13 +34,15 @@ SHORT = 1.0
 PLENTY = 20.0
 
 
-def verified(asked: Asked, key: bytes = KEY) -> Body:
+def verified(request: Asked, key: bytes = KEY) -> Body:
     """Return the payload of a request, after verifying its signature independently."""
-    told = asked.headers
-    signed = b".".join([told["webhook-id"].encode(), told["webhook-timestamp"].encode(), asked.raw])
+    headers = request.headers
+    signed = b".".join(
+        [headers["webhook-id"].encode(), headers["webhook-timestamp"].encode(), request.raw]
+    )
     ours = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
-    assert f"v1,{ours}" in told["webhook-signature"].split(" ")
-    payload: Body = asked.body
+    assert f"v1,{ours}" in headers["webhook-signature"].split(" ")
+    payload: Body = request.body
     return payload
 
 
@@ -48,19 +50,19 @@ def verified(asked: Asked, key: bytes = KEY) -> Body:
 class Teller:
     """One process that sends notifications, over one org."""
 
-    house: Services
+    services: Services
     agent: Agent
 
     @property
     def call(self) -> RequestContext:
         caller = Caller(org_id=self.agent.org_id, user="waybook", channel=Channel.SWEEP)
-        return RequestContext(services=self.house, caller=caller)
+        return RequestContext(services=self.services, caller=caller)
 
     async def deliver(self) -> int:
         """Deliver until nothing is due."""
         tried = 0
-        while found := await deliver_notifications(self.call):
-            tried += found
+        while count := await deliver_notifications(self.call):
+            tried += count
         return tried
 
     async def deliveries(self) -> list[Delivery]:
@@ -91,7 +93,7 @@ async def a_teller(  # noqa: PLR0913 - each has its own test
     sender = Webhook(configured, seconds=seconds)
     await sender._exchange._client()  # created here, so that a test waits for the receiver only
     services = replace(
-        world.doorway.house,
+        world.dispatcher.services,
         database=database or world.database,
         notification_events=events,
         webhook_sender=sender,
@@ -99,7 +101,7 @@ async def a_teller(  # noqa: PLR0913 - each has its own test
     )
     who = agent or world.agent
     try:
-        yield Teller(services, Agent(Dispatcher(services, world.doorway.calls), who.caller))
+        yield Teller(services, Agent(Dispatcher(services, world.dispatcher.calls), who.caller))
     finally:
         await sender.close()
 
@@ -130,4 +132,4 @@ async def a_review(agent: Agent) -> Body:
 
 
 async def events(teller: Teller) -> list[str]:
-    return [one.event for one in reversed(await teller.deliveries())]
+    return [delivery.event for delivery in reversed(await teller.deliveries())]

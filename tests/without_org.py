@@ -41,8 +41,8 @@ def stripped(text: str) -> tuple[str, int]:
     """Return a query's text without its org conditions, and how many those were."""
     removed = 0
     for way, left in WAYS:
-        text, found = way.subn(left, text)
-        removed += found
+        text, count = way.subn(left, text)
+        removed += count
     return text, removed
 
 
@@ -54,24 +54,26 @@ def bared(query: Query) -> tuple[str, int]:
 def query_files() -> list[str]:
     """Return every file of queries that calls run."""
     folder = Path(str(files("waybook.store")))
-    found = {
+    names = {
         path.relative_to(folder).with_suffix("").as_posix()
         for path in folder.rglob("*.sql")
         if path.parent.name != "migrations"
     }
-    return sorted(found - OPERATORS - {"schema", "parts"})
+    return sorted(names - OPERATORS - {"schema", "parts"})
 
 
 def queries() -> list[Query]:
     """Return every query that calls run, including those the store derives from others."""
-    found: dict[int, Query] = {}
+    queries_by_id: dict[int, Query] = {}
     for module in walk_packages(store.__path__, f"{store.__name__}."):
         held_there = vars(import_module(module.name))
         file = module.name.removeprefix(f"{store.__name__}.").replace(".", "/")
         for held in held_there.values() if file not in OPERATORS else ():
             several = held.values() if isinstance(held, Mapping) else (held,)
-            found |= {id(one): one for one in several if isinstance(one, Query)}
-    return list(found.values())
+            queries_by_id |= {
+                id(candidate): candidate for candidate in several if isinstance(candidate, Query)
+            }
+    return list(queries_by_id.values())
 
 
 @contextmanager
@@ -81,16 +83,16 @@ def stripping() -> Iterator[int]:
     try:
         yield strip()
     finally:
-        for query, kept in before:
-            vars(query).update(kept)
+        for query, attributes in before:
+            vars(query).update(attributes)
 
 
 def strip() -> int:
     """Remove the conditions from every query in place; return how many are gone."""
     removed = 0
     for query in queries():
-        bare, found = bared(query)
-        if found:
+        bare, count = bared(query)
+        if count:
             vars(query).update(vars(Query(query.name, bare)))
-        removed += found
+        removed += count
     return removed

@@ -66,7 +66,7 @@ class Clock:
 class Agent:
     """A user of an org at the dispatcher."""
 
-    doorway: Dispatcher
+    dispatcher: Dispatcher
     caller: Caller
 
     @property
@@ -75,7 +75,7 @@ class Agent:
 
     async def ask(self, tool: str, arguments: Mapping[str, object]) -> Answer:
         """Call a tool and return the reply or the error."""
-        return await self.doorway.dispatch(self.caller, tool, arguments)
+        return await self.dispatcher.dispatch(self.caller, tool, arguments)
 
     async def call(self, tool: str, **arguments: object) -> Body:
         """Call a tool and return the reply; it must succeed."""
@@ -145,9 +145,9 @@ class Agent:
             await self.hand_in(job)
         return job
 
-    async def feedback(self, run: Body, stage: str, said: str = "Go on.", **more: object) -> Body:
+    async def feedback(self, run: Body, stage: str, text: str = "Go on.", **more: object) -> Body:
         """Submit a person's feedback on a completed stage."""
-        named = {"runId": run["runId"], "stageSlug": stage, "feedback": said}
+        named = {"runId": run["runId"], "stageSlug": stage, "feedback": text}
         return await self.call("submit_stage_feedback", **named, **more)
 
     async def progress(self, run: Body, **more: object) -> Body:
@@ -155,12 +155,14 @@ class Agent:
 
     def acting_as(self, user: str, channel: Channel = Channel.MCP) -> "Agent":
         """Return another user of the same org."""
-        return Agent(self.doorway, Caller(org_id=self.org_id, user=user, channel=channel))
+        return Agent(self.dispatcher, Caller(org_id=self.org_id, user=user, channel=channel))
 
     def elsewhere(self) -> "Agent":
         """Return the same user, at another process over the same database."""
-        services = replace(self.doorway.house, plan_cache=PlanCache(), step_parents=ParentCache())
-        return Agent(Dispatcher(services, self.doorway.calls), self.caller)
+        services = replace(
+            self.dispatcher.services, plan_cache=PlanCache(), step_parents=ParentCache()
+        )
+        return Agent(Dispatcher(services, self.dispatcher.calls), self.caller)
 
 
 def a_step(instructions: str = "Look it up.", **more: object) -> Body:
@@ -171,7 +173,7 @@ def a_step(instructions: str = "Look it up.", **more: object) -> Body:
 class World:
     place: Place
     database: Database
-    doorway: Dispatcher
+    dispatcher: Dispatcher
     clock: Clock
     agent: Agent
     neighbour: Agent
@@ -210,7 +212,7 @@ async def a_world(
         world = World(
             place=place,
             database=database,
-            doorway=dispatcher,
+            dispatcher=dispatcher,
             clock=Clock(database),
             agent=Agent(dispatcher, Caller(org_id=ours, user="ann", channel=Channel.MCP)),
             neighbour=Agent(dispatcher, Caller(org_id=theirs, user="ned", channel=Channel.MCP)),
@@ -221,7 +223,7 @@ async def a_world(
         yield world
         if not world.is_sound:
             return
-        await check_audit(dispatcher.house, ours, theirs)
+        await check_audit(dispatcher.services, ours, theirs)
         if not world.neighbour_may_change:
             assert await world.stored(theirs, plan_id) == before
 

@@ -133,14 +133,14 @@ async def render_loop(services: Services, every_seconds: float) -> None:
     """Render pending documents, when requested and periodically, until canceled."""
 
     async def turn() -> None:
-        await _told(services.render_requested, every_seconds)
+        await _wait_and_clear(services.render_requested, every_seconds)
         while await render_all_orgs(services):
             pass
 
     await repeat(services, "rendering", turn)
 
 
-async def _told(event: asyncio.Event, at_most_seconds: float) -> None:
+async def _wait_and_clear(event: asyncio.Event, at_most_seconds: float) -> None:
     """Wait for the event, at most for so long, and clear it."""
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(event.wait(), at_most_seconds)
@@ -189,7 +189,7 @@ async def delivery_loop(services: Services, every_seconds: float) -> None:
     """Deliver pending notifications, when requested and periodically, until canceled."""
 
     async def turn() -> None:
-        await _told(services.delivery_requested, every_seconds)
+        await _wait_and_clear(services.delivery_requested, every_seconds)
         while await deliver_all_orgs(services):
             pass
 

@@ -94,7 +94,7 @@ class Application:
         token = self.settings.token
         if token is None:
             return self.caller(channel)
-        return await authenticate_token(self.dispatcher.house, token, channel)
+        return await authenticate_token(self.dispatcher.services, token, channel)
 
     async def create_org(self, slug: str) -> UUID:
         """Create an org, as the owner of the database.
@@ -104,7 +104,7 @@ class Application:
             Forbidden: the application was started with a token.
         """
         if self.bearer is not None:
-            raise Forbidden("orgs are made by whoever runs the server, without a token")
+            raise Forbidden("orgs are created by the server operator, without a token")
         org_id = UUID(new_id())
         await asyncio.to_thread(add_org, self.owner_dsn, org_id, validate_slug(slug))
         return org_id
@@ -201,9 +201,9 @@ async def examined_owner(postgres: DatabaseServer) -> CheckResult:
 
 
 async def _warn_of_owner(postgres: DatabaseServer) -> None:
-    found = await examined_owner(postgres)
-    if found.state is not CheckState.OK:
-        log.warning("the owner of the database: %s; %s", found.message, found.remedy)
+    result = await examined_owner(postgres)
+    if result.state is not CheckState.OK:
+        log.warning("the owner of the database: %s; %s", result.message, result.remedy)
 
 
 async def pending_migrations(postgres: DatabaseServer) -> list[str]:

@@ -114,16 +114,16 @@ def _error_in(result: dict[str, Any]) -> WaybookError:
     return error_from(json.loads(result["content"][0]["text"])["error"])
 
 
-def error_from(told: Mapping[str, Any]) -> WaybookError:
+def error_from(payload: Mapping[str, Any]) -> WaybookError:
     """Return the error in a reply as the exception raised by the server.
 
     >>> error_from({"code": "STALE_ATTEMPT", "message": "attempt 2 runs", "details": {"now": 2}})
     StaleAttempt('attempt 2 runs')
     """
-    kind = KINDS.get(str(told["code"]), WaybookError)
+    kind = KINDS.get(str(payload["code"]), WaybookError)
     error = kind.__new__(kind)
-    following = told.get("next")
+    following = payload.get("next")
     call = NextCall(**following) if following else None
-    WaybookError.__init__(error, str(told["message"]), next_call=call)
-    error.details.update(told.get("details") or {})
+    WaybookError.__init__(error, str(payload["message"]), next_call=call)
+    error.details.update(payload.get("details") or {})
     return error

@@ -37,7 +37,7 @@ from waybook.redaction import redact, redact_json
 #: Longer messages are truncated: they contain text from elsewhere.
 MAX_MESSAGE_LENGTH: Final = 4_000
 #: Prefix of `why` if the suggested call is the one just made.
-SAME_CALL: Final = "the same again"
+SAME_CALL: Final = "retry the same call"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class NextCall:
 
 
 class WaybookError(Exception):
-    """Something stood in the way."""
+    """The call failed."""
 
     code: ClassVar[str] = "UNAVAILABLE"
     #: Seconds after which a retry makes sense, if it helps at all.
@@ -90,31 +90,31 @@ class WaybookError(Exception):
 
 
 class NotFound(WaybookError):
-    """There is no such thing here."""
+    """Not found in this org."""
 
     code = "NOT_FOUND"
 
 
 class Refused(WaybookError):
-    """A rule says no; nothing was written."""
+    """The call was refused; nothing was written."""
 
     code = "INVALID_INPUT"
 
 
 class InvalidInput(Refused):
-    """The arguments are not of this tool's form."""
+    """The arguments do not match the tool's schema."""
 
     code = "INVALID_INPUT"
 
 
 class TooLarge(InvalidInput):
-    """The arguments go beyond a limit."""
+    """The arguments exceed a limit."""
 
     code = "TOO_LARGE"
 
 
 class InvalidStepReference(InvalidInput):
-    """A step is named that does not exist in this plan."""
+    """A named step does not exist in this plan."""
 
     code = "INVALID_STEP_REFERENCE"
 
@@ -126,7 +126,7 @@ class BadExpression(InvalidInput):
 
 
 class InvalidTransition(Refused):
-    """The state machine has no such edge."""
+    """The status does not allow this change."""
 
     code = "INVALID_TRANSITION"
 
@@ -145,7 +145,7 @@ class InvalidTransition(Refused):
 
 
 class PlanTerminal(Refused):
-    """The plan is over and takes no more changes."""
+    """The plan is closed and cannot be changed."""
 
     code = "PLAN_TERMINAL"
 
@@ -169,7 +169,7 @@ class StaleAttempt(Refused):
 
 
 class StalePlan(Refused):
-    """The plan has changed since the caller looked."""
+    """The plan has changed since it was read."""
 
     code = "STALE_PLAN"
 
@@ -187,7 +187,7 @@ class Forbidden(Refused):
 
 
 class Unauthenticated(Forbidden):
-    """Show a credential that counts here: none was shown, or it is unknown, expired or revoked."""
+    """A valid credential is required: it is missing, unknown, expired or revoked."""
 
     code = "FORBIDDEN"
 
@@ -200,33 +200,33 @@ class RateLimited(Refused):
 
 
 class BadRecipe(WaybookError):
-    """The graph is not a graph we can walk."""
+    """The recipe is not a valid graph."""
 
     code = "BAD_RECIPE"
 
 
 class Busy(WaybookError):
-    """Somebody else is working on the same plan; nothing was written, try again."""
+    """Another call is changing the same data; nothing was written. Try again."""
 
     code = "BUSY"
     retry_after = 1
 
 
 class Unavailable(WaybookError):
-    """The database is out of reach; try again."""
+    """The database is not reachable; try again."""
 
     code = "UNAVAILABLE"
     retry_after: ClassVar[int | None] = 5
 
 
 class EndpointFailed(Unavailable):
-    """A model's endpoint gave no answer that can be used."""
+    """The model endpoint returned no usable answer."""
 
     code = "UNAVAILABLE"
     retry_after: ClassVar[int | None] = None  # unknown; the remedy is to do without the endpoint
 
 
 class Misconfigured(WaybookError):
-    """Settings that cannot work."""
+    """The settings are not valid."""
 
     code = "INVALID_INPUT"

@@ -102,7 +102,9 @@ def redactor(known: Iterable[str]) -> Callable[[str], str]:
     'it is: …'
     """
     listed = sorted(
-        {one for one in known if len(one) >= MIN_KNOWN_SECRET_LENGTH}, key=len, reverse=True
+        {secret for secret in known if len(secret) >= MIN_KNOWN_SECRET_LENGTH},
+        key=len,
+        reverse=True,
     )
     if not listed:
         return redact

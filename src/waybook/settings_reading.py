@@ -37,7 +37,7 @@ def read_settings(
         Misconfigured: a value has the wrong type, or is not a known one.
     """
     path = file or _config_file(environment)
-    kept = _read_file(path)
+    file_values = _read_file(path)
     values: dict[str, object] = {}
     sources: dict[str, str] = {}
     for setting in fields(Settings):
@@ -47,8 +47,8 @@ def read_settings(
             values[name], sources[name] = flags[name], "flag"
         elif environment.get(variable):
             values[name], sources[name] = environment[variable], f"environment {variable}"
-        elif name in kept:
-            values[name], sources[name] = kept[name], f"file {path}"
+        elif name in file_values:
+            values[name], sources[name] = file_values[name], f"file {path}"
         else:
             values[name], sources[name] = _default(name, setting.default, environment), "default"
         values[name] = _typed(name, values[name], setting.default, setting.type)
@@ -71,15 +71,15 @@ def _read_file(path: Path) -> dict[str, Any]:
             text = file.read(MAX_FILE_BYTES + 1)
         if len(text) > MAX_FILE_BYTES:
             raise Misconfigured(f"the configuration file {path} has over {MAX_FILE_BYTES} bytes")
-        kept = tomllib.loads(text.decode())
+        file_values = tomllib.loads(text.decode())
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:
         raise Misconfigured(f"cannot read the configuration file {path}: {error}") from error
-    unknown = set(kept) - {setting.name for setting in fields(Settings)}
+    unknown = set(file_values) - {setting.name for setting in fields(Settings)}
     if unknown:
         raise Misconfigured(f"{path}: unknown settings {', '.join(sorted(unknown))}")
-    return kept
+    return file_values
 
 
 def _default(name: str, default: object, environment: Mapping[str, str]) -> object:
@@ -137,7 +137,7 @@ def _check_auth(settings: Settings) -> None:
         raise Misconfigured(f"there is no auth {settings.auth!r}: use none or required")
     if settings.host not in LOOPBACK and not settings.requires_auth:
         raise Misconfigured(
-            f"serving on {settings.host} would let anybody in: without tokens Waybook serves this "
+            f"serving on {settings.host} gives everyone access: without tokens Waybook serves this "
             "machine only. Add --auth required and make tokens with waybook token add, or use "
             "127.0.0.1"
         )

@@ -49,16 +49,16 @@ async def a_wide_stage(agent: Agent) -> Body:
 async def work(agent: Agent, run: Body, name: str, done: Counter[str]) -> None:
     """Claim and submit jobs as one worker until the run is complete."""
     while True:
-        told = await answered(agent, "get_next_job", runId=run["runId"], sessionId=name)
-        if told["status"] == "run_complete":
+        reply = await answered(agent, "get_next_job", runId=run["runId"], sessionId=name)
+        if reply["status"] == "run_complete":
             return
-        if told["status"] == "nothing_ready":
+        if reply["status"] == "nothing_ready":
             await asyncio.sleep(0)
             continue
-        assert told["status"] == "job_ready", told
-        held = {"jobId": told["jobId"], "attempt": told["attempt"], "sessionId": name}
+        assert reply["status"] == "job_ready", reply
+        held = {"jobId": reply["jobId"], "attempt": reply["attempt"], "sessionId": name}
         await answered(agent, "submit_job_result", **held, content=f"by {name}")
-        done[told["jobId"]] += 1
+        done[reply["jobId"]] += 1
 
 
 async def answered(agent: Agent, tool: str, **arguments: object) -> Body:
@@ -94,7 +94,7 @@ async def test_each_of_two_thousand_jobs_is_done_once_and_the_run_ends(crowded: 
     assert await looking > 0
     assert len(done) == JOBS + 1
     assert set(done.values()) == {1}
-    while await render_all_orgs(crowded.doorway.house):
+    while await render_all_orgs(crowded.dispatcher.services):
         pass
     report: Any = await agent.progress(run, detail=True)
     assert report["dagProgress"] == {"completedStages": 2, "totalStages": 2}
@@ -109,8 +109,8 @@ async def test_each_of_two_thousand_jobs_is_done_once_and_the_run_ends(crowded: 
     tried = (
         "select count(*), count(*) filter (where attempt <> 1) from job where job_type <> 'RENDER'"
     )
-    (found,) = await crowded.database.read_org(agent.org_id, tried)
-    assert found == [(len(MODELS) + JOBS + 1, 0)]
+    (rows,) = await crowded.database.read_org(agent.org_id, tried)
+    assert rows == [(len(MODELS) + JOBS + 1, 0)]
 
 
 # A mixed crowd
@@ -120,13 +120,13 @@ async def dabble(agent: Agent, run: Body, name: str, chance: Random) -> None:
     """Act as a worker that reads, fails, continues in parts, requests revisions, and retries."""
     made: list[str] = []
     while True:
-        told = await answered(agent, "get_next_job", runId=run["runId"], sessionId=name)
-        named = {"runId": run["runId"], "stageSlug": told.get("stageSlug")}
-        match told["status"]:
+        reply = await answered(agent, "get_next_job", runId=run["runId"], sessionId=name)
+        named = {"runId": run["runId"], "stageSlug": reply.get("stageSlug")}
+        match reply["status"]:
             case "run_complete":
                 return
             case "job_ready":
-                made += await handle(agent, told, chance)
+                made += await handle(agent, reply, chance)
             case "stage_failed":
                 await answered(agent, "retry_failed", **named)
             case "awaiting_feedback":
@@ -151,7 +151,7 @@ async def handle(agent: Agent, job: Body, chance: Random) -> list[str]:
 async def rendering(world: World, over: asyncio.Event) -> None:
     """Render continuously, as one of several processes."""
     while not over.is_set():
-        await render_all_orgs(world.doorway.house)
+        await render_all_orgs(world.dispatcher.services)
 
 
 async def test_concurrent_workers_finish_a_run_without_conflicts(crowded: World) -> None:
@@ -167,7 +167,7 @@ async def test_concurrent_workers_finish_a_run_without_conflicts(crowded: World)
     over.set()
     await asyncio.gather(looking, *printing)
     await agent.work_off(run)
-    while await render_all_orgs(crowded.doorway.house):
+    while await render_all_orgs(crowded.dispatcher.services):
         pass
     report: Any = await agent.progress(run, detail=True)
     assert check(report) == []

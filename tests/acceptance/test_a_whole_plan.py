@@ -39,9 +39,9 @@ async def test_a_plan_is_written_worked_through_reviewed_and_completed(
     )
 
     market = await agent.take(plan, sessionId="monday")
-    found = await agent.submit(market, {"models": ["a", "b"]}, sessionId="monday")
-    assert found["branches"][0]["action"] == "add_steps"
-    assert found["progress"] == {"percent": 17, "done": 1, "total": 6}
+    result = await agent.submit(market, {"models": ["a", "b"]}, sessionId="monday")
+    assert result["branches"][0]["action"] == "add_steps"
+    assert result["progress"] == {"percent": 17, "done": 1, "total": 6}
 
     abroad = await agent.take(plan, sessionId="monday")
     assert abroad["instructions"] == "Search abroad."
@@ -73,8 +73,8 @@ async def test_a_plan_is_written_worked_through_reviewed_and_completed(
     shown = {"stepId": table["stepId"], "summary": "Three models.", "resultSummary": {"n": 3}}
     await bob.call("request_user_review", **shown)
     pat = agent.acting_as("pat", Channel.DASHBOARD)
-    said = {"planId": plan["planId"], "decision": "modify", "feedback": "Add the noise."}
-    await pat.call("submit_user_decision", **said)
+    args = {"planId": plan["planId"], "decision": "modify", "feedback": "Add the noise."}
+    await pat.call("submit_user_decision", **args)
 
     again = await bob.take(plan)
     assert (again["stepId"], again["attempt"]) == (table["stepId"], 2)
@@ -93,12 +93,12 @@ async def test_a_plan_is_written_worked_through_reviewed_and_completed(
     assert error["code"] == "NOT_FOUND"
 
     entries = await world.entries(agent.org_id, plan["planId"])
-    told = [(e.event, json.loads(e.details).get("action")) for e in entries]
-    assert told.count(("session_resumed", None)) == 1
-    assert [action for event, action in told if event == "user_reviewed"] == [
+    events = [(e.event, json.loads(e.details).get("action")) for e in entries]
+    assert events.count(("session_resumed", None)) == 1
+    assert [action for event, action in events if event == "user_reviewed"] == [
         "review_requested",
         "decision",
         "review_requested",
         "decision",
     ]
-    assert {"stall_detected", "resumed", "late_result_kept"} <= {action for _, action in told}
+    assert {"stall_detected", "resumed", "late_result_kept"} <= {action for _, action in events}

@@ -16,15 +16,15 @@ def promised(n: int) -> list[int]:
 
 
 async def expected(agent: Agent, **named: object) -> list[int]:
-    told = await agent.call("get_dag_map", **named)
-    return [stage["expected"]["total"] for stage in told["stages"]]
+    reply = await agent.call("get_dag_map", **named)
+    return [stage["expected"]["total"] for stage in reply["stages"]]
 
 
 async def jobs_made(world: World, run: Body) -> dict[str, int]:
     """Return the number of client jobs in each stage."""
-    asked = f"""select stage_slug, count(*) from job
+    query = f"""select stage_slug, count(*) from job
                  where run_id = '{run["runId"]}' and job_type <> 'RENDER' group by 1"""  # noqa: S608 - an id of ours
-    return dict((await world.database.read_org(world.agent.org_id, asked))[0])
+    return dict((await world.database.read_org(world.agent.org_id, query))[0])
 
 
 async def what_was_cut(agent: Agent, job: Any) -> list[str]:  # noqa: ANN401 - a reply
@@ -32,14 +32,17 @@ async def what_was_cut(agent: Agent, job: Any) -> list[str]:  # noqa: ANN401 - a
     if "cut" not in job:
         return []
     assert set(job["cut"]) == {"inputs"}
-    found = list(job["inputs"])
-    following, wanted = job["cut"]["inputs"]["get"], job["cut"]["inputs"]["left"] + len(found)
+    inputs = list(job["inputs"])
+    following, wanted = job["cut"]["inputs"]["get"], job["cut"]["inputs"]["left"] + len(inputs)
     while following["tool"] == "get_job_input":
         page: Any = await agent.call("get_job_input", **following["args"])
-        found += page["inputs"]
+        inputs += page["inputs"]
         following = page["next"]
-    named = {one.get("documentId") or (one["documentKey"], one["stageSlug"]) for one in found}
-    assert len(found) == len(named) == wanted
+    named = {
+        document.get("documentId") or (document["documentKey"], document["stageSlug"])
+        for document in inputs
+    }
+    assert len(inputs) == len(named) == wanted
     return [job["stepKey"]]
 
 
@@ -52,19 +55,19 @@ async def worked_through(agent: Agent, run: Body) -> tuple[list[str], list[str]]
     stages: list[str] = []
     cut: list[str] = []
     while True:
-        told = await agent.call("get_next_job", runId=run["runId"])
+        reply = await agent.call("get_next_job", runId=run["runId"])
         report: Any = await agent.progress(run, detail=True)
         assert check(report, before) == []
         assert report == await agent.progress(run, detail=True)
         before = report
-        if told["status"] == "job_ready":
-            cut += await what_was_cut(agent, told)
-            await agent.hand_in(told, f"# {told['stepName']}\n\nBy *{told['modelId']}*.")
-        elif told["status"] == "awaiting_feedback":
-            stages.append(told["stageSlug"])
-            await agent.feedback(run, told["stageSlug"], "Go on.")
+        if reply["status"] == "job_ready":
+            cut += await what_was_cut(agent, reply)
+            await agent.hand_in(reply, f"# {reply['stepName']}\n\nBy *{reply['modelId']}*.")
+        elif reply["status"] == "awaiting_feedback":
+            stages.append(reply["stageSlug"])
+            await agent.feedback(run, reply["stageSlug"], "Go on.")
         else:
-            assert told["status"] == "run_complete"
+            assert reply["status"] == "run_complete"
             return stages, cut
 
 
@@ -118,14 +121,14 @@ async def test_models_may_change_from_stage_to_stage(world: World, agent: Agent)
     run = await agent.run("dialectic", ["a", "b"], input="Build a lighthouse.")
     chosen = iter([["c"], ["a", "c", "d"], ["d"], ["e", "a"]])
     while True:
-        told = await agent.work_off(run)
-        if told["status"] == "run_complete":
+        reply = await agent.work_off(run)
+        if reply["status"] == "run_complete":
             break
-        await agent.feedback(run, told["stageSlug"], models=next(chosen))
+        await agent.feedback(run, reply["stageSlug"], models=next(chosen))
     made = await jobs_made(world, run)
     report = await agent.progress(run)
-    found = [made[stage["stageSlug"]] for stage in report["stages"]]
-    assert found == await expected(agent, runId=run["runId"])
+    job_counts = [made[stage["stageSlug"]] for stage in report["stages"]]
+    assert job_counts == await expected(agent, runId=run["runId"])
     assert [stage["modelCount"] for stage in report["stages"]] == [2, 1, 3, 1, 2]
 
 

@@ -95,8 +95,8 @@ class Worker:
     async def begin(self) -> None:
         called = {"name": self.skill, "sessionId": SESSION}
         self.started = await self.agent.call("start_skill", **called)
-        told = json.loads(code_blocks(self.started["instructions"], "json")[0])
-        self.plan = await self.agent.call("create_research_plan", **told, sessionId=SESSION)
+        args = json.loads(code_blocks(self.started["instructions"], "json")[0])
+        self.plan = await self.agent.call("create_research_plan", **args, sessionId=SESSION)
 
     async def work(self) -> Body:
         """Work until the plan is complete or waits for a person; return the last reply."""
@@ -121,28 +121,26 @@ class Worker:
         """Store research as in the skill's own example, with the ids filled in."""
         example = json.loads(code_blocks(self.started["instructions"], "json")[1])
         ids = {"planId": self.plan["planId"], "stepId": step["stepId"]}
-        kept = await self.agent.call("store_research", **{**example, **ids})
-        assert kept["artifactId"]
+        stored = await self.agent.call("store_research", **{**example, **ids})
+        assert stored["artifactId"]
 
     async def ask(self, step: Body) -> Body:
-        told = {"summary": "The Nile, 80 %.", "questions": ["Is anything missing?"]}
-        asked = {"stepId": step["stepId"], **told, "resultSummary": "The Nile."}
-        return await self.agent.call("request_user_review", **asked)
+        fields = {"summary": "The Nile, 80 %.", "questions": ["Is anything missing?"]}
+        args = {"stepId": step["stepId"], **fields, "resultSummary": "The Nile."}
+        return await self.agent.call("request_user_review", **args)
 
     async def deliver(self, complete: Body) -> Body:
         """Follow the next call of each answer to the end."""
-        asked = {"title": "The answer", "content": "# The Nile"}
-        stored = await self.agent.call(
-            complete["next"]["tool"], **complete["next"]["args"], **asked
-        )
+        args = {"title": "The answer", "content": "# The Nile"}
+        stored = await self.agent.call(complete["next"]["tool"], **complete["next"]["args"], **args)
         return await self.agent.call(stored["next"]["tool"], **stored["next"]["args"])
 
 
 @pytest.fixture
 def skilled(world: World) -> Agent:
     """Return Ann's agent, in a world with the built-in skills."""
-    services = replace(world.doorway.house, skills=tuple(SKILLS.values()))
-    return Agent(Dispatcher(services, world.doorway.calls), world.agent.caller)
+    services = replace(world.dispatcher.services, skills=tuple(SKILLS.values()))
+    return Agent(Dispatcher(services, world.dispatcher.calls), world.agent.caller)
 
 
 async def check_the_end(worker: Worker, complete: Body) -> None:
@@ -155,7 +153,7 @@ async def check_the_end(worker: Worker, complete: Body) -> None:
     assert (ended["name"], ended["status"]) == (worker.skill, "completed")
     again = await worker.next()
     assert again["outputMissing"] is False
-    assert [one["title"] for one in again["outputs"]] == ["The answer"]
+    assert [output["title"] for output in again["outputs"]] == ["The answer"]
     assert (await worker.agent.status(worker.plan))["outcome"] == "completed"
 
 
@@ -170,7 +168,7 @@ def test_there_are_two_skills_of_the_promised_length() -> None:
 
 
 @pytest.mark.parametrize("name", SKILLS)
-def test_every_tool_a_skill_names_is_there_and_takes_what_it_shows(name: str) -> None:
+def test_skill_body_named_tools_exist_and_accept_shown_arguments(name: str) -> None:
     body = SKILLS[name].body
     tools = {"create_research_plan": PLANS[name]}
     if name == "deep-research":
@@ -186,7 +184,7 @@ def test_every_tool_a_skill_names_is_there_and_takes_what_it_shows(name: str) ->
 def test_every_file_a_skill_links_to_is_there(name: str) -> None:
     skill = SKILLS[name]
     linked = re.findall(r"\]\(([^)]+)\)", skill.body)
-    assert set(linked) == {one.path for one in skill.extra_files}
+    assert set(linked) == {file.path for file in skill.extra_files}
 
 
 # Quick scan
@@ -213,8 +211,8 @@ async def test_a_quick_scan_refuses_a_result_without_sources(skilled: Agent) -> 
     worker = Worker(skilled, "quick-scan")
     await worker.begin()
     step = await worker.next()
-    asked = {"stepId": step["stepId"], "resultSummary": "Found a lot."}
-    error = await skilled.refused("submit_step_result", **asked)
+    args = {"stepId": step["stepId"], "resultSummary": "Found a lot."}
+    error = await skilled.refused("submit_step_result", **args)
     assert error["code"] == "INVALID_INPUT"
 
 
@@ -270,7 +268,7 @@ async def test_deep_research_on_thin_ground_searches_more_and_revises(skilled: A
     await check_the_end(worker, await worker.work())
 
 
-async def test_deep_research_that_a_person_sends_back_is_done_again_and_asked_again(
+async def test_deep_research_review_modified_repeats_step_and_review(
     skilled: Agent,
 ) -> None:
     worker = Worker(skilled, "deep-research")

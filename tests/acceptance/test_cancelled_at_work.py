@@ -35,7 +35,7 @@ async def is_quiet(world: World) -> bool:
     return not await asyncio.to_thread(transactions, world)
 
 
-async def test_a_call_given_up_while_it_waits_for_the_lock_leaves_nothing(
+async def test_call_canceled_while_waiting_for_lock_writes_nothing(
     own_world: World,
 ) -> None:
     agent = own_world.agent
@@ -59,11 +59,11 @@ async def test_a_call_given_up_while_it_waits_for_the_lock_leaves_nothing(
 
 
 @pytest.mark.parametrize("tool", MUTATING)
-async def test_a_call_given_up_with_everything_written_but_the_commit_leaves_nothing(
+async def test_call_canceled_before_commit_writes_nothing(
     own_world: World, monkeypatch: pytest.MonkeyPatch, tool: str
 ) -> None:
     agent = own_world.agent
-    asked = {**await a_call_of(agent, tool), "idempotencyKey": "k"}
+    args = {**await a_call_of(agent, tool), "idempotencyKey": "k"}
     written = asyncio.Event()
     commit = Transaction.commit
 
@@ -74,15 +74,15 @@ async def test_a_call_given_up_with_everything_written_but_the_commit_leaves_not
         return []
 
     monkeypatch.setattr(Transaction, "commit", stopping)
-    given_up = asyncio.create_task(agent.call(tool, **asked))
+    task = asyncio.create_task(agent.call(tool, **args))
     async with asyncio.timeout(10):
         await written.wait()
-    given_up.cancel()
+    task.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await given_up
+        await task
     monkeypatch.setattr(Transaction, "commit", commit)
     await until(lambda: is_quiet(own_world), "nothing is open")
-    assert "replayed" not in await agent.call(tool, **asked)
+    assert "replayed" not in await agent.call(tool, **args)
 
 
 async def test_calls_given_up_at_any_moment_happened_wholly_or_not_at_all(

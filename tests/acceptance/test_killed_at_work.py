@@ -79,20 +79,20 @@ async def test_killed_before_the_commit_nothing_happened(
 ) -> None:
     plan = await agent.plan(2)
     before = await world.stored(agent.org_id, plan["planId"])
-    asked = {"planId": plan["planId"], "sessionId": "s", **key}
-    with a_worker(world, "before", "get_next_step", **asked) as worker:
+    args = {"planId": plan["planId"], "sessionId": "s", **key}
+    with a_worker(world, "before", "get_next_step", **args) as worker:
         assert await said(worker) == "written, not committed"
     assert await world.stored(agent.org_id, plan["planId"]) == before
     taken = await agent.take(plan, sessionId="s", **key)
     assert (taken["stepOrder"], "resumed" in taken, "replayed" in taken) == (1, False, False)
 
 
-async def test_killed_after_the_commit_its_session_finds_the_step_again(
+async def test_get_next_step_killed_after_commit_session_resumes_step(
     world: World, agent: Agent
 ) -> None:
     plan = await agent.plan(2)
-    asked = {"planId": plan["planId"], "sessionId": "s"}
-    with a_worker(world, "after", "get_next_step", **asked) as worker:
+    args = {"planId": plan["planId"], "sessionId": "s"}
+    with a_worker(world, "after", "get_next_step", **args) as worker:
         assert await said(worker) == "committed, not answered"
     taken = await resumed(agent, plan, "s")
     assert (taken["stepId"], taken["resumed"]) == (plan["stepIds"][0], True)
@@ -104,27 +104,27 @@ async def test_result_of_a_process_killed_after_commit_counts_once(
 ) -> None:
     plan = await agent.plan(2)
     taken = await agent.take(plan, sessionId="s")
-    asked = {
+    args = {
         "stepId": taken["stepId"],
         "attempt": 1,
         "resultSummary": "found",
         "idempotencyKey": "once",
         "sessionId": "s",
     }
-    with a_worker(world, "after", "submit_step_result", **asked) as worker:
+    with a_worker(world, "after", "submit_step_result", **args) as worker:
         assert await said(worker) == "committed, not answered"
-    again = await agent.call("submit_step_result", **asked)
+    again = await agent.call("submit_step_result", **args)
     assert (again["replayed"], again["progress"]["done"]) == (True, 1)
     assert (await resumed(agent, plan, "s"))["stepOrder"] == 2
 
 
-async def test_killed_before_the_commit_of_a_result_the_step_is_still_its_own(
+async def test_submit_step_result_killed_before_commit_session_keeps_step(
     world: World, agent: Agent
 ) -> None:
     plan = await agent.plan(1)
     taken = await agent.take(plan, sessionId="s")
-    asked = {"stepId": taken["stepId"], "attempt": 1, "resultSummary": "found"}
-    with a_worker(world, "before", "submit_step_result", **asked) as worker:
+    args = {"stepId": taken["stepId"], "attempt": 1, "resultSummary": "found"}
+    with a_worker(world, "before", "submit_step_result", **args) as worker:
         assert await said(worker) == "written, not committed"
     again = await resumed(agent, plan, "s")
     assert (again["stepId"], again["attempt"]) == (taken["stepId"], 1)
@@ -135,7 +135,7 @@ async def test_process_killed_between_calls_is_continued_by_another(
     world: World, agent: Agent
 ) -> None:
     plan = await agent.plan(1)
-    asked = {"planId": plan["planId"], "sessionId": "s"}
-    with a_worker(world, "never", "get_next_step", **asked) as worker:
+    args = {"planId": plan["planId"], "sessionId": "s"}
+    with a_worker(world, "never", "get_next_step", **args) as worker:
         assert json.loads(await said(worker))["stepId"] == plan["stepIds"][0]
     assert (await agent.submit(await resumed(agent, plan, "s")))["planStatus"] == "completed"

@@ -71,7 +71,7 @@ async def ready(agent: Agent) -> tuple[Body, Body]:
 
 
 @decision("B1", "B5", "B17")
-async def test_two_jobs_that_end_at_once_close_their_step_once(
+async def test_two_last_jobs_ending_concurrently_close_step_once(
     two_lines: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = two_lines.agent
@@ -89,15 +89,15 @@ async def test_two_jobs_that_end_at_once_close_their_step_once(
 
 async def all_as_it_should(world: World, *, closed: int) -> None:
     """Check that every step whose jobs are done is closed and opened its successor exactly once."""
-    asked = (
+    queries = (
         """select count(*) from stage_step
             where step_key = 'both' and closed_at is not null and done = 2 and failed = 0""",
         "select count(*) from stage_step where step_key = 'both' and closed_at is null",
         "select count(*), count(distinct run_id) from job where step_key = 'then'",
         "select count(*) from document",
     )
-    found = [rows[0] for rows in await world.database.read_org(world.agent.org_id, *asked)]
-    assert found == [(closed,), (0,), (closed, closed), (2 * closed,)]
+    counts = [rows[0] for rows in await world.database.read_org(world.agent.org_id, *queries)]
+    assert counts == [(closed,), (0,), (closed, closed), (2 * closed,)]
 
 
 @decision("B17")
@@ -123,7 +123,7 @@ async def test_one_that_fails_while_the_other_is_done_leaves_the_step_open(
     await all_as_it_should(two_lines, closed=20)
 
 
-async def test_two_who_ask_at_once_get_two_jobs(
+async def test_get_next_job_two_concurrent_calls_return_distinct_jobs(
     two_lines: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = two_lines.agent

@@ -79,8 +79,8 @@ async def elsewhere(world: World) -> AsyncIterator[Agent]:
 
 
 async def counts(world: World) -> list[int]:
-    asked = [f"select count(*) from {table}" for table in TABLES]  # noqa: S608 - names from above
-    return [found[0][0] for found in await world.database.read_org(world.agent.org_id, *asked)]
+    queries = [f"select count(*) from {table}" for table in TABLES]  # noqa: S608 - names from above
+    return [rows[0][0] for rows in await world.database.read_org(world.agent.org_id, *queries)]
 
 
 # Calls under test
@@ -133,13 +133,13 @@ Act = Callable[[Agent], Awaitable[tuple[Body, str, Body]]]
 
 async def once(world: World, act: Act) -> tuple[list[int], int]:
     """Return the number of added rows and of statements when no connection is lost."""
-    _, tool, asked = await act(world.agent)
-    await world.agent.ask(tool, asked)  # so that the definition is cached from now on
-    _, tool, asked = await act(world.agent)
+    _, tool, args = await act(world.agent)
+    await world.agent.ask(tool, args)  # so that the definition is cached from now on
+    _, tool, args = await act(world.agent)
     before = await counts(world)
     with pytest.MonkeyPatch.context() as patch:
         cut = Cut(world, patch, -1, -1)
-        await world.agent.ask(tool, {**asked, "idempotencyKey": "once"})
+        await world.agent.ask(tool, {**args, "idempotencyKey": "once"})
     return difference(before, await counts(world)), cut.sent
 
 
@@ -148,15 +148,15 @@ def difference(before: list[int], after: list[int]) -> list[int]:
 
 
 @pytest.mark.parametrize("act", ACTS, ids=lambda act: act.__name__)
-async def test_a_call_cut_off_at_any_statement_counts_once_when_it_is_repeated(
+async def test_call_cut_off_at_any_statement_repeated_takes_effect_once(
     alone: World, act: Act
 ) -> None:
     world = alone
     effect, last = await once(world, act)
     assert last >= 8
     for at in range(last + 1):
-        run, tool, asked = await act(world.agent)
-        keyed = {**asked, "idempotencyKey": f"key {at}"}
+        run, tool, args = await act(world.agent)
+        keyed = {**args, "idempotencyKey": f"key {at}"}
         before = await counts(world)
         with pytest.MonkeyPatch.context() as patch:
             Cut(world, patch, at, last)
@@ -175,16 +175,16 @@ async def test_a_call_cut_off_at_any_statement_counts_once_when_it_is_repeated(
 
 async def goes_on(agent: Agent, world: World, run: Body) -> None:
     """Check that the run completes, every document is rendered, and all counts add up."""
-    while (told := await agent.call("get_next_job", runId=run["runId"]))[
+    while (reply := await agent.call("get_next_job", runId=run["runId"]))[
         "status"
     ] != "run_complete":
-        if told["status"] == "job_ready":
-            await agent.hand_in(told)
-        elif told["status"] == "awaiting_feedback":
-            await agent.feedback(run, told["stageSlug"])
+        if reply["status"] == "job_ready":
+            await agent.hand_in(reply)
+        elif reply["status"] == "awaiting_feedback":
+            await agent.feedback(run, reply["stageSlug"])
         else:
             world.clock.advance(minutes=16)
-            agent.doorway.house.database.frozen_now = world.clock.now
+            agent.dispatcher.services.database.frozen_now = world.clock.now
     await render_all(agent)
     report: Any = await agent.progress(run, detail=True)
     assert check(report) == []
@@ -202,7 +202,7 @@ async def to_render(agent: Agent) -> Body:
     return run
 
 
-async def test_rendering_cut_off_at_any_statement_is_done_by_the_next_who_looks(
+async def test_rendering_cut_off_at_any_statement_is_done_by_next_reader(
     alone: World,
 ) -> None:
     world, agent = alone, alone.agent
@@ -299,7 +299,7 @@ def a_renderer(world: World, moment: str) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.parametrize("moment", ["rendering", "written", "committed"])
-async def test_a_process_killed_while_it_renders_leaves_the_rest_to_others(
+async def test_renderer_killed_during_rendering_other_process_renders_rest(
     alone: World, moment: str
 ) -> None:
     agent = alone.agent

@@ -45,7 +45,9 @@ def old_data_dir(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         with attach(data_dir) as attachment:
             with psycopg.connect(attachment.admin_dsn, autocommit=True) as admin:
                 admin.execute("create extension vector")
-            before = [one for one in bundled_migrations() if one.number <= LAST_BEFORE]
+            before = [
+                migration for migration in bundled_migrations() if migration.number <= LAST_BEFORE
+            ]
             with monkeypatch.context() as patch:
                 patch.setattr(migrations, "bundled_migrations", lambda: before)
                 migrate(attachment.owner_dsn)
@@ -59,9 +61,9 @@ def old_data_dir(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def left_behind(admin: psycopg.Connection) -> tuple[bool, bool]:
     """Return whether the extension and its table exist."""
-    asked = """select exists (select from pg_extension where extname = 'vector'),
+    query = """select exists (select from pg_extension where extname = 'vector'),
                       to_regclass('passage_vector') is not null"""
-    return tuple(admin.execute(asked.encode()).fetchall()[0])
+    return tuple(admin.execute(query.encode()).fetchall()[0])
 
 
 async def search_after_upgrade(data_dir: Path) -> None:
@@ -75,9 +77,9 @@ async def search_after_upgrade(data_dir: Path) -> None:
             ("store_research", {**bread, "content": "Wheat flour, water, salt and yeast."}),
         ):
             assert not (await system.dispatcher.dispatch(caller, name, arguments)).is_error
-        await index_all(system.dispatcher.house)
-        asked = {"query": "insects pointing to blossoms"}
-        reply = await system.dispatcher.dispatch(caller, "search_sources", asked)
+        await index_all(system.dispatcher.services)
+        args = {"query": "insects pointing to blossoms"}
+        reply = await system.dispatcher.dispatch(caller, "search_sources", args)
         hits: Any = reply.body["hits"]
         assert [hit["title"] for hit in hits] == ["bees", "bread"]
         assert [why["by"] for why in hits[0]["why"]] == ["meaning"]
@@ -92,7 +94,7 @@ async def test_running_server_is_upgraded_and_searched(old_data_dir: Path) -> No
         assert left_behind(admin)[1] is False
 
 
-async def test_stopped_server_is_upgraded_before_it_listens(old_data_dir: Path) -> None:
+async def test_stopped_server_is_upgraded_before_listening(old_data_dir: Path) -> None:
     # The earlier version had another bootstrap; this version's must be repeated at the start.
     leave(old_data_dir)
     server_home(old_data_dir).bootstrapped.write_bytes(b"of an earlier version")

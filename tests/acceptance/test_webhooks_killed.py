@@ -93,7 +93,7 @@ async def last_step(world: World) -> Body:
     return {"stepId": step["stepId"], "attempt": 1, "resultSummary": "found"}
 
 
-async def test_killed_before_the_commit_nothing_is_told(world: World) -> None:
+async def test_webhook_sender_killed_before_commit_sends_no_message(world: World) -> None:
     async with told(world) as (other, teller):
         with a_process(world, other.url, "before the commit", **await last_step(world)) as process:
             assert await said(process) == "written"
@@ -102,16 +102,16 @@ async def test_killed_before_the_commit_nothing_is_told(world: World) -> None:
         assert other.asked == []
 
 
-async def test_killed_after_the_commit_somebody_else_tells_it(world: World) -> None:
+async def test_webhook_sender_killed_after_commit_other_process_delivers(world: World) -> None:
     async with told(world) as (other, teller):
         with a_process(world, other.url, "after the commit", **await last_step(world)) as process:
             assert await said(process) == "committed"
         assert other.asked == []
         assert await teller.deliver() == 1
-        assert [verified(asked)["type"] for asked in other.asked] == ["plan.completed"]
+        assert [verified(request)["type"] for request in other.asked] == ["plan.completed"]
 
 
-async def test_killed_before_it_was_noted_it_comes_twice_under_one_id(
+async def test_webhook_sender_killed_before_noting_delivery_resends_same_id(
     world: World, clock: Clock
 ) -> None:
     async with an_endpoint(TAKEN) as other, a_teller(world, other.url) as teller:

@@ -63,15 +63,15 @@ def empty_database(server: Server) -> Iterator[Place]:
 
 def all_rows(place: Place, *, generated: bool = True) -> dict[str, list[str]]:
     """Return every row of every table as text, as seen by an administrator."""
-    found = {}
+    rows_by_table = {}
     with psycopg.connect(place.admin_dsn, options="-c timezone=UTC") as admin:
         for table in org_tables(admin):
             stored = sql.SQL(", ").join(map(sql.Identifier, table.columns))
-            whole = sql.SQL("t") if generated else sql.SQL("row({})").format(stored)
+            expression = sql.SQL("t") if generated else sql.SQL("row({})").format(stored)
             query = sql.SQL("select {}::text from {} t order by 1")
-            rows = admin.execute(query.format(whole, sql.Identifier(table.name)))
-            found[table.name] = [str(row) for (row,) in rows]
-    return {name: rows for name, rows in found.items() if rows and name not in LEFT_OUT}
+            rows = admin.execute(query.format(expression, sql.Identifier(table.name)))
+            rows_by_table[table.name] = [str(row) for (row,) in rows]
+    return {name: rows for name, rows in rows_by_table.items() if rows and name not in LEFT_OUT}
 
 
 def anchored(path: Path) -> list[Anchor]:
@@ -81,8 +81,8 @@ def anchored(path: Path) -> list[Anchor]:
 
 def orgs_of(place: Place) -> list[UUID]:
     with psycopg.connect(place.admin_dsn) as admin:
-        found = admin.execute("select org_id from org union select org_id from erasure")
-        return [org_id for (org_id,) in found]
+        rows = admin.execute("select org_id from org union select org_id from erasure")
+        return [org_id for (org_id,) in rows]
 
 
 async def check_audit_of(place: Place) -> None:

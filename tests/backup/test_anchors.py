@@ -21,7 +21,7 @@ from worlds import World, a_database
 
 
 def judge(world: World) -> RequestContext:
-    return RequestContext(services=world.doorway.house, caller=world.agent.caller)
+    return RequestContext(services=world.dispatcher.services, caller=world.agent.caller)
 
 
 async def taken(world: World, tmp_path: Path) -> Path:
@@ -48,7 +48,7 @@ async def test_anchor_of_a_database_that_went_on_holds(own_world: World, tmp_pat
     assert check.chains >= 2
 
 
-async def test_empty_database_is_not_what_the_anchor_knows(
+async def test_check_anchor_empty_database_reports_every_chain_missing(
     own_world: World, tmp_path: Path
 ) -> None:
     await own_world.agent.plan()
@@ -59,7 +59,7 @@ async def test_empty_database_is_not_what_the_anchor_knows(
     assert "is missing, and no erasure explains it" in next(iter(check.errors.values()))[0]
 
 
-async def test_older_copy_that_agrees_with_itself_is_found_out(
+async def test_check_anchor_older_consistent_copy_reports_error(
     own_world: World, tmp_path: Path
 ) -> None:
     plan = await own_world.agent.plan()
@@ -76,7 +76,9 @@ async def test_older_copy_that_agrees_with_itself_is_found_out(
     assert [plan["planId"] in error for error in check.errors[own_world.agent.org_id]] == [True]
 
 
-async def test_rewritten_entry_is_another_one_than_it_was(own_world: World, tmp_path: Path) -> None:
+async def test_check_anchor_rewritten_entry_reports_different_hash(
+    own_world: World, tmp_path: Path
+) -> None:
     own_world.is_sound = False
     plan = await own_world.agent.plan()
     file = await taken(own_world, tmp_path)
@@ -163,14 +165,14 @@ async def test_removed_record_of_an_erasure_is_found_out(own_world: World, tmp_p
     assert [error for error in errors if "record of erasures" in error]
 
 
-@pytest.mark.parametrize("kept", [0, 1, 2, -1])
+@pytest.mark.parametrize("line_count", [0, 1, 2, -1])
 async def test_anchor_that_was_cut_off_counts_for_nothing(
-    own_world: World, tmp_path: Path, kept: int
+    own_world: World, tmp_path: Path, line_count: int
 ) -> None:
     await own_world.agent.plan()
     file = await taken(own_world, tmp_path)
     lines = file.read_bytes().splitlines(keepends=True)
-    file.write_bytes(b"".join(lines[:kept]))
+    file.write_bytes(b"".join(lines[:line_count]))
     with pytest.raises(InvalidInput, match="anchor"):
         await check_anchor(judge(own_world), file)
 

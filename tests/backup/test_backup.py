@@ -90,7 +90,7 @@ async def test_backup_while_agents_write_restores_to_one_moment(
         await check_audit_of(copy)
         assert not {anchor.subject_id for anchor in anchored(file)} & {*made}
         assert all(made_id not in " ".join(all_rows(copy)["plan"]) for made_id in made)
-    judge = RequestContext(services=own_world.doorway.house, caller=own_world.agent.caller)
+    judge = RequestContext(services=own_world.dispatcher.services, caller=own_world.agent.caller)
     assert (await check_anchor(judge, file)).ok
 
 
@@ -115,7 +115,7 @@ async def test_restored_database_goes_on_working(own_world: World, tmp_path: Pat
     with empty_database(own_world.place.server) as copy:
         restore_into(copy, file)
         async with a_world(copy) as world:
-            agent = Agent(world.doorway, own_world.agent.caller)
+            agent = Agent(world.dispatcher, own_world.agent.caller)
             assert (await agent.work_through(plan))["status"] == "plan_complete"
 
 

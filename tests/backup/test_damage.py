@@ -50,16 +50,16 @@ def contents(file: Path) -> tuple[object, list[list[bytes]]]:
     """Return everything readable in an archive, skipping damaged parts."""
     with open_archive(file) as archive:
         archive.verify(lambda *_: None)
-        return archive.manifest, [[*archive.blocks(one)] for one in archive.manifest.members]
+        return archive.manifest, [[*archive.blocks(member)] for member in archive.manifest.members]
 
 
-@pytest.mark.parametrize("kept", [0.1, 0.5, 0.9, 0.999])
+@pytest.mark.parametrize("fraction", [0.1, 0.5, 0.9, 0.999])
 def test_restore_of_a_truncated_archive_changes_nothing(
-    original: Path, copy: Place, tmp_path: Path, kept: float
+    original: Path, copy: Place, tmp_path: Path, fraction: float
 ) -> None:
     file = tmp_path / "cut.zip"
     data = original.read_bytes()
-    file.write_bytes(data[: int(len(data) * kept)])
+    file.write_bytes(data[: int(len(data) * fraction)])
     before = all_rows(copy)
     with pytest.raises(InvalidInput, match="damaged"):
         restore_into(copy, file)
@@ -80,17 +80,17 @@ def test_archive_with_another_compression_is_damaged(
 
 def test_a_flipped_bit_is_found_or_was_of_no_account(original: Path, tmp_path: Path) -> None:
     file, data = tmp_path / "flipped.zip", bytearray(original.read_bytes())
-    sound, found = contents(original), 0
+    sound, detected = contents(original), 0
     for number in range(FLIPS):
         place = number * len(data) // FLIPS
         data[place] ^= 1 << number % 8
         file.write_bytes(data)
         with contextlib.suppress(InvalidInput):
             assert contents(file) == sound
-            found -= 1
-        found += 1
+            detected -= 1
+        detected += 1
         data[place] ^= 1 << number % 8
-    assert found > FLIPS // 2
+    assert detected > FLIPS // 2
 
 
 def test_damage_found_while_loading_leaves_nothing(

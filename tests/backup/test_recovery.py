@@ -95,8 +95,8 @@ async def killed_at_work(world: World, kill: Callable[[], None]) -> list[str]:
     enough = asyncio.Event()
 
     async def write(agent: Agent) -> None:
-        asked = {"name": "Rivers", "researchQuestion": "Which?", "steps": [a_step()]}
-        while not (answer := await agent.ask("create_research_plan", asked)).is_error:
+        args = {"name": "Rivers", "researchQuestion": "Which?", "steps": [a_step()]}
+        while not (answer := await agent.ask("create_research_plan", args)).is_error:
             acknowledged.append(str(answer.body["planId"]))
             if len(acknowledged) >= ACKNOWLEDGED_BEFORE_THE_KILL:
                 enough.set()

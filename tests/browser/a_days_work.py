@@ -21,8 +21,8 @@ class Work:
 
 def _step(kind: str, title: str, *after: int) -> Body:
     waits: Body = {"dependsOn": list(after)} if after else {}
-    said = f"{title}: read the newest sources and note where they disagree."
-    return {"stepType": kind, "title": title, "instructions": said, **waits}
+    instructions = f"{title}: read the newest sources and note where they disagree."
+    return {"stepType": kind, "title": title, "instructions": instructions, **waits}
 
 
 def the_steps() -> list[Body]:
@@ -93,7 +93,7 @@ async def _called(world: World, work: Work) -> None:
         ("submit_step_result", 2.6, None),
     )
     for number, (tool, took, code) in enumerate(made):
-        world.doorway.calls.record(
+        world.dispatcher.calls.record(
             LoggedCall(
                 org_id=world.agent.org_id,
                 at=world.clock.now - timedelta(minutes=18 - 2 * number),
@@ -110,7 +110,7 @@ async def _called(world: World, work: Work) -> None:
                 step_id=fourth,
             )
         )
-    await world.doorway.calls.flush()
+    await world.dispatcher.calls.flush()
 
 
 async def _delivered(agent: Agent) -> Body:

@@ -29,17 +29,17 @@ async def accessible(page: Page) -> None:
     """Check the current page against every rule of axe-core, in light and dark mode."""
     for theme in ("light", "dark"):
         await page.emulate_media(color_scheme=theme)
-        found = await violations(page)
-        assert found == [], f"in the {theme} theme: {found}"
+        problems = await violations(page)
+        assert problems == [], f"in the {theme} theme: {problems}"
     await page.emulate_media(color_scheme="light")
 
 
 async def violations(page: Page) -> list[str]:
     """Return the axe-core violations, each with the rule and its location."""
     await page.evaluate(axe())
-    told: dict[str, Any] = await page.evaluate("axe.run(document)")
-    assert told["passes"], "nothing was looked at"
+    report: dict[str, Any] = await page.evaluate("axe.run(document)")
+    assert report["passes"], "nothing was looked at"
     return [
         f"{rule['id']}: {rule['help']} at {[node['target'] for node in rule['nodes']][:5]}"
-        for rule in told["violations"]
+        for rule in report["violations"]
     ]

@@ -47,17 +47,17 @@ def packages() -> Path:
 @asynccontextmanager
 async def a_chat(world: World, user: str, profile: str = "all") -> AsyncIterator[str]:
     """Serve MCP to a chat as this user, and the chat page; yield its address."""
-    found = packages()
+    package_directory = packages()
 
     async def dispatcher() -> Dispatcher:
-        return world.doorway
+        return world.dispatcher
 
     async def caller(_: Request | None) -> Caller:
         return replace(world.agent.caller, user=user)
 
     async def file(request: Request) -> Response:
         name = request.path_params["name"]
-        folder = found if "packages" in request.url.path else HERE
+        folder = package_directory if "packages" in request.url.path else HERE
         kind = "text/javascript" if Path(name).suffix in SCRIPTS else None
         return FileResponse(folder / name, headers=SOMEBODY_ELSES, media_type=kind)
 
@@ -73,7 +73,7 @@ async def call_in_chat(
 ) -> tuple[dict[str, Any], FrameLocator]:
     """Have the chat's agent call a tool; return the host's record of the app, and its frame."""
     await page.wait_for_function("document.title === 'Ready'")
-    told = await page.evaluate(
+    record = await page.evaluate(
         "([tool, args, theme]) => chat(tool, args, theme)", [tool, arguments, theme]
     )
-    return told, page.frame_locator("iframe")
+    return record, page.frame_locator("iframe")

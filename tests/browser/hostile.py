@@ -59,24 +59,29 @@ async def _plan(agent: Agent, text: str) -> list[str]:
         modifications=[{**changed, "instructions": ALL}],
         modificationRationale=text,
     )
-    asked = {"summary": ALL, "questions": [text], "resultSummary": result}
-    await somebody.call("request_user_review", stepId=second["stepId"], **asked)
+    args = {"summary": ALL, "questions": [text], "resultSummary": result}
+    await somebody.call("request_user_review", stepId=second["stepId"], **args)
     decided = {"stepId": second["stepId"], "decision": "modify", "feedback": ALL}
     await somebody.call("submit_user_decision", **decided)
-    await somebody.call("request_user_review", stepId=second["stepId"], **asked)
+    await somebody.call("request_user_review", stepId=second["stepId"], **args)
     place = f"/plans/{plan['planId']}"
     return [place, f"{place}/steps/{plan['stepIds'][0]}"]
 
 
 async def _research(agent: Agent, plan: Body, step: Body, text: str) -> None:
-    text = "".join(letter for letter in text if letter.isprintable())
+    text = "".join(character for character in text if character.isprintable())
     sources = [{"title": text[:180], "quote": ALL[:1_500]}]
     named = {"planId": plan["planId"], "stepId": step["stepId"], "kind": SHORT[0][:60]}
-    told = {"title": text[:180], "content": ALL, "tags": [SHORT[0][:50]], "metadata": {"a": text}}
-    await agent.call("store_research", **named, **told, sources=sources)
+    research = {
+        "title": text[:180],
+        "content": ALL,
+        "tags": [SHORT[0][:50]],
+        "metadata": {"a": text},
+    }
+    await agent.call("store_research", **named, **research, sources=sources)
     evil = [{"url": "javascript:window.__pwned=1", "title": "x"}]
     # Refused or stored, it must not become a link.
-    await agent.ask("store_research", {**named, **told, "sources": evil})
+    await agent.ask("store_research", {**named, **research, "sources": evil})
 
 
 async def _output(agent: Agent, text: str, media: str) -> list[str]:
@@ -94,15 +99,15 @@ async def _output(agent: Agent, text: str, media: str) -> list[str]:
 
 async def _run(agent: Agent, slug: str, words: list[str]) -> list[str]:
     """Create a run hostile in definition, name, input, models, documents, errors and feedback."""
-    said = cycle(words)
+    texts = cycle(words)
     prompt = ALL.replace("{", "(").replace("}", ")")
     steps = [
-        a_recipe_step(f"step{n}", name=next(said), prompt=prompt, outputType=next(said)[:60])
+        a_recipe_step(f"step{n}", name=next(texts), prompt=prompt, outputType=next(texts)[:60])
         for n in range(2)
     ]
-    stages = [a_stage("one", *steps), a_stage("two", a_recipe_step("last", name=next(said)))]
-    told = [{**stage, "name": next(said)} for stage in stages]
-    definition = a_definition(slug, *told, description=prompt) | {"name": words[0]}
+    stages = [a_stage("one", *steps), a_stage("two", a_recipe_step("last", name=next(texts)))]
+    named_stages = [{**stage, "name": next(texts)} for stage in stages]
+    definition = a_definition(slug, *named_stages, description=prompt) | {"name": words[0]}
     await agent.call("add_dag", definition=definition)
     run = await agent.run(slug, words[:8], name=words[0], input=ALL)
     job = await agent.job(run, sessionId=words[0])
@@ -113,9 +118,12 @@ async def _run(agent: Agent, slug: str, words: list[str]) -> list[str]:
     while (job := await agent.call("get_next_job", runId=done["runId"]))["status"] == "job_ready":
         await agent.hand_in(job, ALL)
     await agent.feedback(done, "one", ALL)
-    while await render_all_orgs(agent.doorway.house):
+    while await render_all_orgs(agent.dispatcher.services):
         pass
     report = await agent.progress(done, detail=True)
-    read = [f"/api/documents/{one['resourceId']}" for one in report["stages"][0]["documents"][:2]]
+    read = [
+        f"/api/documents/{document['resourceId']}"
+        for document in report["stages"][0]["documents"][:2]
+    ]
     place = f"/runs/{done['runId']}"
     return [failed, place, f"/dags/{slug}", f"/audit?subject={done['runId']}", *read]

@@ -78,9 +78,9 @@ ALL: Final = "\n\n".join(PAYLOADS)
 
 def pieces(length: int) -> list[str]:
     """Return all payloads, in texts of at most this many characters."""
-    found = [""]
+    texts = [""]
     for payload in PAYLOADS:
-        if len(found[-1]) + len(payload) >= length:
-            found.append("")
-        found[-1] += payload.replace("\n", " ").replace("\t", " ") + " "
-    return [piece.strip() for piece in found]
+        if len(texts[-1]) + len(payload) >= length:
+            texts.append("")
+        texts[-1] += payload.replace("\n", " ").replace("\t", " ") + " "
+    return [piece.strip() for piece in texts]

@@ -51,18 +51,18 @@ class Site:
 @asynccontextmanager
 async def a_site(world: World, port: int = 0) -> AsyncIterator[Site]:
     """Serve the pages of the world's first org, as a freshly started process."""
-    world.doorway.house = replace(world.doorway.house, bus=Bus())
+    world.dispatcher.services = replace(world.dispatcher.services, bus=Bus())
     site = Site("", world)
 
     async def dispatcher() -> Dispatcher:
-        return world.doorway
+        return world.dispatcher
 
     server = build_server(TOOLS, an_entrance(RememberingDoorway()))
-    pages = dashboard_routes(world.doorway, site.person)
+    pages = dashboard_routes(world.dispatcher, site.person)
     reading = ReadApi(ToolGateway(dispatcher, site.person))
     app = build_app(server, hosts=AllowedHosts(), ready=always, reading=reading, pages=pages)
     async with serve_in_background(
-        app, listen("127.0.0.1", port), world.doorway.bus.close
+        app, listen("127.0.0.1", port), world.dispatcher.bus.close
     ) as address:
         site.address = address
         yield site

@@ -9,7 +9,9 @@ from browser.axe import PACKAGES, accessible
 from browser.site import Site
 
 
-async def test_a_page_that_not_everybody_can_use_is_found_out(page: Page, site: Site) -> None:
+async def test_accessible_page_with_unnamed_link_raises_assertion_error(
+    page: Page, site: Site
+) -> None:
     await page.goto(site.address)
     await accessible(page)
     await page.evaluate("document.querySelector('nav a').innerText = ''")
@@ -20,5 +22,7 @@ async def test_a_page_that_not_everybody_can_use_is_found_out(page: Page, site: 
 def test_the_lock_file_pins_by_content_and_names_no_host() -> None:
     lock = (PACKAGES / "package-lock.json").read_text()
     assert "://" not in lock
-    packages = {name: one for name, one in json.loads(lock)["packages"].items() if name}
-    assert all("integrity" in one and "resolved" not in one for one in packages.values())
+    packages = {name: package for name, package in json.loads(lock)["packages"].items() if name}
+    assert all(
+        "integrity" in package and "resolved" not in package for package in packages.values()
+    )

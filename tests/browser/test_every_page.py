@@ -50,7 +50,7 @@ FILES = {
 
 
 def test_no_page_is_left_out(site: Site) -> None:
-    routes = dashboard_routes(site.world.doorway, site.person)
+    routes = dashboard_routes(site.world.dispatcher, site.person)
     shown = {route.path for route in routes if "GET" in (route.methods or ())}
     assert shown - FILES == set(PAGES.values())
 
@@ -70,20 +70,18 @@ def addressed(route: str, work: Work) -> str:
     return route
 
 
-async def test_every_page_opens_and_everybody_can_use_it(
-    page: Page, site: Site, tmp_path: Path
-) -> None:
+async def test_every_page_opens_and_is_accessible(page: Page, site: Site, tmp_path: Path) -> None:
     folder = Path(os.environ.get("WAYBOOK_PICTURES") or tmp_path)
     work = await a_days_work(site.world)
     await a_token(site.world.agent)
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+    urls: list[str] = []
+    page.on("request", lambda request: urls.append(request.url))
     for name, route in PAGES.items():
-        asked.clear()
+        urls.clear()
         reply = await page.goto(site.address + addressed(route, work))
         assert reply is not None
         assert reply.status == 200, (name, await page.content())
-        assert len([url for url in asked if url.startswith(site.address)]) <= MOST_REQUESTS, asked
+        assert len([url for url in urls if url.startswith(site.address)]) <= MOST_REQUESTS, urls
         assert await page.locator("*").count() <= MOST_NODES
         if name not in SANDBOXED:
             await accessible(page)

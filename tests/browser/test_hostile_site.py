@@ -91,10 +91,10 @@ async def test_a_page_on_another_port_gets_nothing_and_changes_nothing(
     async with a_port(world.agent) as site, somebody_elses_site() as elsewhere:
         page = await context.new_page()
         await page.goto(elsewhere)
-        asked = {"site": site, "plan": plan, "forms": encoded, "planted": PLANTED}
-        told = await page.evaluate(TRIES, asked)
-        assert {name: came for name, came in told.items() if came != "refused"} == {}
-        assert len(told) > len(encoded)
+        args = {"site": site, "plan": plan, "forms": encoded, "planted": PLANTED}
+        results = await page.evaluate(TRIES, args)
+        assert {name: came for name, came in results.items() if came != "refused"} == {}
+        assert len(results) > len(encoded)
         await _framed(page, site)
         await _opened(page, site)
         for where, fields in forms:

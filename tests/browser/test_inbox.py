@@ -16,8 +16,8 @@ async def ask(site: Site, plan: Body, **more: object) -> None:
     """Have the agent claim its step and request a review of it."""
     agent = site.world.agent
     taken = await agent.take(plan)
-    asked = {"summary": "Nile or Amazon?", "questions": ["Which source counts?"], **more}
-    await agent.call("request_user_review", stepId=taken["stepId"], resultSummary=RESULT, **asked)
+    args = {"summary": "Nile or Amazon?", "questions": ["Which source counts?"], **more}
+    await agent.call("request_user_review", stepId=taken["stepId"], resultSummary=RESULT, **args)
 
 
 @pytest.fixture(params=[True, False], ids=["scripted", "without JavaScript"])
@@ -31,7 +31,7 @@ async def tab(browser: Browser, site: Site, request: pytest.FixtureRequest) -> A
     assert site.faults == []
 
 
-async def test_a_review_is_sent_back_with_feedback_then_approved_and_the_plan_completed(
+async def test_inbox_review_returned_with_feedback_then_approved_completes_plan(
     tab: Page, site: Site
 ) -> None:
     agent = site.world.agent
@@ -45,7 +45,7 @@ async def test_a_review_is_sent_back_with_feedback_then_approved_and_the_plan_co
     await expect(card).to_contain_text("Which source counts?")
     await expect(card).to_contain_text("6650")
     await card.get_by_label("Feedback").fill("Take the farther source.")
-    await card.get_by_role("button", name="Send back with feedback").click()
+    await card.get_by_role("button", name="Request changes").click()
     await expect(tab.get_by_text("Done: pat sent it back").or_(nothing(tab))).to_be_visible()
     again = await agent.take(plan)
     assert again["instructions"].endswith("User feedback: Take the farther source.")
@@ -53,7 +53,7 @@ async def test_a_review_is_sent_back_with_feedback_then_approved_and_the_plan_co
     await tab.goto(f"{site.address}/inbox")
     await expect(card).to_contain_text("attempt 2")
     await card.get_by_role("button", name="Approve").click()
-    await expect(tab.get_by_text("Done: pat approved it").or_(nothing(tab))).to_be_visible()
+    await expect(tab.get_by_text("Done: pat approved").or_(nothing(tab))).to_be_visible()
     assert (await agent.status(plan))["status"] == "completed"
 
 
@@ -67,12 +67,12 @@ async def test_rejecting_is_asked_twice_and_keeps_the_reason(tab: Page, site: Si
     await expect(tab.get_by_text("Reject it?")).to_be_visible()
     await expect(tab.get_by_label("Reason")).to_have_value("Beyond repair.")
     assert (await agent.status(plan))["status"] == "awaiting_review"
-    await tab.get_by_role("button", name="Reject, the plan fails").click()
+    await tab.get_by_role("button", name="Reject and fail the plan").click()
     await expect(tab.get_by_text("Done: pat rejected it").or_(nothing(tab))).to_be_visible()
     assert (await agent.status(plan))["status"] == "failed"
 
 
-async def test_of_two_who_decide_at_once_the_second_reads_what_the_first_said(
+async def test_inbox_concurrent_decisions_second_reviewer_sees_first_decision(
     page: Page, site: Site
 ) -> None:
     agent = site.world.agent
@@ -85,7 +85,7 @@ async def test_of_two_who_decide_at_once_the_second_reads_what_the_first_said(
         await tab.goto(f"{site.address}/inbox")
         await tab.get_by_label("Feedback").first.fill("Half a thought of mine")
         await tab.get_by_label("Feedback").last.fill("On lakes, later")
-    await page.get_by_role("button", name="Skip the step").first.click()
+    await page.get_by_role("button", name="Skip step").first.click()
     await expect(page.get_by_text("Done: pat skipped the step")).to_be_visible()
     site.user = "quin"
     await second.get_by_role("button", name="Approve").first.click()
@@ -94,14 +94,12 @@ async def test_of_two_who_decide_at_once_the_second_reads_what_the_first_said(
     await expect(card).to_contain_text("Half a thought of mine")
     # Live updates remove neither the last message nor half-typed text.
     await second.evaluate("htmx.trigger('#inbox', 'live')")
-    await expect(second.get_by_text("Something has changed here")).to_be_visible()
+    await expect(second.get_by_text("This page has changed")).to_be_visible()
     await expect(second.get_by_label("Feedback")).to_have_value("On lakes, later")
     await accessible(second)
 
 
-async def test_everybody_can_use_the_inbox_and_news_come_by_themselves(
-    page: Page, site: Site
-) -> None:
+async def test_inbox_is_accessible_and_updates_live(page: Page, site: Site) -> None:
     await page.goto(f"{site.address}/inbox")
     await expect(nothing(page)).to_be_visible()
     await accessible(page)
@@ -114,13 +112,13 @@ async def test_everybody_can_use_the_inbox_and_news_come_by_themselves(
     await page.get_by_role("button", name="Reject…").click()
     await expect(page.get_by_text("Reject it?")).to_be_visible()
     await accessible(page)
-    await page.get_by_role("button", name="Give feedback and go on").click()
+    await page.get_by_role("button", name="Send feedback and start the next stage").click()
     await expect(page.get_by_role("alert")).to_contain_text("say something of the stage")
     await page.get_by_label("Feedback").fill("Go on.")
-    await page.get_by_role("button", name="Give feedback and go on").click()
+    await page.get_by_role("button", name="Send feedback and start the next stage").click()
     await expect(page.get_by_text("Done: pat gave feedback")).to_be_visible()
     await accessible(page)
 
 
 def nothing(page: Page) -> Locator:
-    return page.get_by_text("Nothing waits for you")
+    return page.get_by_text("Nothing is waiting for you")

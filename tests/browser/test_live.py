@@ -14,7 +14,7 @@ FORM = """<details id="more"><summary>More</summary>
 <textarea id="said"></textarea>"""
 
 
-async def test_an_open_page_follows_what_happens(page: Page, site: Site) -> None:
+async def test_open_page_shows_changes_live(page: Page, site: Site) -> None:
     agent = site.world.agent
     plan = await agent.plan(3, name="Rivers of the north")
     await page.goto(site.address)
@@ -33,7 +33,7 @@ async def test_an_open_page_follows_what_happens(page: Page, site: Site) -> None
     await expect(row).to_contain_text("awaiting review")
 
 
-async def test_what_somebody_types_survives(page: Page, site: Site) -> None:
+async def test_live_update_keeps_typed_text(page: Page, site: Site) -> None:
     """The field is part of every update until it is not: then the typed text stays."""
     offered = [FORM]
 
@@ -47,30 +47,30 @@ async def test_what_somebody_types_survives(page: Page, site: Site) -> None:
     await page.route(lambda url: urlsplit(url).path == "/", with_form)
     await page.goto(site.address)
     await expect(page.locator("#live")).to_have_text("live")
-    said, row = page.locator("#said"), page.get_by_role("row").filter(has_text="Rivers")
+    field, row = page.locator("#said"), page.get_by_role("row").filter(has_text="Rivers")
     await page.locator("#more summary").click()
     await page.locator("#which").select_option("two")
     await page.locator("#sure").check()
-    await said.fill("Half a sentence")
-    await said.press("Home")
+    await field.fill("Half a sentence")
+    await field.press("Home")
     step = await agent.take(plan)
     await expect(row).to_contain_text("executing")
-    await expect(said).to_be_focused()
+    await expect(field).to_be_focused()
     await page.keyboard.type("At least h")
-    await expect(said).to_have_value("At least hHalf a sentence")
+    await expect(field).to_have_value("At least hHalf a sentence")
     await expect(page.locator("#more")).to_have_attribute("open", "")
     await expect(page.locator("#which")).to_have_value("two")
     await expect(page.locator("#sure")).to_be_checked()
     offered[0] = ""
     await agent.submit(step)
     await expect(page.locator("#plans")).to_have_attribute("data-stale", "")
-    await expect(said).to_have_value("At least hHalf a sentence")
-    await said.fill("")
+    await expect(field).to_have_value("At least hHalf a sentence")
+    await field.fill("")
     await page.locator("#which").select_option("one")
     await page.locator("#sure").uncheck()
     await agent.take(plan)
     await expect(row).to_contain_text("1 of 3")
-    await expect(said).to_have_count(0)
+    await expect(field).to_have_count(0)
 
 
 async def test_many_tabs_stay_live_and_come_back_after_a_restart(

@@ -36,8 +36,8 @@ async def test_a_plan_is_drawn_followed_and_decided_in_the_chat(page: Page, site
         await agent.submit(await agent.take(plan))
         await expect(app.locator("#done")).to_have_text("1 of 3 steps done", timeout=SOON)
         compared = await agent.take(plan)
-        asked = {"stepId": compared["stepId"], "summary": "Is this enough?", "questions": ["Why?"]}
-        await agent.call("request_user_review", **asked, resultSummary="Nile, Amazon")
+        args = {"stepId": compared["stepId"], "summary": "Is this enough?", "questions": ["Why?"]}
+        await agent.call("request_user_review", **args, resultSummary="Nile, Amazon")
         card = app.locator("#card")
         await expect(card).to_contain_text("Decision needed: step 2, Compare", timeout=SOON)
         for words in ("Is this enough?", "? Why?", "Nile, Amazon"):
@@ -54,7 +54,7 @@ async def test_a_plan_is_drawn_followed_and_decided_in_the_chat(page: Page, site
         assert again["instructions"].endswith("Add the Congo.")
 
         # Approval.
-        await agent.call("request_user_review", **asked, sessionId="another conversation")
+        await agent.call("request_user_review", **args, sessionId="another conversation")
         await card.get_by_role("button", name="Approve").click(timeout=SOON)
         await expect(app.locator("#done")).to_have_text("2 of 3 steps done", timeout=SOON)
         await expect(app.get_by_role("status")).to_have_text("Your decision is recorded.")
@@ -67,14 +67,14 @@ async def test_a_plan_is_drawn_followed_and_decided_in_the_chat(page: Page, site
     no_stream(site)
     assert (await agent.take(plan))["stepOrder"] == 3
     entries = await site.world.entries(agent.org_id, plan["planId"])
-    told = [(entry.actor, entry.channel, json.loads(entry.details)) for entry in entries]
-    decided = [one for one in told if one[2].get("action") == "decision"]
+    records = [(entry.actor, entry.channel, json.loads(entry.details)) for entry in entries]
+    decided = [record for record in records if record[2].get("action") == "decision"]
     assert [details["decision"] for _, _, details in decided] == ["modify", "approve"]
     for actor, channel, details in decided:
         assert (actor, channel, details["place"]) == ("pat", "mcp", "app")
 
 
-async def test_a_run_is_drawn_and_goes_on_with_what_a_person_says(page: Page, site: Site) -> None:
+async def test_chat_map_of_run_continues_after_feedback(page: Page, site: Site) -> None:
     agent = site.world.agent
     run = await agent.run()
     await agent.work_off(run)
@@ -97,7 +97,7 @@ async def test_a_run_is_drawn_and_goes_on_with_what_a_person_says(page: Page, si
     assert "Only the long ones." in str(job)
 
 
-async def test_a_workflow_is_drawn_and_what_is_not_there_is_told(page: Page, site: Site) -> None:
+async def test_chat_map_draws_workflow_and_reports_unknown_plan(page: Page, site: Site) -> None:
     theirs = site.world.neighbours_plan["planId"]
     async with a_chat(site.world, "pat") as address:
         await page.goto(address)

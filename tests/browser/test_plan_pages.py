@@ -16,13 +16,13 @@ async def a_busy_plan(site: Site) -> Body:
     clock.advance(minutes=4)
     await agent.submit(first, {"river": "Nile"}, usage={"inputTokens": 900})
     source = {"title": "An atlas", "url": "https://example.org/atlas"}
-    kept = {"kind": "note", "title": "On rivers", "content": "They flow.", "sources": [source]}
-    await agent.call("store_research", planId=plan["planId"], stepId=first["stepId"], **kept)
+    research = {"kind": "note", "title": "On rivers", "content": "They flow.", "sources": [source]}
+    await agent.call("store_research", planId=plan["planId"], stepId=first["stepId"], **research)
     clock.advance(hours=8)
     second = await agent.take(plan, sessionId="night")
     clock.advance(minutes=2)
-    given_up = {"action": "fail_step", "stepId": second["stepId"], "reason": "no water"}
-    await agent.call("modify_plan", planId=plan["planId"], modifications=[given_up])
+    failure = {"action": "fail_step", "stepId": second["stepId"], "reason": "no water"}
+    await agent.call("modify_plan", planId=plan["planId"], modifications=[failure])
     for _ in range(40):
         await agent.submit(await agent.take(plan))
     await agent.take(plan, sessionId="dawn")
@@ -30,9 +30,7 @@ async def a_busy_plan(site: Site) -> Body:
     return plan
 
 
-async def test_a_person_finds_the_silent_step_and_gives_it_to_another(
-    page: Page, site: Site
-) -> None:
+async def test_plan_page_stalled_step_is_retried_by_user(page: Page, site: Site) -> None:
     plan = await a_busy_plan(site)
     requests: list[str] = []
     page.on("request", lambda request: requests.append(request.url))
@@ -50,10 +48,10 @@ async def test_a_person_finds_the_silent_step_and_gives_it_to_another(
     await accessible(page)
     await page.locator(".alert").get_by_role("link").first.click()
     await expect(page.get_by_role("heading", level=1)).to_contain_text("River 43")
-    await page.get_by_text("Try it again", exact=True).first.click()
+    await page.get_by_text("Retry", exact=True).first.click()
     await page.locator("#do-retry_step").get_by_label("Why").fill("its agent is gone")
     await accessible(page)
-    await page.get_by_role("button", name="Try it again").click()
+    await page.get_by_role("button", name="Retry").click()
     await expect(page.get_by_role("heading", level=1)).to_contain_text("pending")
     await expect(page.get_by_text("attempt 2")).to_be_visible()
     await expect(page.get_by_text("its agent is gone")).to_be_visible()
@@ -76,10 +74,12 @@ async def test_a_step_is_added_without_scripts_on_a_small_screen(
     await page.get_by_label("After step").fill("1")
     change = [{"action": "remove_step", "stepId": plan["stepIds"][2]}]
     await site.world.agent.call("modify_plan", planId=plan["planId"], modifications=change)
-    await page.get_by_role("button", name="Add the step").click()
-    await expect(page.get_by_role("alert")).to_contain_text("The plan has changed")
+    await page.get_by_role("button", name="Add step").click()
+    await expect(page.get_by_role("alert")).to_contain_text(
+        "The plan changed while you were editing"
+    )
     await expect(page.get_by_label("Instructions")).to_have_value("Weigh them.")
-    await page.get_by_role("button", name="Add the step").click()
+    await page.get_by_role("button", name="Add step").click()
     await expect(page.locator("#s2")).to_contain_text("Weigh them.")
     body = await page.locator("body").bounding_box()
     assert body

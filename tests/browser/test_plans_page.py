@@ -18,9 +18,7 @@ async def some_plans(agent: Agent) -> list[Body]:
     return plans
 
 
-async def test_plans_are_listed_with_how_far_they_are_and_how_to_go_on(
-    page: Page, site: Site
-) -> None:
+async def test_plans_page_lists_progress_and_resume_prompt(page: Page, site: Site) -> None:
     await page.goto(site.address)
     await expect(page.get_by_text("claude mcp add --transport http waybook")).to_be_visible()
     await accessible(page)
@@ -85,9 +83,9 @@ async def test_keys_lead_through_lists_and_pages_but_never_while_typing(
     await expect(page.get_by_role("heading", name="Lakes of the north, step 2")).to_be_visible()
 
 
-async def test_who_is_lost_finds_the_way_back(page: Page, site: Site) -> None:
+async def test_unknown_page_links_back_to_inbox(page: Page, site: Site) -> None:
     await page.goto(f"{site.address}/nowhere")
-    await expect(page.get_by_role("heading", name="There is nothing here")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Page not found")).to_be_visible()
     await accessible(page)
     await page.get_by_role("link", name="Inbox", exact=True).last.click()
     await expect(page).to_have_url(f"{site.address}/inbox")

@@ -14,20 +14,18 @@ async def a_waiting_run(agent: Agent) -> Body:
     """Create a run that waits for a person, with documents to read."""
     run = await agent.run("dialectic", ["opus", "sonnet"], name="Rivers of the north")
     await agent.work_off(run)
-    while await render_all_orgs(agent.doorway.house):
+    while await render_all_orgs(agent.dispatcher.services):
         pass
     return run
 
 
-async def test_a_person_reads_a_run_and_says_what_opens_the_next_stage(
-    page: Page, site: Site
-) -> None:
+async def test_run_page_feedback_opens_next_stage(page: Page, site: Site) -> None:
     run = await a_waiting_run(site.world.agent)
     await page.goto(f"{site.address}/runs")
     await page.get_by_role("link", name="Rivers of the north").click()
     await expect(page.locator("#standing")).to_contain_text("1 of 5 stages")
     await page.get_by_label("Feedback").fill("Look at the lakes as well.")
-    await page.get_by_role("button", name="Give feedback and go on").click()
+    await page.get_by_role("button", name="Send feedback and start the next stage").click()
     await expect(page.get_by_text("gave feedback", exact=False).first).to_be_visible()
     await page.goto(f"{site.address}/runs/{run['runId']}")
     await expect(page.locator("#stage-2")).to_contain_text("in progress")
@@ -41,15 +39,15 @@ async def test_the_same_without_scripts(browser: Browser, site: Site) -> None:
     page = await context.new_page()
     await page.goto(f"{site.address}/runs/{run['runId']}")
     await page.get_by_label("Feedback").fill("Look at the lakes as well.")
-    await page.get_by_role("button", name="Give feedback and go on").click()
+    await page.get_by_role("button", name="Send feedback and start the next stage").click()
     await expect(page).to_have_url(re.compile(f"/runs/{run['runId']}$"))
     await expect(page.locator("#stage-2")).to_contain_text("in progress")
     await page.get_by_role("button", name="Write", exact=False).first.click()
-    await expect(page.get_by_role("status").last).to_contain_text("waiting for an agent")
+    await expect(page.get_by_role("status").last).to_contain_text("Regeneration queued")
     await context.close()
 
 
-async def test_the_pages_are_fit_for_everybody(page: Page, site: Site) -> None:
+async def test_run_pages_are_accessible_and_fit_narrow_window(page: Page, site: Site) -> None:
     agent = site.world.agent
     run = await a_waiting_run(agent)
     failing = await agent.run()

@@ -71,14 +71,14 @@ async def test_a_person_signs_in_decides_and_signs_out_and_nothing_stays(
     await tab.goto(f"{door.address}/inbox")
     await expect(tab).to_have_title("Sign in · Waybook")
     await sign_in(tab, "wb_" + 40 * "x")
-    await expect(tab.get_by_role("alert")).to_contain_text("does not let you in")
+    await expect(tab.get_by_role("alert")).to_contain_text("Invalid or expired token")
     await expect(tab.get_by_label("Token")).to_have_value("")
     await sign_in(tab, pat.secret)
     await expect(tab).to_have_url(f"{door.address}/inbox")
     await expect(tab.get_by_text("pat in org-")).to_be_visible()
     await expect(tab.get_by_text("Next door")).to_have_count(0)
     await tab.get_by_role("button", name="Approve").click()
-    done = tab.get_by_text("Done: pat approved it").or_(tab.get_by_text("Nothing waits for you"))
+    done = tab.get_by_text("Done: pat approved").or_(tab.get_by_text("Nothing is waiting for you"))
     await expect(done).to_be_visible()
     assert (await agent.status(plan))["status"] == "completed"
     await tab.goto(f"{door.address}/?state=all")
@@ -91,13 +91,13 @@ async def test_a_person_signs_in_decides_and_signs_out_and_nothing_stays(
     await expect(tab.get_by_text("Rivers of the south")).to_have_count(0)
 
 
-async def test_people_sign_in_where_their_org_has_its_accounts(tab: Page, door: Door) -> None:
+async def test_sign_in_with_org_issuer_returns_to_requested_page(tab: Page, door: Door) -> None:
     """The session cookie is not sent with cross-site requests, yet the callback ends signed in."""
     known = {"email": "ann@example.org", "email_verified": True}
     door.team.there.person |= known
     plan = await door.world.agent.plan(1, name="Rivers of the south")
     await tab.goto(f"{door.address}/plans/{plan['planId']}")
-    await tab.get_by_role("link", name="Sign in with your organisation").click()
+    await tab.get_by_role("link", name="Sign in with your organization").click()
     await expect(tab).to_have_url(f"{door.address}/plans/{plan['planId']}")
     await expect(tab.get_by_text("ann@example.org in org-")).to_be_visible()
     # A cross-site link: that request carries no session, the one it redirects to does.
@@ -108,7 +108,7 @@ async def test_people_sign_in_where_their_org_has_its_accounts(tab: Page, door: 
     await expect(tab.get_by_text("ann@example.org in org-")).to_be_visible()
 
 
-async def test_everybody_can_use_the_door(browser: Browser, door: Door, tmp_path: Path) -> None:
+async def test_sign_in_page_is_accessible(browser: Browser, door: Door, tmp_path: Path) -> None:
     folder = Path(os.environ.get("WAYBOOK_PICTURES") or tmp_path)
     pat = await a_token(door.world.agent, "pat", scopes=(Scope.REVIEW,))
     for width in (1280, 390):

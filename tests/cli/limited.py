@@ -59,10 +59,10 @@ class Session:
         while True:
             line = await self.process.stdout.readline()
             assert line, (await self.process.communicate())[1][-3000:].decode()
-            told: dict[str, Any] = json.loads(line)
-            if told.get("id") == identity:
-                return told
-            self.said.append(told)
+            message: dict[str, Any] = json.loads(line)
+            if message.get("id") == identity:
+                return message
+            self.said.append(message)
 
     async def works(self) -> None:
         answer = await self.ask("tools/call", name="list_active_plans", arguments={})

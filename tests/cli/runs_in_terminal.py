@@ -45,14 +45,14 @@ class Worker:
                 held = {"jobId": job["jobId"], "attempt": job["attempt"]}
                 await self.call("submit_job_result", **held, content="# Found\n\nA *text*.")
             elif job["status"] == "awaiting_feedback":
-                said = {"stageSlug": job["stageSlug"], "feedback": "Go on."}
-                await self.call("submit_stage_feedback", runId=run_id, **said)
+                feedback = {"stageSlug": job["stageSlug"], "feedback": "Go on."}
+                await self.call("submit_stage_feedback", runId=run_id, **feedback)
             else:
                 assert job["status"] == "run_complete", job
                 return
 
     async def render(self) -> None:
-        while await render_all_orgs(self.here.app.dispatcher.house):
+        while await render_all_orgs(self.here.app.dispatcher.services):
             pass
 
 
@@ -63,8 +63,8 @@ def half_done(terminal: Terminal, name: str) -> str:
         worker = Worker(here)
         run_id = await worker.start(name)
         assert await worker.work(run_id, 100) == "awaiting_feedback"
-        said = {"stageSlug": "thesis", "feedback": "Shorter."}
-        await worker.call("submit_stage_feedback", runId=run_id, **said)
+        feedback = {"stageSlug": "thesis", "feedback": "Shorter."}
+        await worker.call("submit_stage_feedback", runId=run_id, **feedback)
         await worker.work(run_id, 9 + 4)
         lost = await worker.call("get_next_job", runId=run_id)
         held = {"jobId": lost["jobId"], "attempt": lost["attempt"]}

@@ -63,7 +63,7 @@ class Terminal:
             services = here.app
             if ago is not None:
                 (((now,),),) = await here.call.read("select app_now()")
-                services.dispatcher.house.database.frozen_now = now - ago
+                services.dispatcher.services.database.frozen_now = now - ago
             answer = await services.dispatcher.dispatch(
                 services.caller(Channel.MCP), tool, arguments
             )
@@ -74,13 +74,13 @@ class Terminal:
 
     def plan(self, name: str, steps: int = 3, *, ago: timedelta | None = None) -> str:
         """Create a plan and return its id."""
-        asked = [
+        step_fields = [
             {"stepType": "search", "title": f"Part {n}", "instructions": f"Look up {n}."}
             for n in range(1, steps + 1)
         ]
         question = "Which river is longest?"
         named = {"name": name, "researchQuestion": question}
-        made = self.call("create_research_plan", ago=ago, **named, steps=asked)
+        made = self.call("create_research_plan", ago=ago, **named, steps=step_fields)
         return str(made["planId"])
 
     def take(self, plan_id: str, *, ago: timedelta | None = None) -> Body:

@@ -13,9 +13,9 @@ from waybook.cli.lazy import load
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_says_of_itself_what_the_list_says(name: str) -> None:
-    target, said = COMMANDS[name]
-    assert load(target).get_short_help_str(limit=100) == said
+def test_command_short_help_matches_command_table(name: str) -> None:
+    target, short_help = COMMANDS[name]
+    assert load(target).get_short_help_str(limit=100) == short_help
 
 
 def test_help_lists_every_command() -> None:
@@ -43,7 +43,7 @@ def test_every_command_has_help(name: str) -> None:
         ("waybook.cli.commands.map", "rich asyncio pydantic mcp psycopg"),
     ],
 )
-def test_a_command_imports_no_more_than_it_needs(imported: str, spared: str) -> None:
+def test_command_does_not_import_unneeded_modules(imported: str, spared: str) -> None:
     look = f"import sys, {imported}; print(*set({spared.split()!r}) & set(sys.modules))"
     ran = subprocess.run([sys.executable, "-c", look], check=True, capture_output=True, text=True)
     assert ran.stdout.strip() == ""
@@ -53,7 +53,7 @@ def test_an_unknown_command_is_a_usage_error() -> None:
     assert CliRunner().invoke(app, ["dance"]).exit_code == 2
 
 
-def test_settings_that_cannot_work_are_told_in_a_line(terminal: Terminal) -> None:
+def test_call_unreachable_database_prints_two_line_error(terminal: Terminal) -> None:
     failed = terminal.run("call", "ping", "--database-url", "postgresql://127.0.0.1:1/none")
     first, second = failed.stderr.splitlines()
     assert failed.exit_code == 1
@@ -61,14 +61,14 @@ def test_settings_that_cannot_work_are_told_in_a_line(terminal: Terminal) -> Non
     assert second == "  try: waybook doctor"
 
 
-def test_an_unreadable_url_is_told_with_an_example(terminal: Terminal) -> None:
+def test_call_invalid_database_url_prints_example_without_secret(terminal: Terminal) -> None:
     failed = terminal.run("call", "ping", "--database-url", "s3cret is not a url")
     assert failed.exit_code == 1
     assert "postgresql://user:password@host/name" in failed.stderr
     assert "s3cret" not in failed.stderr
 
 
-def test_what_should_not_happen_is_told_without_a_stack_trace(
+def test_unexpected_exception_prints_error_without_stack_trace(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(_: object) -> None:

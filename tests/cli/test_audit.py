@@ -23,15 +23,15 @@ def worked_on(terminal: Terminal) -> str:
     return plan_id
 
 
-def test_what_happened_is_listed_newest_first(terminal: Terminal, worked_on: str) -> None:
+def test_audit_list_prints_newest_first(terminal: Terminal, worked_on: str) -> None:
     entries = terminal.told("audit", "list", worked_on)
     assert [entry["seq"] for entry in entries] == [4, 3, 2, 1]
-    said = terminal.say("audit", "list", worked_on)
-    assert "completed step 1" in said
-    assert "wrote the plan" in said
+    output = terminal.say("audit", "list", worked_on)
+    assert "completed step 1" in output
+    assert "created the plan" in output
 
 
-def test_what_happened_anywhere_is_listed(terminal: Terminal, worked_on: str) -> None:
+def test_audit_list_without_subject_lists_every_subject(terminal: Terminal, worked_on: str) -> None:
     entries = terminal.told("audit", "list", "--limit", "1000")
     assert {entry["seq"] for entry in entries if entry["subjectId"] == worked_on} == {1, 2, 3, 4}
     assert terminal.told("audit", "list", "--since", "2999-01-01") == []
@@ -92,14 +92,14 @@ def tampered(attachment: Attachment, there: str, back: str, plan_id: str) -> Ite
 def test_tampering_is_caught_and_named(
     terminal: Terminal, attachment: Attachment, worked_on: str, how: str
 ) -> None:
-    there, back, broken, said = TAMPERINGS[how]
+    there, back, broken, message = TAMPERINGS[how]
     with tampered(attachment, there, back, worked_on):
-        told = terminal.run("audit", "verify", "--json")
+        result = terminal.run("audit", "verify", "--json")
         shown = terminal.run("audit", "verify", columns=200)
-    assert (told.exit_code, shown.exit_code) == (1, 1)
-    (chain,) = [chain for chain in json.loads(told.stdout)["chains"] if not chain["ok"]]
+    assert (result.exit_code, shown.exit_code) == (1, 1)
+    (chain,) = [chain for chain in json.loads(result.stdout)["chains"] if not chain["ok"]]
     assert (chain["subjectId"], chain["firstBroken"]) == (worked_on, broken)
-    assert said in shown.stdout
+    assert message in shown.stdout
 
 
 def test_a_plan_that_was_deleted_is_missed(
@@ -131,7 +131,7 @@ def test_uses_of_skills_are_verified_too(terminal: Terminal) -> None:
     assert terminal.told("audit", "verify")["ok"]
 
 
-def test_a_plan_is_shown_as_it_was(terminal: Terminal, worked_on: str) -> None:
+def test_audit_as_of_shows_plan_at_that_time(terminal: Terminal, worked_on: str) -> None:
     def first_step(moment: str) -> str:
         rows = terminal.told("audit", "as-of", worked_on, moment)["rows"]
         (status,) = [row["status"] for row in rows["step"].values() if row["order"] == 1]
@@ -143,7 +143,7 @@ def test_a_plan_is_shown_as_it_was(terminal: Terminal, worked_on: str) -> None:
     assert "after entry 2" in terminal.say("audit", "as-of", worked_on, "2")
 
 
-def test_before_it_was_written_there_was_no_plan(terminal: Terminal, worked_on: str) -> None:
+def test_audit_as_of_before_creation_prints_error(terminal: Terminal, worked_on: str) -> None:
     failed = terminal.run("audit", "as-of", worked_on, "2001-01-01")
     assert failed.exit_code == 1
     assert "there was no such plan yet" in failed.stderr

@@ -23,9 +23,9 @@ def elsewhere() -> Iterator[Terminal]:
 def archive(terminal: Terminal, tmp_path_factory: pytest.TempPathFactory) -> Path:
     terminal.plan("Kept")
     file = tmp_path_factory.mktemp("backups") / "backup.zip"
-    said = terminal.say("backup", str(file), columns=200)
-    assert f"✓ backed up to {file}" in said
-    assert " rows of " in said
+    output = terminal.say("backup", str(file), columns=200)
+    assert f"✓ backed up to {file}" in output
+    assert " rows of " in output
     return file
 
 
@@ -57,17 +57,17 @@ def test_audit_verify_renews_and_compares_the_kept_anchor(
     terminal: Terminal, elsewhere: Terminal, archive: Path
 ) -> None:
     assert archive.exists()
-    kept = terminal.data_dir / ANCHOR_NAME
-    kept.unlink(missing_ok=True)
+    anchor = terminal.data_dir / ANCHOR_NAME
+    anchor.unlink(missing_ok=True)
     assert terminal.told("audit", "verify")["anchors"] == []
-    before = kept.read_bytes()
+    before = anchor.read_bytes()
     terminal.plan("Later")
     assert terminal.told("audit", "verify")["anchors"][0]["ok"]
-    assert len(kept.read_bytes()) > len(before)
+    assert len(anchor.read_bytes()) > len(before)
     other = elsewhere.data_dir / ANCHOR_NAME
-    other.write_bytes(kept.read_bytes())
+    other.write_bytes(anchor.read_bytes())
     assert elsewhere.run("audit", "verify").exit_code == 1
-    assert other.read_bytes() == kept.read_bytes()
+    assert other.read_bytes() == anchor.read_bytes()
     other.unlink()
 
 

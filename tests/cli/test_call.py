@@ -6,23 +6,23 @@ from cli.terminal import Terminal
 
 
 def test_a_tool_answers_in_json_that_people_can_read(terminal: Terminal) -> None:
-    said = terminal.say("call", "ping")
-    assert json.loads(said)["status"] == "ok"
-    assert "\n  " in said
+    output = terminal.say("call", "ping")
+    assert json.loads(output)["status"] == "ok"
+    assert "\n  " in output
 
 
 def test_a_machine_gets_one_compact_line(terminal: Terminal) -> None:
-    said = terminal.say("call", "ping", "--json")
-    assert said.count("\n") == 1
-    assert said.startswith('{"status":"ok",')
+    output = terminal.say("call", "ping", "--json")
+    assert output.count("\n") == 1
+    assert output.startswith('{"status":"ok",')
 
 
 def test_arguments_may_come_by_stdin(terminal: Terminal) -> None:
     plan_id = terminal.plan("By stdin")
-    said = terminal.say(
+    output = terminal.say(
         "call", "get_plan_status", "-", "--json", typed=json.dumps({"planId": plan_id})
     )
-    assert json.loads(said)["planId"] == plan_id
+    assert json.loads(output)["planId"] == plan_id
 
 
 def test_a_refusal_ends_with_one(terminal: Terminal) -> None:
@@ -39,17 +39,17 @@ def test_a_refusal_is_an_answer_for_machines(terminal: Terminal) -> None:
 
 
 def test_a_call_by_hand_is_audited_as_such(terminal: Terminal) -> None:
-    asked = {
+    args = {
         "name": "By hand",
         "researchQuestion": "?",
         "steps": [{"stepType": "custom", "instructions": "Do."}],
     }
-    made = json.loads(terminal.say("call", "create_research_plan", json.dumps(asked)))
+    made = json.loads(terminal.say("call", "create_research_plan", json.dumps(args)))
     (entry,) = terminal.told("audit", "list", made["planId"])
     assert entry["channel"] == "cli"
 
 
-def test_what_is_no_json_object_is_a_usage_error(terminal: Terminal) -> None:
+def test_call_arguments_not_json_object_is_usage_error(terminal: Terminal) -> None:
     for arguments in ("{", "[]", "3"):
         assert terminal.run("call", "ping", arguments).exit_code == 2
 

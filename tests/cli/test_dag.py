@@ -41,46 +41,46 @@ def a_file(folder: Path, text: str, name: str = "dag.yaml") -> str:
 
 
 def test_the_built_in_workflows_are_listed(terminal: Terminal) -> None:
-    told = {dag["dagSlug"]: dag for dag in terminal.told("dag", "list")}
-    assert len(told["dialectic"]["stages"]) == 5
-    said = terminal.say("dag", "list", columns=100)
-    assert "dialectic" in said
-    assert "5, 33 steps" in said
+    dags = {dag["dagSlug"]: dag for dag in terminal.told("dag", "list")}
+    assert len(dags["dialectic"]["stages"]) == 5
+    output = terminal.say("dag", "list", columns=100)
+    assert "dialectic" in output
+    assert "5, 33 steps" in output
 
 
 @pytest.mark.parametrize(
     ("models", "total"), [("1", 33), ("2", 96), ("3", 221), ("4", 432), ("a, b,c", 221)]
 )
 def test_a_map_says_how_many_jobs_to_expect(terminal: Terminal, models: str, total: int) -> None:
-    told = terminal.told("dag", "show", "dialectic", "--models", models)
-    assert sum(stage["expected"]["total"] for stage in told["stages"]) == total
-    said = terminal.say("dag", "show", "dialectic", "--models", models, columns=100)
-    assert f"{total} jobs with" in said
+    reply = terminal.told("dag", "show", "dialectic", "--models", models)
+    assert sum(stage["expected"]["total"] for stage in reply["stages"]) == total
+    output = terminal.say("dag", "show", "dialectic", "--models", models, columns=100)
+    assert f"{total} jobs with" in output
 
 
 def test_a_map_is_a_tree_of_stages_and_steps(terminal: Terminal) -> None:
-    said = terminal.say("dag", "show", "dialectic", "--models", "3", columns=140).splitlines()
-    assert said[0] == "dialectic  Dialectic, version 1  221 jobs with 3 models"
-    assert said[1] == "├─ thesis  Proposal  5 steps, 13 jobs"
-    assert said[2].startswith("│ ├─ 1   thesis_build_stage_header ")
-    assert said[2].split()[-4:] == ["PLAN", "all_to_one", "1", "job"]
-    (final,) = [line for line in said if "generate_final_synthesis_header" in line]
+    lines = terminal.say("dag", "show", "dialectic", "--models", "3", columns=140).splitlines()
+    assert lines[0] == "dialectic  Dialectic, version 1  221 jobs with 3 models"
+    assert lines[1] == "├─ thesis  Proposal  5 steps, 13 jobs"
+    assert lines[2].startswith("│ ├─ 1   thesis_build_stage_header ")
+    assert lines[2].split()[-4:] == ["PLAN", "all_to_one", "1", "job"]
+    (final,) = [line for line in lines if "generate_final_synthesis_header" in line]
     assert final.rstrip().endswith("1 job  after 6, 7, 8, 9")
 
 
 @pytest.mark.parametrize("columns", [40, 60, 80, 90, 100, 140, 200])
 def test_a_map_fits_the_screen(terminal: Terminal, columns: int) -> None:
-    said = terminal.say("dag", "show", "dialectic", "--models", "3", columns=columns)
-    assert all(len(line.rstrip()) <= columns for line in said.splitlines())
+    output = terminal.say("dag", "show", "dialectic", "--models", "3", columns=columns)
+    assert all(len(line.rstrip()) <= columns for line in output.splitlines())
 
 
 def test_without_models_nothing_is_counted(terminal: Terminal) -> None:
-    said = terminal.say("dag", "show", "deep-research")
-    assert "jobs" not in said.splitlines()[0]
-    assert "--models 3" in said
+    output = terminal.say("dag", "show", "deep-research")
+    assert "jobs" not in output.splitlines()[0]
+    assert "--models 3" in output
 
 
-def test_a_workflow_that_is_not_there_is_told(terminal: Terminal) -> None:
+def test_dag_show_unknown_workflow_prints_error(terminal: Terminal) -> None:
     failed = terminal.run("dag", "show", "nothing")
     assert failed.exit_code == 1
     assert "NOT_FOUND" in failed.stderr
@@ -89,12 +89,12 @@ def test_a_workflow_that_is_not_there_is_told(terminal: Terminal) -> None:
 
 def test_a_definition_becomes_a_version(terminal: Terminal, tmp_path: Path) -> None:
     text = MINE.format(slug="mine")
-    said = terminal.say("dag", "add", a_file(tmp_path, text))
-    assert "✓ mine was added as version 1" in said
+    output = terminal.say("dag", "add", a_file(tmp_path, text))
+    assert "✓ mine was added as version 1" in output
     assert "is here already, as version 1" in terminal.say("dag", "add", a_file(tmp_path, text))
     changed = text.replace("Two views", "Several views")
-    told = terminal.told("dag", "add", a_file(tmp_path, changed))
-    assert (told["version"], told["status"]) == (2, "added")
+    reply = terminal.told("dag", "add", a_file(tmp_path, changed))
+    assert (reply["version"], reply["status"]) == (2, "added")
     assert "mine" in {dag["dagSlug"] for dag in terminal.told("dag", "list")}
 
 
@@ -105,7 +105,7 @@ def test_a_definition_may_be_json_from_stdin(terminal: Terminal) -> None:
     assert "✓ from-stdin was added" in terminal.say("dag", "add", "-", typed=typed)
 
 
-def test_every_fault_is_told_with_its_place_and_nothing_is_added(
+def test_dag_add_invalid_definition_prints_every_fault_and_adds_nothing(
     terminal: Terminal, tmp_path: Path
 ) -> None:
     failed = terminal.run("dag", "add", a_file(tmp_path, BAD))
@@ -118,7 +118,7 @@ def test_every_fault_is_told_with_its_place_and_nothing_is_added(
     assert "bad" not in {dag["dagSlug"] for dag in terminal.told("dag", "list")}
 
 
-def test_text_that_is_neither_yaml_nor_json_is_told_with_its_line(terminal: Terminal) -> None:
+def test_dag_add_unparsable_text_prints_error_with_line(terminal: Terminal) -> None:
     failed = terminal.run("dag", "add", "-", typed='slug: "x\n')
     assert failed.exit_code == 1
     assert "BAD_RECIPE: one fault" in failed.stderr

@@ -62,16 +62,16 @@ def test_the_story_ends_well_and_is_proven(terminal: Terminal, played: str) -> N
         "paralysis is complete, all 4 steps",
     ],
 )
-def test_the_story_has_its_moments(played: str, moment: str) -> None:
+def test_demo_output_contains_every_expected_event(played: str, moment: str) -> None:
     assert moment in played
 
 
 def the_run(terminal: Terminal) -> Body:
-    found, *_ = [run for run in terminal.told("runs", "--all") if run["name"] == script.RUN_NAME]
-    return cast("Body", found)
+    match, *_ = [run for run in terminal.told("runs", "--all") if run["name"] == script.RUN_NAME]
+    return cast("Body", match)
 
 
-def test_the_run_comes_to_its_end_with_everything_to_read(terminal: Terminal, played: str) -> None:
+def test_demo_run_completes_with_all_documents_available(terminal: Terminal, played: str) -> None:
     assert "78 of 78 documents available" in played
     run = the_run(terminal)
     assert run["status"] == "completed"
@@ -102,8 +102,8 @@ def test_the_story_does_not_reach_into_the_future(terminal: Terminal, played: st
     (last, *_) = terminal.told("audit", "list", the_run(terminal)["runId"])
 
     async def now(here: AppSession) -> datetime:
-        (((told,),),) = await here.call.read("select app_now()")
-        return cast("datetime", told)
+        (((timestamp,),),) = await here.call.read("select app_now()")
+        return cast("datetime", timestamp)
 
     ended = datetime.fromisoformat(last["at"])
     assert timedelta() < terminal.inside(now) - ended < timedelta(minutes=30)
@@ -149,7 +149,7 @@ async def nothing() -> None:
     """Do nothing; there is no live display."""
 
 
-async def test_everybody_wakes_in_the_order_of_the_story() -> None:
+async def test_simulated_clock_wakes_actors_in_time_order() -> None:
     clock = a_clock()
     heard: list[tuple[str, timedelta]] = []
 
@@ -169,7 +169,7 @@ async def test_everybody_wakes_in_the_order_of_the_story() -> None:
     ]
 
 
-async def test_one_who_is_killed_does_not_stop_the_clock() -> None:
+async def test_simulated_clock_canceled_actor_does_not_stop_clock() -> None:
     clock = a_clock()
 
     async def sleeper() -> None:
@@ -217,7 +217,7 @@ async def test_one_is_awake_at_a_time_even_when_another_dies() -> None:
     assert [type(outcome) for outcome in outcomes[1:]] == [type(None)] * 2
 
 
-async def test_the_play_ends_when_somebody_falls() -> None:
+async def test_simulated_clock_actor_raises_stops_run() -> None:
     clock = a_clock()
 
     async def falls() -> None:

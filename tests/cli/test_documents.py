@@ -19,26 +19,26 @@ def done(terminal: Terminal) -> str:
 
 
 def test_documents_are_listed_in_the_order_of_the_stages(terminal: Terminal, done: str) -> None:
-    told = terminal.told("documents", done)
-    assert len(told) == 8 + 20 + 3 + 6 + 6
-    stages = list(dict.fromkeys(one["stageSlug"] for one in told))
+    documents = terminal.told("documents", done)
+    assert len(documents) == 8 + 20 + 3 + 6 + 6
+    stages = list(dict.fromkeys(document["stageSlug"] for document in documents))
     assert stages == ["thesis", "antithesis", "synthesis", "parenthesis", "paralysis"]
     report = terminal.told("run", done)
     available = {d["resourceId"] for stage in report["stages"] for d in stage["documents"]}
-    assert {one["resourceId"] for one in told} == available
-    said = terminal.say("documents", done, columns=120)
-    assert "43 of 43 available" in said
+    assert {document["resourceId"] for document in documents} == available
+    output = terminal.say("documents", done, columns=120)
+    assert "43 of 43 available" in output
 
 
-def test_what_waits_to_be_rendered_is_rendered_first(terminal: Terminal) -> None:
+def test_documents_pending_are_rendered_before_listing(terminal: Terminal) -> None:
     run_id = waiting(terminal, "Not rendered yet")
     assert terminal.told("run", run_id)["stages"][0]["documentsAvailable"] == 0
     assert "4 of 4 available, of the stages begun so far" in terminal.say("documents", run_id)
 
 
 def test_one_stage_is_listed_alone(terminal: Terminal, done: str) -> None:
-    told = terminal.told("documents", done, "--stage", "synthesis")
-    assert {one["documentKey"] for one in told} == {
+    documents = terminal.told("documents", done, "--stage", "synthesis")
+    assert {document["documentKey"] for document in documents} == {
         "product_requirements",
         "system_architecture",
         "tech_stack",
@@ -47,8 +47,8 @@ def test_one_stage_is_listed_alone(terminal: Terminal, done: str) -> None:
 
 def test_documents_are_written_in_both_forms(terminal: Terminal, done: str, tmp_path: Path) -> None:
     out = tmp_path / "new" / "folder"
-    said = terminal.say("documents", done, "--out", str(out))
-    assert "86 files written" in said
+    output = terminal.say("documents", done, "--out", str(out))
+    assert "86 files written" in output
     assert len(list(out.rglob("*.md"))) == len(list(out.rglob("*.html"))) == 43
     text = (out / "1-thesis" / "business_case.alpha.md").read_text()
     assert text.startswith("# Found")
@@ -60,8 +60,8 @@ def test_documents_are_written_in_both_forms(terminal: Terminal, done: str, tmp_
 
 def test_one_form_is_written_if_asked_for(terminal: Terminal, done: str, tmp_path: Path) -> None:
     words = ("--stage", "thesis", "--format", "html", "--out", str(tmp_path))
-    told = terminal.told("documents", done, *words)
-    assert all(one["files"] for one in told)
+    documents = terminal.told("documents", done, *words)
+    assert all(document["files"] for document in documents)
     assert {path.suffix for path in tmp_path.rglob("*.*")} == {".html"}
 
 
@@ -83,8 +83,8 @@ def test_a_run_without_documents_says_so(terminal: Terminal) -> None:
     run = terminal.call(
         "start_run", dagSlug="deep-research", name="Just begun", input="?", models=["a"]
     )
-    said = terminal.say("documents", str(run["runId"]))
-    assert "There is nothing to read yet." in said
+    output = terminal.say("documents", str(run["runId"]))
+    assert "No documents yet." in output
 
 
 # File names
@@ -111,10 +111,10 @@ def a_document(
 
 
 @given(st.lists(st.tuples(TEXTS, TEXTS, TEXTS, st.none() | TEXTS), max_size=12))
-def test_no_two_files_share_a_name_and_none_leaves_its_folder(
-    told: list[tuple[str, str, str, str | None]],
+def test_file_names_are_unique_and_stay_inside_folder(
+    rows: list[tuple[str, str, str, str | None]],
 ) -> None:
-    listed = [a_document(number, *one) for number, one in enumerate(told)]
+    listed = [a_document(number, *row) for number, row in enumerate(rows)]
     names = file_names(listed, ["one/../stage"])
     assert len({name.lower() for name in names.values()}) == len(listed)
     for name in names.values():

@@ -26,33 +26,33 @@ def slugs(attachment: Attachment) -> set[str]:
         return {str(row[0]) for row in admin.execute("select slug from org").fetchall()}
 
 
-def test_an_org_is_erased_once_its_slug_was_typed_again(
+def test_org_erase_requires_slug_confirmation(
     terminal: Terminal, attachment: Attachment, acme: str
 ) -> None:
     refused = terminal.run("org", "erase", acme, typed="something else\n")
     assert refused.exit_code == 1
     assert acme in slugs(attachment)
-    said = terminal.say("org", "erase", acme, typed=f"{acme}\n")
-    assert "This cannot be undone." in said
-    assert "org    1" in said
-    assert f"✓ the org {acme} is erased" in said
+    output = terminal.say("org", "erase", acme, typed=f"{acme}\n")
+    assert "This cannot be undone." in output
+    assert "org    1" in output
+    assert f"✓ the org {acme} is erased" in output
     assert acme not in slugs(attachment)
 
 
 def test_a_script_is_not_asked_and_gets_json(
     terminal: Terminal, attachment: Attachment, acme: str
 ) -> None:
-    told = terminal.told("org", "erase", acme, "--yes")
-    assert told["rows"] == {"org": 1}
+    reply = terminal.told("org", "erase", acme, "--yes")
+    assert reply["rows"] == {"org": 1}
     assert acme not in slugs(attachment)
     verified = terminal.told("audit", "verify")
-    (record,) = [one for one in verified["chains"] if one["orgId"] == told["orgId"]]
+    (record,) = [chain for chain in verified["chains"] if chain["orgId"] == reply["orgId"]]
     assert verified["ok"]
     assert record["note"].startswith("the org was erased at ")
     assert "the org was erased at" in terminal.say("audit", "verify", columns=200)
 
 
-def test_an_org_that_is_not_there_is_told_in_a_line(terminal: Terminal) -> None:
+def test_org_erase_unknown_org_prints_one_line_error(terminal: Terminal) -> None:
     failed = terminal.run("org", "erase", "nobody", "--yes")
     assert failed.exit_code == 1
     assert failed.stderr.splitlines()[-1].startswith("✗ there is no org “nobody” here")
@@ -66,19 +66,19 @@ def test_a_user_is_erased_and_the_audit_holds(terminal: Terminal, attachment: At
         ).fetchall()
     failed = terminal.run("user", "erase", "local", name, typed="nobody\n")
     assert failed.exit_code == 1
-    told = terminal.told("user", "erase", "local", name, "--yes")
-    assert told["pseudonym"].startswith("erased-")
-    assert told["rows"]["plan_brief"] >= 1
+    reply = terminal.told("user", "erase", "local", name, "--yes")
+    assert reply["pseudonym"].startswith("erased-")
+    assert reply["rows"]["plan_brief"] >= 1
     entries = terminal.told("audit", "list", plan_id)
-    assert {entry["actor"] for entry in entries} == {told["pseudonym"]}
+    assert {entry["actor"] for entry in entries} == {reply["pseudonym"]}
     assert terminal.told("audit", "verify")["ok"]
 
 
-def test_what_was_kept_long_enough_is_let_go(terminal: Terminal, attachment: Attachment) -> None:
+def test_retain_deletes_expired_rows(terminal: Terminal, attachment: Attachment) -> None:
     terminal.call("list_skills", sessionId="long ago")
     with psycopg.connect(attachment.admin_dsn) as admin:
         admin.execute("update mcp_tool_call_log set at = at - interval '90 days'")
-    said = terminal.say("retain")
-    assert "mcp_tool_call_log" in said
-    assert "✓ nothing is older than it may be" in said
+    output = terminal.say("retain")
+    assert "mcp_tool_call_log" in output
+    assert "✓ nothing is older than it may be" in output
     assert terminal.told("retain") == {"gone": {}}

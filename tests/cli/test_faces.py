@@ -81,7 +81,7 @@ def test_an_agent_works_over_stdio(terminal: Terminal) -> None:
         assert process.wait(timeout=20) == 0
 
 
-def test_a_program_works_over_http_and_the_server_stops_when_told(terminal: Terminal) -> None:
+def test_client_works_over_http_and_server_stops_on_sigterm(terminal: Terminal) -> None:
     with a_process("serve", "--port", "0", "--data-dir", str(terminal.data_dir)) as process:
         assert process.stdout is not None
         address = process.stdout.readline().split()[-1]
@@ -95,8 +95,8 @@ async def work(address: str) -> None:
     async with Client(address) as wb:
         assert {tool["name"] for tool in await wb.tools()} >= {"get_next_step", "ping"}
         steps = [{"stepType": "custom", "instructions": "Do it."}]
-        asked: dict[str, Any] = {"name": "By program", "researchQuestion": "?", "steps": steps}
-        made = await wb.call("create_research_plan", **asked)
+        args: dict[str, Any] = {"name": "By program", "researchQuestion": "?", "steps": steps}
+        made = await wb.call("create_research_plan", **args)
         step = await wb.call("get_next_step", planId=made["planId"])
         with pytest.raises(errors.StaleAttempt):
             await wb.call(
@@ -121,18 +121,18 @@ def every_error(kind: type[errors.WaybookError] = errors.WaybookError) -> Iterat
         yield from every_error(below)
 
 
-def test_every_code_is_raised_as_its_error() -> None:
+def test_every_error_code_has_exception_class() -> None:
     codes = {kind.code for kind in every_error()}  # type: ignore[attr-defined]  # they are errors
     assert set(KINDS) == codes
 
 
 def test_an_error_survives_the_wire() -> None:
-    told = errors.InvalidTransition(
+    payload = errors.InvalidTransition(
         "no such edge", old="completed", new="pending", planId="p"
     ).as_json()
-    back = error_from(told["error"])  # type: ignore[arg-type]  # an error is an object
+    back = error_from(payload["error"])  # type: ignore[arg-type]  # an error is an object
     assert isinstance(back, errors.InvalidTransition)
-    assert back.as_json() == told
+    assert back.as_json() == payload
 
 
 # Public Python API

@@ -68,7 +68,7 @@ def test_a_file_that_is_too_large_is_refused_in_the_place_of_the_answer(
     assert done.stderr == ""
 
 
-def test_a_line_that_is_too_long_stops_nobody(large: Path) -> None:
+def test_report_lines_too_long_line_does_not_stop_next(large: Path) -> None:
     limited = f'ulimit -v {ROOM}; exec "$@"'
     words = [sys.executable, "-m", "waybook", "report", str(large), "--lines"]
     done = subprocess.run(["sh", "-c", limited, "sh", *words], capture_output=True, check=True)
@@ -90,12 +90,12 @@ def test_a_definition_that_is_too_large_is_not_even_parsed(large: Path, kind: st
 
 
 @pytest.mark.parametrize("command", [CALL, FEEDBACK])
-def test_what_is_typed_without_end_is_not_heard_out(command: tuple[str, ...]) -> None:
+def test_endless_typed_input_is_refused_at_size_limit(command: tuple[str, ...]) -> None:
     assert f"longer than {MAX_ARGUMENT_BYTES:,} bytes" in little(*command, typed=ENDLESS).stderr
 
 
 @pytest.mark.parametrize("command", [("report",), ("map",), ADD])
-def test_what_cannot_be_read_is_told_with_its_name(
+def test_unreadable_file_error_names_file_and_cause(
     command: tuple[str, ...], tmp_path: Path
 ) -> None:
     for file, why in ((UNREADABLE, "Input/output error"), (str(tmp_path), "Is a directory")):
@@ -104,7 +104,7 @@ def test_what_cannot_be_read_is_told_with_its_name(
         assert f"{file}: {why}" in " ".join(done.stderr.split())
 
 
-def test_what_is_not_utf8_is_told_and_not_guessed() -> None:
+def test_input_not_utf8_is_refused_with_position() -> None:
     for words in (["map", "-"], [*ADD, "-", "--json"]):
         error = json.loads(here(*words, typed=b"slug: a\nname: M\xfcnchen\n").stdout)["error"]
         (fault,) = error["details"]["faults"]
@@ -114,7 +114,7 @@ def test_what_is_not_utf8_is_told_and_not_guessed() -> None:
 
 
 @pytest.mark.parametrize("name", bombs.DEFINITIONS)
-def test_a_definition_is_refused_with_its_place_before_anything_is_opened(name: str) -> None:
+def test_dag_add_hostile_definition_is_refused_before_database_opens(name: str) -> None:
     done = here(*ADD, "-", "--json", typed=bombs.DEFINITIONS[name].encode())
     if done.exit_code == 1 and done.stdout:
         error = json.loads(done.stdout)["error"]
@@ -125,7 +125,7 @@ def test_a_definition_is_refused_with_its_place_before_anything_is_opened(name: 
 
 
 @pytest.mark.parametrize("name", bombs.DEEP)
-def test_arguments_that_are_no_json_of_ours_are_a_usage_error(name: str) -> None:
+def test_call_deeply_nested_arguments_is_usage_error(name: str) -> None:
     done = here(*CALL, typed=bombs.DEEP[name].encode())
     assert done.exit_code == 2
     assert "JSON" in done.stderr
@@ -151,7 +151,7 @@ def test_a_pipe_is_read_like_a_file() -> None:
     ],
     ids=["deep", "not UTF-8", "digits", "large", "NUL"],
 )
-def test_a_configuration_file_that_is_none_is_told(tmp_path: Path, text: bytes) -> None:
+def test_settings_file_unreadable_raises_misconfigured(tmp_path: Path, text: bytes) -> None:
     file = tmp_path / "config.toml"
     file.write_bytes(text)
     with pytest.raises(Misconfigured, match="configuration file"):

@@ -34,7 +34,7 @@ async def called(client: Client, tool: str, **arguments: object) -> Body:
     return dict(result.structured_content or {})
 
 
-async def test_agents_of_either_era_hear_what_the_other_did(terminal: Terminal) -> None:
+async def test_legacy_and_current_clients_receive_resource_updates(terminal: Terminal) -> None:
     updated: asyncio.Queue[str] = asyncio.Queue()
 
     async def hear(message: object) -> None:

@@ -48,13 +48,17 @@ def stored(terminal: Terminal) -> Stored:
         rationale = {"modificationRationale": ALL[:1_900]}
         await agent.call("modify_plan", planId=plan_id, modifications=[failed], **rationale)
         third = await agent.call("get_next_step", planId=plan_id, sessionId=SHORT)
-        title = "".join(letter for letter in SHORT if letter.isprintable())
+        title = "".join(character for character in SHORT if character.isprintable())
         research = {"kind": "note", "title": title, "content": ALL, "planId": plan_id}
         await agent.call("store_research", **research)
-        kept = {"mediaType": "text/markdown", "title": title, "content": ALL}
-        output = await agent.call("store_research_output", planId=plan_id, **kept)
-        asked = {"summary": ALL, "questions": [SHORT, ALL[:1_900]], "resultSummary": {"a": ALL}}
-        await agent.call("request_user_review", stepId=third["stepId"], **asked)
+        output_args = {"mediaType": "text/markdown", "title": title, "content": ALL}
+        output = await agent.call("store_research_output", planId=plan_id, **output_args)
+        review_args = {
+            "summary": ALL,
+            "questions": [SHORT, ALL[:1_900]],
+            "resultSummary": {"a": ALL},
+        }
+        await agent.call("request_user_review", stepId=third["stepId"], **review_args)
         stages = [
             a_stage("one", a_recipe_step("step", name=PLAIN)),
             a_stage("two", a_recipe_step("last", name=PLAIN)),
@@ -111,9 +115,9 @@ OTHERS = {
 
 
 def words_of(command: str, stored: Stored) -> list[str]:
-    meant = (("PLAN", stored.plan_id), ("RUN", stored.run_id))
+    replacements = (("PLAN", stored.plan_id), ("RUN", stored.run_id))
     words = [*command.split(), *COMMANDS[command]]
-    for name, which in meant:
+    for name, which in replacements:
         words = [word.replace(name, which) for word in words]
     return words
 
@@ -123,45 +127,45 @@ def test_every_command_is_looked_at() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_no_command_hands_a_terminal_what_it_would_obey(
+def test_command_output_contains_no_terminal_control_characters(
     terminal: Terminal, stored: Stored, command: str
 ) -> None:
     for columns in (60, 200):
-        said = terminal.run(*words_of(command, stored), columns=columns).output
-        assert said
-        assert not count_hidden(said).keys() & OBEYED, ascii(said)
+        output = terminal.run(*words_of(command, stored), columns=columns).output
+        assert output
+        assert not count_hidden(output).keys() & OBEYED, ascii(output)
 
 
 @pytest.mark.parametrize("command", [one for one in COMMANDS if one != "watch"])
 def test_json_has_every_character_and_shows_every_character(
     terminal: Terminal, stored: Stored, command: str
 ) -> None:
-    said = terminal.run(*words_of(command, stored), "--json").stdout
-    assert not count_hidden(said).keys() & OBEYED
-    json.loads(said)
+    output = terminal.run(*words_of(command, stored), "--json").stdout
+    assert not count_hidden(output).keys() & OBEYED
+    json.loads(output)
 
 
-def test_what_json_says_is_what_was_stored(terminal: Terminal, stored: Stored) -> None:
-    (found,) = [one for one in terminal.told("plans") if one["planId"] == stored.plan_id]
-    assert found["name"] == SHORT
+def test_plans_json_returns_stored_text_unchanged(terminal: Terminal, stored: Stored) -> None:
+    (match,) = [plan for plan in terminal.told("plans") if plan["planId"] == stored.plan_id]
+    assert match["name"] == SHORT
 
 
 @pytest.mark.parametrize("command", ["plans", "status", "review"])
-def test_marks_of_rich_are_shown_as_they_stand(
+def test_rich_markup_in_stored_text_is_printed_literally(
     terminal: Terminal, stored: Stored, command: str
 ) -> None:
-    said = terminal.say(*words_of(command, stored), columns=1_000)
-    assert "[red]approved[/red]" in said
+    output = terminal.say(*words_of(command, stored), columns=1_000)
+    assert "[red]approved[/red]" in output
 
 
-def test_a_string_is_no_markup_wherever_it_is_printed() -> None:
+def test_console_print_does_not_interpret_markup() -> None:
     console = get_console()
-    with console.capture() as kept:
+    with console.capture() as capture:
         console.print(f"{MARKUP} :fire: https://example.org")
-    assert kept.get() == f"{MARKUP} :fire: https://example.org\n"
+    assert capture.get() == f"{MARKUP} :fire: https://example.org\n"
 
 
-def test_an_output_goes_into_a_file_as_it_was_handed_in(terminal: Terminal, stored: Stored) -> None:
+def test_output_prints_stored_content_unchanged(terminal: Terminal, stored: Stored) -> None:
     assert terminal.say("output", stored.output_id).rstrip("\n") == ALL.rstrip("\n")
 
 

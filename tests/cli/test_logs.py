@@ -14,8 +14,8 @@ TOKEN = "wb_" + "a1" * 20
 def a_record(
     message: str, *values: object, error: BaseException | None = None
 ) -> logging.LogRecord:
-    told = (type(error), error, error.__traceback__) if error else None
-    return logging.LogRecord("waybook", logging.ERROR, "file.py", 1, message, values, told)
+    exc_info = (type(error), error, error.__traceback__) if error else None
+    return logging.LogRecord("waybook", logging.ERROR, "file.py", 1, message, values, exc_info)
 
 
 def _missing() -> None:
@@ -40,21 +40,23 @@ def test_a_record_is_one_line() -> None:
     assert json.loads(line)["message"] == "a plan\nb"
 
 
-def test_a_secret_is_covered_in_the_message_and_in_its_values() -> None:
-    told = json.loads(JsonLineFormatter().format(a_record(f"%s is not {TOKEN}", {"cookie": TOKEN})))
-    assert told["message"] == "{'cookie': '…'} is not wb_…"
+def test_log_line_redacts_secret_in_message_and_values() -> None:
+    record = json.loads(
+        JsonLineFormatter().format(a_record(f"%s is not {TOKEN}", {"cookie": TOKEN}))
+    )
+    assert record["message"] == "{'cookie': '…'} is not wb_…"
 
 
-def test_a_secret_is_covered_in_a_trace_and_in_what_caused_it() -> None:
+def test_log_line_redacts_secret_in_trace_and_cause() -> None:
     line = JsonLineFormatter().format(a_record("broke", error=broken()))
-    told = json.loads(line)
-    assert "KeyError: 'wb_…'" in told["trace"]
-    assert "ValueError: Authorization: Bearer …" in told["trace"]
+    record = json.loads(line)
+    assert "KeyError: 'wb_…'" in record["trace"]
+    assert "ValueError: Authorization: Bearer …" in record["trace"]
     assert TOKEN not in line
     assert "hunter2" not in line
 
 
-def test_what_is_set_up_to_be_logged_has_no_secret_and_nothing_that_is_obeyed() -> None:
+def test_configured_log_handler_redacts_secrets_and_control_characters() -> None:
     handler = logging.StreamHandler()
     _log_to(handler, LoadedSettings(Settings(model_key="correct horse"), {}))
     line = handler.format(a_record("said %s", "correct horse, \x9b31m\u202e"))
@@ -63,7 +65,7 @@ def test_what_is_set_up_to_be_logged_has_no_secret_and_nothing_that_is_obeyed() 
     assert not contains_hidden(line)
 
 
-def test_a_secret_of_the_settings_is_covered_whatever_it_looks_like() -> None:
+def test_log_line_redacts_secret_from_settings() -> None:
     line = JsonLineFormatter(redactor(["correct horse"])).format(
         a_record("said %s", "correct horse")
     )

@@ -34,11 +34,11 @@ def run(*words: str, typed: object = None) -> Result:
 def statuses(svg: str) -> dict[str, str]:
     """Return the status of each step in an SVG."""
     root = ET.fromstring(svg)  # noqa: S314 - we wrote it
-    steps = [one.attrib for one in root.iter() if one.get("class") == "step"]
+    steps = [element.attrib for element in root.iter() if element.get("class") == "step"]
     return {step["data-step"]: step["data-status"] for step in steps}
 
 
-def test_a_snapshot_is_drawn_with_where_its_run_stands() -> None:
+def test_map_svg_of_snapshot_shows_run_progress() -> None:
     drawn = run("map", "-", "--svg", "-", typed=SNAPSHOT)
     assert drawn.exit_code == 0
     assert statuses(drawn.stdout) == {
@@ -60,16 +60,16 @@ def test_a_definition_is_drawn_with_the_jobs_to_expect() -> None:
 def test_pictures_are_written_to_files_all_at_once(tmp_path: Path) -> None:
     forms = {form: tmp_path / f"map.{form}" for form in ("svg", "mermaid", "markdown")}
     words = [word for form, file in forms.items() for word in (f"--{form}", str(file))]
-    told = run("map", str(EXAMPLES / "dag.yaml"), *words)
-    assert (told.exit_code, told.stdout) == (0, "")
-    assert told.stderr.splitlines() == [f"written  {file}" for file in forms.values()]
-    found = {form: file.read_text("utf-8") for form, file in forms.items()}
-    assert found["svg"].startswith("<svg ")
-    assert found["mermaid"].startswith("flowchart LR\n")
-    assert found["markdown"].startswith("# ")
+    result = run("map", str(EXAMPLES / "dag.yaml"), *words)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr.splitlines() == [f"written  {file}" for file in forms.values()]
+    contents = {form: file.read_text("utf-8") for form, file in forms.items()}
+    assert contents["svg"].startswith("<svg ")
+    assert contents["mermaid"].startswith("flowchart LR\n")
+    assert contents["markdown"].startswith("# ")
 
 
-def test_a_snapshot_with_faults_is_drawn_as_far_as_it_can_be() -> None:
+def test_map_svg_of_invalid_snapshot_draws_valid_part() -> None:
     broken: Body = {**SNAPSHOT, "dag": write_definition(DAG)}
     broken["dag"]["stages"][0]["recipe"]["edges"].append(["write", "plan"])
     broken["dag"]["transitions"] = [{"from": "thesis", "to": "nowhere"}]
@@ -103,7 +103,7 @@ def test_a_picture_is_of_one_map() -> None:
 # Plans and runs
 
 
-def test_a_plan_is_drawn_where_it_stands(terminal: Terminal) -> None:
+def test_status_svg_shows_plan_progress(terminal: Terminal) -> None:
     plan_id = terminal.under_review("Rivers & lakes")
     svg = terminal.say("status", plan_id, "--svg", "-")
     assert list(statuses(svg).values()) == ["awaiting_input", "pending", "pending"]
@@ -112,12 +112,12 @@ def test_a_plan_is_drawn_where_it_stands(terminal: Terminal) -> None:
     assert listed.startswith("# Rivers \\& lakes\n\n1. Part 1 — ! awaiting input, step 1\n")
 
 
-def test_a_run_is_drawn_where_it_stands(terminal: Terminal, tmp_path: Path) -> None:
+def test_run_svg_shows_run_progress(terminal: Terminal, tmp_path: Path) -> None:
     run_id = half_done(terminal, "A dialectic on the wall")
     target = tmp_path / "run.svg"
     terminal.say("run", run_id, "--svg", str(target))
     svg = target.read_text("utf-8")
-    found = statuses(svg)
-    assert len(found) == 33
-    assert set(found.values()) == {"completed", "failed", "in_progress", "not_started"}
+    status_by_step = statuses(svg)
+    assert len(status_by_step) == 33
+    assert set(status_by_step.values()) == {"completed", "failed", "in_progress", "not_started"}
     assert "“" in svg

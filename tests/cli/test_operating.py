@@ -17,29 +17,29 @@ from waybook.embedded_postgres.supervisor import Attachment
 from waybook.store.maintenance.migrate import bundled_migrations
 
 
-def checks(told: object) -> dict[str, dict[str, str]]:
-    assert isinstance(told, dict)
-    return {check["check"]: check for check in told["checks"]}
+def checks(report: object) -> dict[str, dict[str, str]]:
+    assert isinstance(report, dict)
+    return {check["check"]: check for check in report["checks"]}
 
 
-def test_a_healthy_house_passes_every_check_of_its_database(terminal: Terminal) -> None:
+def test_doctor_healthy_server_passes_every_database_check(terminal: Terminal) -> None:
     terminal.say("migrate")
-    found = checks(json.loads(terminal.run("doctor", "--json", "--port", "0").stdout))
+    results = checks(json.loads(terminal.run("doctor", "--json", "--port", "0").stdout))
     guarded = ("database", "server", "migrations", "roles", "row-level security", "audit", "clock")
-    assert {found[name]["state"] for name in guarded} == {"ok"}
+    assert {results[name]["state"] for name in guarded} == {"ok"}
     tried = ("write", "search", "render", "indexing")
-    assert {found[name]["state"] for name in tried} == {"ok"}
-    assert found["search"]["said"] == "full text and vectors, ranked in this process"
+    assert {results[name]["state"] for name in tried} == {"ok"}
+    assert results["search"]["said"] == "full text and vectors, ranked in this process"
 
 
-def test_settings_are_told_with_their_source(terminal: Terminal) -> None:
-    told = json.loads(terminal.run("doctor", "--json", "--port", "0").stdout)
-    assert told["settings"]["port"] == {"value": "0", "from": "flag"}
-    assert told["settings"]["data_dir"]["from"] == "environment WAYBOOK_DATA_DIR"
-    assert told["settings"]["host"] == {"value": "127.0.0.1", "from": "default"}
+def test_doctor_settings_show_source(terminal: Terminal) -> None:
+    report = json.loads(terminal.run("doctor", "--json", "--port", "0").stdout)
+    assert report["settings"]["port"] == {"value": "0", "from": "flag"}
+    assert report["settings"]["data_dir"]["from"] == "environment WAYBOOK_DATA_DIR"
+    assert report["settings"]["host"] == {"value": "127.0.0.1", "from": "default"}
 
 
-def test_a_database_out_of_reach_fails_and_its_password_stays_covered(terminal: Terminal) -> None:
+def test_doctor_unreachable_database_fails_without_leaking_password(terminal: Terminal) -> None:
     url = "postgresql://ann:s3cret@127.0.0.1:1/none"
     failed = terminal.run("doctor", "--database-url", url, columns=160)
     assert failed.exit_code == 1
@@ -47,25 +47,25 @@ def test_a_database_out_of_reach_fails_and_its_password_stays_covered(terminal: 
     assert "s3cret" not in failed.output
 
 
-def test_the_model_is_told_and_its_key_stays_covered(
+def test_doctor_model_is_shown_and_key_redacted(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     none = checks(json.loads(terminal.run("doctor", "--json", "--port", "0").stdout))
-    assert none["model"]["said"] == "none: agents extract with their own"
+    assert none["model"]["said"] == "not configured (agents use their own model)"
     monkeypatch.setenv("WAYBOOK_MODEL_URL", "https://models.example/v1")
     monkeypatch.setenv("WAYBOOK_MODEL", "small")
     monkeypatch.setenv("WAYBOOK_MODEL_KEY", "s3cret")
     output = terminal.run("doctor", "--json", "--port", "0").output
-    told = json.loads(output)
-    assert checks(told)["model"]["said"].startswith("small at models.example")
-    assert told["settings"]["model_key"] == {
+    report = json.loads(output)
+    assert checks(report)["model"]["said"].startswith("small at models.example")
+    assert report["settings"]["model_key"] == {
         "value": "…",
         "from": "environment WAYBOOK_MODEL_KEY",
     }
     assert "s3cret" not in output + terminal.run("doctor", "--port", "0", columns=160).output
 
 
-def test_the_issuer_is_asked_and_named_if_it_is_out_of_reach(
+def test_doctor_unreachable_issuer_fails_and_is_named(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in (
@@ -83,18 +83,18 @@ def test_the_issuer_is_asked_and_named_if_it_is_out_of_reach(
     assert (issuer["state"], issuer["said"]) == ("fail", "http://127.0.0.1:1: it cannot be reached")
 
 
-def test_proxies_that_are_none_are_found(
+def test_doctor_invalid_trusted_proxies_fail(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = ("doctor", "--json", "--port", "0")
-    assert checks(json.loads(terminal.run(*asked).stdout))["proxies"]["state"] == "ok"
+    command = ("doctor", "--json", "--port", "0")
+    assert checks(json.loads(terminal.run(*command).stdout))["proxies"]["state"] == "ok"
     monkeypatch.setenv("WAYBOOK_TRUSTED_PROXIES", "10.0.0.0/8, proxy.example.org")
-    assert checks(json.loads(terminal.run(*asked).stdout))["proxies"]["state"] == "fail"
+    assert checks(json.loads(terminal.run(*command).stdout))["proxies"]["state"] == "fail"
     refused = terminal.run("serve", "--port", "0")
     assert (refused.exit_code, "trusted_proxies" in refused.stderr) == (1, True)
 
 
-def test_a_user_who_cannot_serve_is_told_what_to_have_granted(
+def test_database_user_without_role_prints_required_grant(
     terminal: Terminal, attachment: Attachment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     terminal.say("migrate")
@@ -104,16 +104,16 @@ def test_a_user_who_cannot_serve_is_told_what_to_have_granted(
         url = make_conninfo(attachment.owner_dsn, user="stranger", password="x")  # noqa: S106
         monkeypatch.setenv("WAYBOOK_DATABASE_URL", url)
         monkeypatch.setenv("WAYBOOK_OWNER_URL", attachment.owner_dsn)
-        found = checks(json.loads(terminal.run("doctor", "--json", "--port", "0").stdout))
-        assert found["roles"]["state"] == "fail"
+        results = checks(json.loads(terminal.run("doctor", "--json", "--port", "0").stdout))
+        assert results["roles"]["state"] == "fail"
         for words in (("plans",), ("serve", "--port", "0")):
             refused = terminal.run(*words)
-            said = " ".join(refused.stderr.split())
-            assert (refused.exit_code, "grant waybook_app to stranger" in said) == (1, True)
+            message = " ".join(refused.stderr.split())
+            assert (refused.exit_code, "grant waybook_app to stranger" in message) == (1, True)
         assert "grant waybook_app to stranger" in asyncio.run(_first_words_of_mcp(terminal))
         admin.execute("grant waybook_app to stranger")
-        found = checks(json.loads(terminal.run("doctor", "--json", "--port", "0").stdout))
-        assert found["roles"]["state"] == "ok"
+        results = checks(json.loads(terminal.run("doctor", "--json", "--port", "0").stdout))
+        assert results["roles"]["state"] == "ok"
         admin.execute("drop owned by stranger; drop role stranger")
 
 
@@ -123,17 +123,17 @@ async def _first_words_of_mcp(terminal: Terminal) -> str:
     process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=PIPE)
     assert process.stderr is not None
     async with asyncio.timeout(60):
-        said = await process.stderr.readline()
+        line = await process.stderr.readline()
         await process.communicate(b"")  # closes stdin, which ends the process
-    return said.decode()
+    return line.decode()
 
 
 def test_a_taken_port_is_a_warning_with_a_way_out(terminal: Terminal) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = str(taken.getsockname()[1])
-        found = checks(json.loads(terminal.run("doctor", "--json", "--port", port).stdout))
-    assert found["port"]["state"] == "warn"
-    assert "--port" in found["port"]["todo"]
+        results = checks(json.loads(terminal.run("doctor", "--json", "--port", port).stdout))
+    assert results["port"]["state"] == "warn"
+    assert "--port" in results["port"]["todo"]
 
 
 def test_a_fresh_database_is_found_wanting_then_migrated(
@@ -161,8 +161,10 @@ def test_doctor_says_which_skills_there_are_and_which_are_left_out(
     (tmp_path / "Bad-Name" / "SKILL.md").write_text("---\nname: Bad-Name\ndescription: x\n---\n")
     monkeypatch.setenv("WAYBOOK_SKILLS_DIRS", str(tmp_path))
     report = json.loads(terminal.run("doctor", "--json").stdout)
-    found = [check for check in report["checks"] if check["check"] == "skills"]
-    assert [check["state"] for check in found] == ["ok", "warn"]
-    assert found[0]["said"] == "2: deep-research, quick-scan"
-    assert found[1]["said"].startswith(f"{tmp_path / 'Bad-Name'} is left out: the name 'Bad-Name'")
-    assert found[1]["todo"]
+    results = [check for check in report["checks"] if check["check"] == "skills"]
+    assert [check["state"] for check in results] == ["ok", "warn"]
+    assert results[0]["said"] == "2: deep-research, quick-scan"
+    assert results[1]["said"].startswith(
+        f"{tmp_path / 'Bad-Name'} is left out: the name 'Bad-Name'"
+    )
+    assert results[1]["todo"]

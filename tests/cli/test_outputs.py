@@ -9,8 +9,8 @@ from cli.terminal import Body, Terminal
 
 def deliver(terminal: Terminal, plan_id: str, **more: str) -> str:
     named: Body = {"title": "Rivers", "mediaType": "text/markdown", "content": "# Rivers ☃", **more}
-    kept = terminal.call("store_research_output", planId=plan_id, **named)
-    return str(kept["outputId"])
+    reply = terminal.call("store_research_output", planId=plan_id, **named)
+    return str(reply["outputId"])
 
 
 @pytest.fixture(scope="module")
@@ -24,16 +24,19 @@ def delivered(terminal: Terminal) -> str:
 
 
 def test_of_each_output_the_last_version_is_listed(terminal: Terminal, delivered: str) -> None:
-    told = terminal.told("outputs", delivered)
-    assert [(one["title"], one["version"]) for one in told] == [("../Table", 1), ("Rivers", 2)]
-    said = terminal.say("outputs", delivered, columns=140)
-    assert "text/csv" in said
-    assert told[0]["outputId"] in said
+    outputs = terminal.told("outputs", delivered)
+    assert [(output["title"], output["version"]) for output in outputs] == [
+        ("../Table", 1),
+        ("Rivers", 2),
+    ]
+    text = terminal.say("outputs", delivered, columns=140)
+    assert "text/csv" in text
+    assert outputs[0]["outputId"] in text
 
 
 def test_every_version_is_listed_if_asked_for(terminal: Terminal, delivered: str) -> None:
-    told = terminal.told("outputs", delivered, "--versions")
-    assert [(one["title"], one["version"]) for one in told] == [
+    outputs = terminal.told("outputs", delivered, "--versions")
+    assert [(output["title"], output["version"]) for output in outputs] == [
         ("../Table", 1),
         ("Rivers", 2),
         ("Rivers", 1),
@@ -44,8 +47,8 @@ def test_outputs_are_written_as_files_and_none_leaves_the_folder(
     terminal: Terminal, delivered: str, tmp_path: Path
 ) -> None:
     folder = tmp_path / "new" / "folder"
-    said = terminal.say("outputs", delivered, "--save", str(folder), "--versions")
-    assert "3 files written" in said
+    text = terminal.say("outputs", delivered, "--save", str(folder), "--versions")
+    assert "3 files written" in text
     written = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert written == {
         "Table.v1.csv": b"a,b",
@@ -63,12 +66,12 @@ def test_nothing_is_overwritten_without_force(
     assert failed.exit_code == 1
     assert "--force writes over them" in failed.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["Rivers.v2.md"]
-    told = terminal.told("outputs", delivered, "--save", str(tmp_path), "--force")
-    assert {one["file"] for one in told} == {str(path) for path in tmp_path.iterdir()}
+    outputs = terminal.told("outputs", delivered, "--save", str(tmp_path), "--force")
+    assert {output["file"] for output in outputs} == {str(path) for path in tmp_path.iterdir()}
     assert mine.read_bytes() == b"# More\r\n"
 
 
-def test_titles_that_look_alike_get_files_of_their_own(terminal: Terminal, tmp_path: Path) -> None:
+def test_outputs_save_similar_titles_get_distinct_files(terminal: Terminal, tmp_path: Path) -> None:
     plan_id = terminal.plan("Plan with look-alikes")
     for title in ("a b", "A/b", "a?b"):
         deliver(terminal, plan_id, title=title)
@@ -77,7 +80,7 @@ def test_titles_that_look_alike_get_files_of_their_own(terminal: Terminal, tmp_p
     assert names == {"a-b.v1.md", "a-b.v1-2.md", "a-b.v1-3.md"}
 
 
-def test_an_output_is_printed_as_it_was_handed_in(terminal: Terminal, delivered: str) -> None:
+def test_output_prints_stored_bytes(terminal: Terminal, delivered: str) -> None:
     table, report = terminal.told("outputs", delivered)
     assert terminal.say("output", table["outputId"]) == "a,b\n"
     assert terminal.told("output", report["outputId"])["content"] == "# More\r\n"
@@ -85,9 +88,9 @@ def test_an_output_is_printed_as_it_was_handed_in(terminal: Terminal, delivered:
 
 def test_a_plan_without_outputs_says_so(terminal: Terminal, tmp_path: Path) -> None:
     plan_id = terminal.plan("Plan without outputs")
-    assert "Nothing has been delivered yet." in terminal.say("outputs", plan_id)
-    said = terminal.say("outputs", plan_id, "--save", str(tmp_path))
-    assert "Nothing has been delivered yet." in said
+    assert "No outputs yet." in terminal.say("outputs", plan_id)
+    text = terminal.say("outputs", plan_id, "--save", str(tmp_path))
+    assert "No outputs yet." in text
 
 
 def test_an_output_that_is_not_there_is_said_so(terminal: Terminal) -> None:

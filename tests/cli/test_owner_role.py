@@ -41,28 +41,28 @@ def use(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def found_of_owner(terminal: Terminal) -> dict[str, str]:
     report = json.loads(terminal.run("doctor", "--json", "--port", "0").stdout)
-    (found,) = [check for check in report["checks"] if check["check"] == "owner"]
-    return dict(found)
+    (result,) = [check for check in report["checks"] if check["check"] == "owner"]
+    return dict(result)
 
 
 def test_doctor_passes_an_ordinary_owner(
     terminal: Terminal, own_place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(own_place, monkeypatch)
-    found = found_of_owner(terminal)
-    assert found["state"] == "ok"
-    assert found["said"] == f"{own_place.server.owner}, which bypasses nothing"
+    result = found_of_owner(terminal)
+    assert result["state"] == "ok"
+    assert result["said"] == f"{own_place.server.owner}, which bypasses nothing"
 
 
 def test_doctor_warns_of_an_owner_that_bypasses_policies(
     terminal: Terminal, exempt_place: Place
 ) -> None:
-    found = found_of_owner(terminal)
-    assert found["state"] == "warn"
-    assert "steps down to waybook_maintenance to erase and retain" in found["said"]
-    advice = found["todo"].partition("as an administrator run: ")[2]
+    result = found_of_owner(terminal)
+    assert result["state"] == "warn"
+    assert "steps down to waybook_maintenance to erase and retain" in result["said"]
+    advice = result["todo"].partition("as an administrator run: ")[2]
     if not advice:
-        assert "is a superuser" in found["said"]
+        assert "is a superuser" in result["said"]
         return
     with psycopg.connect(exempt_place.admin_dsn) as admin:
         admin.execute(advice.encode())
@@ -129,10 +129,10 @@ def test_migrate_creates_the_maintenance_role_if_the_owner_may(attachment: Attac
         role=None,
     )
     with psycopg.connect(attachment.admin_dsn, autocommit=True) as admin:
-        asked = "select 1 from pg_roles where rolname = %s", (MAINTENANCE_ROLE,)
-        assert admin.execute(*asked).fetchall() == []
+        query = "select 1 from pg_roles where rolname = %s", (MAINTENANCE_ROLE,)
+        assert admin.execute(*query).fetchall() == []
         with a_role(server, "bypassrls createrole") as dsn, empty_place(server, dsn) as place:
             migrate(place.owner_dsn)
-            found = examine_owner(place.owner_dsn)
-            assert (found.is_exempt, found.refusal) == (True, None)
+            owner = examine_owner(place.owner_dsn)
+            assert (owner.is_exempt, owner.refusal) == (True, None)
         admin.execute(f"drop role {MAINTENANCE_ROLE}")

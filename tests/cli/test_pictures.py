@@ -20,7 +20,7 @@ def minutes(number: float) -> datetime:
 
 
 @given(COUNTS, st.integers(6, 200))
-def test_a_bar_is_as_wide_as_it_should_be(counts: dict[StepStatus, int], width: int) -> None:
+def test_segmented_bar_has_requested_width(counts: dict[StepStatus, int], width: int) -> None:
     assert segmented_bar(counts, width).cell_len == width
 
 
@@ -30,7 +30,7 @@ def test_a_status_that_occurs_can_be_seen(counts: dict[StepStatus, int], width: 
     assert all(cells[status] >= 1 for status, count in counts.items() if count)
 
 
-def test_work_is_coloured_by_what_came_of_it_and_waiting_is_waiting() -> None:
+def test_spans_of_reports_outcome_and_separates_waiting() -> None:
     moves = [
         StatusChange("a", minutes(0), StepStatus.IN_PROGRESS),
         StatusChange("a", minutes(5), StepStatus.FAILED),

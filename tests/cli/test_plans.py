@@ -34,11 +34,11 @@ def long_plan(terminal: Terminal) -> str:
     return plan_id
 
 
-def test_a_plan_is_listed_with_its_figures(terminal: Terminal, long_plan: str) -> None:
-    (found,) = [plan for plan in terminal.told("plans") if plan["planId"] == long_plan]
-    assert found["status"] == "executing"
-    assert found["progress"] == 33
-    assert found["counts"] == {
+def test_plans_lists_plan_with_counts(terminal: Terminal, long_plan: str) -> None:
+    (match,) = [plan for plan in terminal.told("plans") if plan["planId"] == long_plan]
+    assert match["status"] == "executing"
+    assert match["progress"] == 33
+    assert match["counts"] == {
         "done": 20,
         "total": 60,
         "completed": 20,
@@ -50,11 +50,11 @@ def test_a_plan_is_listed_with_its_figures(terminal: Terminal, long_plan: str) -
 
 @pytest.mark.parametrize("columns", [80, 140])
 def test_the_list_fits_the_screen(terminal: Terminal, long_plan: str, columns: int) -> None:
-    said = terminal.say("plans", columns=columns)
-    assert all(len(line.rstrip()) <= columns for line in said.splitlines())
-    assert long_plan[:8] in said
-    assert "20 of 60, 1 failed" in said
-    assert "◐ executing" in said
+    output = terminal.say("plans", columns=columns)
+    assert all(len(line.rstrip()) <= columns for line in output.splitlines())
+    assert long_plan[:8] in output
+    assert "20 of 60, 1 failed" in output
+    assert "◐ executing" in output
 
 
 def test_closed_plans_are_listed_when_asked_for(terminal: Terminal) -> None:
@@ -84,7 +84,7 @@ def test_a_picture_shows_where_the_plan_is(terminal: Terminal, long_plan: str) -
     assert "below" in shown
 
 
-def test_a_stall_is_told_and_not_noted(terminal: Terminal) -> None:
+def test_watch_shows_stall_without_writing_audit(terminal: Terminal) -> None:
     plan_id = terminal.plan("Silent", ago=timedelta(hours=3))
     terminal.take(plan_id, ago=timedelta(hours=2))
     shown = terminal.say("watch", plan_id, "--once")
@@ -94,7 +94,7 @@ def test_a_stall_is_told_and_not_noted(terminal: Terminal) -> None:
     assert newest["event"] == "step_started"
 
 
-def test_a_plan_is_meant_by_a_part_of_its_name(terminal: Terminal) -> None:
+def test_status_partial_name_resolves_plan(terminal: Terminal) -> None:
     plan_id = terminal.plan("The Amazon and its sources")
     assert terminal.told("status", "amazon")["planId"] == plan_id
     assert "The Amazon and its sources" in terminal.say("status", plan_id[:13])
@@ -108,14 +108,14 @@ def test_several_plans_are_not_guessed_between(terminal: Terminal) -> None:
     assert "could mean several plans" in failed.stderr
 
 
-def test_no_such_plan_is_told_with_the_way_to_the_list(terminal: Terminal) -> None:
+def test_watch_unknown_plan_prints_error_with_list_command(terminal: Terminal) -> None:
     failed = terminal.run("watch", "no such thing", "--once")
     assert failed.exit_code == 1
     assert "there is no plan" in failed.stderr
     assert "try: waybook plans" in failed.stderr
 
 
-def test_a_step_without_a_title_goes_by_its_instructions(terminal: Terminal) -> None:
+def test_status_untitled_step_shows_instructions(terminal: Terminal) -> None:
     steps = [{"stepType": "search", "instructions": "Find the source.\nThen the mouth."}]
     made = terminal.call("create_research_plan", name="Untitled", researchQuestion="?", steps=steps)
     assert "Find the source." in terminal.say("status", made["planId"])

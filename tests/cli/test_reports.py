@@ -53,9 +53,9 @@ def a_cycle() -> Body:
 )
 def test_away_from_a_terminal_the_answer_is_json(command: str, door: Any) -> None:  # noqa: ANN401 - either door
     for flags in ([], ["--json"]):
-        told = run(command, "-", *flags, typed=SNAPSHOT)
-        assert (told.exit_code, json.loads(told.stdout)) == (0, door(SNAPSHOT))
-        assert told.stdout.count("\n") == 1
+        result = run(command, "-", *flags, typed=SNAPSHOT)
+        assert (result.exit_code, json.loads(result.stdout)) == (0, door(SNAPSHOT))
+        assert result.stdout.count("\n") == 1
 
 
 @pytest.mark.parametrize("command", ["report", "map"])
@@ -70,11 +70,11 @@ def test_a_refusal_in_json_ends_with_exit_code_one(command: str, typed: object) 
     assert json.loads(refused.stdout)["error"]["code"] in {"INVALID_INPUT", "BAD_RECIPE"}
 
 
-def test_lines_are_answered_one_by_one_and_a_bad_one_stops_nobody() -> None:
+def test_report_lines_invalid_line_does_not_stop_next() -> None:
     lines = [json.dumps(SNAPSHOT), json.dumps(NO_SNAPSHOT), "", "{", json.dumps(SNAPSHOT)]
-    told = run("report", "--lines", "-", typed="\r\n".join(lines))
-    assert told.exit_code == 0
-    first, *errors, last = map(json.loads, told.stdout.splitlines())
+    result = run("report", "--lines", "-", typed="\r\n".join(lines))
+    assert result.exit_code == 0
+    first, *errors, last = map(json.loads, result.stdout.splitlines())
     assert first == last == report_from_snapshot(SNAPSHOT)
     assert check(first) == []
     assert [error["error"]["code"] for error in errors] == ["INVALID_INPUT"] * 3
@@ -82,8 +82,8 @@ def test_lines_are_answered_one_by_one_and_a_bad_one_stops_nobody() -> None:
 
 def test_maps_are_answered_line_by_line_too() -> None:
     lines = [write_definition(DAG), a_cycle(), SNAPSHOT]
-    told = run("map", "--lines", "--models", "3", "-", typed="\n".join(map(json.dumps, lines)))
-    bare, refused, own = map(json.loads, told.stdout.splitlines())
+    result = run("map", "--lines", "--models", "3", "-", typed="\n".join(map(json.dumps, lines)))
+    bare, refused, own = map(json.loads, result.stdout.splitlines())
     assert [stage["expected"]["total"] for stage in bare["stages"]] == [6, 3]
     assert refused["error"]["code"] == "BAD_RECIPE"
     assert [stage["expected"]["total"] for stage in own["stages"]] == [4, 2]
@@ -108,26 +108,26 @@ def test_an_answer_comes_before_the_next_line_is_there() -> None:
     ("models", "total"), [("3", 6), ("alpha,beta", 4), ("alpha", 2), ("alpha, alpha", 2)]
 )
 def test_models_are_given_by_number_or_by_name(models: str, total: int) -> None:
-    told = run("map", "--models", models, "-", typed=write_definition(DAG))
-    assert json.loads(told.stdout)["stages"][0]["expected"]["total"] == total
+    result = run("map", "--models", models, "-", typed=write_definition(DAG))
+    assert json.loads(result.stdout)["stages"][0]["expected"]["total"] == total
 
 
 @pytest.mark.parametrize("models", ["0", "1001", "a,,b", ","])
-def test_models_that_are_none_are_a_usage_error(models: str) -> None:
+def test_map_invalid_models_is_usage_error(models: str) -> None:
     assert run("map", "--models", models, "-", typed=write_definition(DAG)).exit_code == 2
 
 
 def test_a_definition_may_be_yaml() -> None:
-    told = run("map", str(EXAMPLES / "dag.yaml"), "--models", "3")
-    stages = json.loads(told.stdout)["stages"]
+    result = run("map", str(EXAMPLES / "dag.yaml"), "--models", "3")
+    stages = json.loads(result.stdout)["stages"]
     assert [stage["stageSlug"] for stage in stages] == ["ideas", "choice"]
     assert all(stage["expected"]["total"] for stage in stages)
 
 
 def test_the_example_has_a_report_without_warnings() -> None:
-    found = json.loads(run("report", str(EXAMPLES / "snapshot.json")).stdout)
+    reply = json.loads(run("report", str(EXAMPLES / "snapshot.json")).stdout)
     assert (
-        found["warnings"] == [warning for s in found["stages"] for warning in s["warnings"]] == []
+        reply["warnings"] == [warning for s in reply["stages"] for warning in s["warnings"]] == []
     )
 
 
@@ -158,16 +158,16 @@ def test_a_person_sees_how_far_the_stages_are() -> None:
 
 
 @pytest.mark.usefixtures("_at_a_terminal")
-def test_a_person_sees_what_a_dag_comes_to() -> None:
+def test_map_prints_steps_and_expected_units() -> None:
     shown = run("map", "-", typed=SNAPSHOT).stdout
     assert "thesis  2 steps, 4 units of work" in shown
     assert "root" in shown
     nobody = run("map", "-", typed=write_definition(DAG)).stdout
-    assert "▲ how many units to expect cannot be told" in nobody
+    assert "▲ expected units unknown" in nobody
 
 
 @pytest.mark.usefixtures("_at_a_terminal")
-def test_a_person_is_told_every_fault_on_its_line() -> None:
+def test_map_invalid_definition_prints_one_error_per_line() -> None:
     definition = a_cycle()
     definition["stages"][1]["recipe"]["edges"] = [["a", "b"]]
     failed = run("map", "-", typed=definition)
@@ -178,13 +178,13 @@ def test_a_person_is_told_every_fault_on_its_line() -> None:
 
 
 @pytest.mark.usefixtures("_at_a_terminal")
-def test_a_person_is_told_in_a_line_that_this_is_no_snapshot() -> None:
+def test_report_input_without_dag_prints_one_line_error() -> None:
     failed = run("report", "-", typed=NO_SNAPSHOT)
     assert (failed.exit_code, failed.stderr) == (1, "✗ this is no snapshot: it has no dag\n")
 
 
 @pytest.mark.usefixtures("_at_a_terminal")
-def test_a_stage_that_cannot_be_told_is_shown_as_unknown() -> None:
+def test_report_cyclic_dag_shows_stage_as_unknown() -> None:
     shown = run("report", "-", typed={**SNAPSHOT, "dag": a_cycle()}).stdout
     assert "thesis  ? unknown" in shown
     assert "▲ recipe.edges: the steps wait for each other" in shown

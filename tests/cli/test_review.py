@@ -13,24 +13,24 @@ def status_of(terminal: Terminal, plan_id: str) -> str:
     return str(terminal.told("status", plan_id)["status"])
 
 
-def test_a_review_is_shown_with_what_it_asks(terminal: Terminal) -> None:
+def test_review_prints_questions_and_choices(terminal: Terminal) -> None:
     plan_id = terminal.under_review("Shown")
-    said = terminal.say("review", plan_id)
-    assert "Is this enough?" in said
-    assert "? Which one?" in said
-    assert "Nile" in said
-    (told,) = terminal.told("review", plan_id)
-    assert (told["plan_id"], told["step_order"]) == (plan_id, 1)
+    output = terminal.say("review", plan_id)
+    assert "Is this enough?" in output
+    assert "? Which one?" in output
+    assert "Nile" in output
+    (entry,) = terminal.told("review", plan_id)
+    assert (entry["plan_id"], entry["step_order"]) == (plan_id, 1)
 
 
-def test_a_run_that_waits_for_a_word_is_shown_with_the_command_that_says_it(
+def test_review_lists_run_awaiting_feedback_with_command(
     terminal: Terminal,
 ) -> None:
     run_id = waiting(terminal, "Waits for a word")
-    said = terminal.say("review", columns=120)
-    assert "Waits for a word waits for your feedback on thesis" in said
-    assert f'waybook feedback {run_id} thesis "…"' in said
-    assert "Nothing waits for you" not in said
+    output = terminal.say("review", columns=120)
+    assert "Waits for a word waits for your feedback on thesis" in output
+    assert f'waybook feedback {run_id} thesis "…"' in output
+    assert "Nothing is waiting for you" not in output
     terminal.say("feedback", run_id, "thesis", "Shorter.")
     assert run_id not in terminal.say("review", columns=120)
 
@@ -74,7 +74,7 @@ def test_two_decisions_at_once_are_a_usage_error(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "said"),
+    ("typed", "expected"),
     [
         ("a\n", "✓ approved"),
         ("m\nCount them.\n", "✓ sent back with your feedback"),
@@ -83,13 +83,13 @@ def test_two_decisions_at_once_are_a_usage_error(terminal: Terminal) -> None:
     ],
 )
 def test_a_person_is_asked_and_heard(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, typed: str, said: str
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, typed: str, expected: str
 ) -> None:
     monkeypatch.setattr(review, "can_prompt", lambda: True)
     plan_id = terminal.under_review("Asked")
     shown = terminal.say("review", plan_id, typed=typed)
-    assert said in shown
-    assert shown.endswith("✓ Nothing waits for you.\n")
+    assert expected in shown
+    assert shown.endswith("✓ Nothing is waiting for you.\n")
 
 
 def test_a_person_may_think_twice_before_ending_a_plan(

@@ -29,13 +29,13 @@ def done(terminal: Terminal) -> str:
 # List of runs
 
 
-def test_a_run_is_listed_with_its_figures(terminal: Terminal, half: str) -> None:
-    (found,) = [run for run in terminal.told("runs") if run["runId"] == half]
-    assert found["dagSlug"] == "dialectic"
-    assert found["status"] == "failed"
-    assert (found["completedStages"], found["totalStages"]) == (1, 5)
-    assert found["currentStage"] == "antithesis"
-    assert found["stages"][1] == {
+def test_runs_lists_run_with_counts(terminal: Terminal, half: str) -> None:
+    (match,) = [run for run in terminal.told("runs") if run["runId"] == half]
+    assert match["dagSlug"] == "dialectic"
+    assert match["status"] == "failed"
+    assert (match["completedStages"], match["totalStages"]) == (1, 5)
+    assert match["currentStage"] == "antithesis"
+    assert match["stages"][1] == {
         "stageSlug": "antithesis",
         "completedSteps": 1,
         "totalSteps": 7,
@@ -45,48 +45,48 @@ def test_a_run_is_listed_with_its_figures(terminal: Terminal, half: str) -> None
 
 @pytest.mark.parametrize("columns", [60, 80, 100, 110, 140, 200])
 def test_the_list_fits_the_screen(terminal: Terminal, half: str, columns: int) -> None:
-    said = terminal.say("runs", columns=columns)
-    assert all(len(line.rstrip()) <= columns for line in said.splitlines())
-    assert half[:8] in said
-    assert "✗ failed" in said
-    assert "1 of 5" in said
+    output = terminal.say("runs", columns=columns)
+    assert all(len(line.rstrip()) <= columns for line in output.splitlines())
+    assert half[:8] in output
+    assert "✗ failed" in output
+    assert "1 of 5" in output
 
 
 def test_completed_runs_are_listed_when_asked_for(terminal: Terminal, done: str) -> None:
     assert done not in {run["runId"] for run in terminal.told("runs")}
-    (found,) = [run for run in terminal.told("runs", "--all") if run["runId"] == done]
-    assert (found["status"], found["completedStages"]) == ("completed", 5)
+    (match,) = [run for run in terminal.told("runs", "--all") if run["runId"] == done]
+    assert (match["status"], match["completedStages"]) == ("completed", 5)
 
 
 def test_a_run_that_waits_for_a_person_says_so(terminal: Terminal) -> None:
     run_id = waiting(terminal, "Waiting for a word")
-    (found,) = [run for run in terminal.told("runs") if run["runId"] == run_id]
-    assert (found["status"], found["awaitingFeedback"]) == ("awaiting_feedback", "thesis")
+    (match,) = [run for run in terminal.told("runs") if run["runId"] == run_id]
+    assert (match["status"], match["awaitingFeedback"]) == ("awaiting_feedback", "thesis")
     assert "! awaiting feedback" in terminal.say("runs")
 
 
 # View of one run
 
 
-def test_a_run_is_shown_with_its_stages_and_steps(terminal: Terminal, half: str) -> None:
-    said = terminal.say("run", half, columns=110)
-    assert "✗ failed  A dialectic with a name" in said
-    assert "Dialectic, version 1, with alpha, beta, gamma; 16 of 57 documents available" in said
-    assert "1 of 5 stages" in said
-    assert "5 of 5 steps" in said
-    assert "12 of 12 documents" in said
-    assert "1 of 7 steps, 1 failed" in said
-    assert "4 of 9 jobs, 1 failed" in said
-    assert "ada" in said
-    assert "13 steps" in said, "what has not begun is on the map"
-    assert "retry_failed" in said
-    assert "Move the reports to a queue." in said
+def test_run_prints_stages_and_steps(terminal: Terminal, half: str) -> None:
+    output = terminal.say("run", half, columns=110)
+    assert "✗ failed  A dialectic with a name" in output
+    assert "Dialectic, version 1, with alpha, beta, gamma; 16 of 57 documents available" in output
+    assert "1 of 5 stages" in output
+    assert "5 of 5 steps" in output
+    assert "12 of 12 documents" in output
+    assert "1 of 7 steps, 1 failed" in output
+    assert "4 of 9 jobs, 1 failed" in output
+    assert "ada" in output
+    assert "13 steps" in output, "what has not begun is on the map"
+    assert "retry_failed" in output
+    assert "Move the reports to a queue." in output
 
 
-def test_the_json_of_a_run_is_its_report(terminal: Terminal, half: str) -> None:
-    told = terminal.told("run", half)
-    assert list(told) == ["dagProgress", "stages", "warnings", "usage"]
-    assert check(told) == []
+def test_run_json_is_report(terminal: Terminal, half: str) -> None:
+    report = terminal.told("run", half)
+    assert list(report) == ["dagProgress", "stages", "warnings", "usage"]
+    assert check(report) == []
 
 
 def test_watching_away_from_a_terminal_shows_the_run_once(terminal: Terminal, half: str) -> None:
@@ -123,7 +123,7 @@ def test_a_low_picture_is_about_where_the_run_is(terminal: Terminal, half: str) 
     assert "below" in shown
 
 
-def test_a_run_is_meant_by_a_part_of_its_name(terminal: Terminal, done: str) -> None:
+def test_run_partial_name_resolves_run(terminal: Terminal, done: str) -> None:
     assert "Done and over" in terminal.say("run", "done and")
     assert "✓ completed" in terminal.say("run", done[:20])
 
@@ -136,7 +136,7 @@ def test_several_runs_are_not_guessed_between(terminal: Terminal) -> None:
     assert "could mean several runs" in failed.stderr
 
 
-def test_no_such_run_is_told_with_the_way_to_the_list(terminal: Terminal) -> None:
+def test_run_unknown_prints_error_with_list_command(terminal: Terminal) -> None:
     failed = terminal.run("run", "no such thing")
     assert failed.exit_code == 1
     assert "there is no run" in failed.stderr
@@ -150,9 +150,9 @@ def test_a_person_s_feedback_opens_the_next_stage(terminal: Terminal) -> None:
     run_id = waiting(terminal, "To be continued")
     shown = terminal.say("run", run_id, columns=100)
     assert f'waybook feedback {run_id} thesis "…"' in shown
-    said = terminal.say("feedback", run_id, "thesis", "Say what it costs.")
-    assert "✓ your feedback on thesis is kept" in said
-    assert "antithesis has begun: 1 job is ready" in said
+    output = terminal.say("feedback", run_id, "thesis", "Say what it costs.")
+    assert "✓ your feedback on thesis is kept" in output
+    assert "antithesis has begun: 1 job is ready" in output
     (newest, *_) = terminal.told("audit", "list", run_id)
     assert newest["channel"] == "cli"
 
@@ -176,12 +176,12 @@ def test_feedback_on_a_stage_that_is_not_complete_is_refused(terminal: Terminal)
 
 
 def test_the_audit_of_a_run_is_listed_in_words(terminal: Terminal, half: str) -> None:
-    said = terminal.say("audit", "list", half, columns=140)
-    assert "took a job: antithesis_generate_business_case_critique" in said
-    assert "no such model" in said
+    output = terminal.say("audit", "list", half, columns=140)
+    assert "claimed a job: antithesis_generate_business_case_critique" in output
+    assert "no such model" in output
     assert terminal.told("audit", "verify")["ok"]
 
 
-def test_neither_a_plan_nor_a_run_is_told(terminal: Terminal) -> None:
+def test_audit_list_unknown_subject_names_plan_and_run(terminal: Terminal) -> None:
     failed = terminal.run("audit", "list", "no such thing")
     assert "there is no plan and no run “no such thing” here" in failed.stderr

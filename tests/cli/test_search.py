@@ -26,15 +26,15 @@ def stored(terminal: Terminal) -> Body:
 def test_a_hit_is_shown_with_why_and_where_from(
     terminal: Terminal, stored: Body, columns: int
 ) -> None:
-    said = terminal.say("search", "moraine dam", columns=columns)
-    flat = " ".join(said.split())
+    output = terminal.say("search", "moraine dam", columns=columns)
+    flat = " ".join(output.split())
     assert stored["artifactId"] in flat
     assert "dam, moraine: 100% of the question, place 1" in flat
     assert "Page 0 https://example.org/0" in flat
     assert "and 3 more" in flat
     assert "searched by full text" in flat
-    assert "\x1b" not in said
-    assert all(len(line.rstrip()) <= columns for line in said.splitlines())
+    assert "\x1b" not in output
+    assert all(len(line.rstrip()) <= columns for line in output.splitlines())
 
 
 def test_a_search_can_be_narrowed(terminal: Terminal, stored: Body) -> None:
@@ -69,7 +69,7 @@ def test_the_key_of_an_endpoint_is_not_shown(
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "expected"),
     [
         ({"SEARCH_VECTORS": "oracle"}, "use auto, portable or pgvector"),
         ({"SEARCH_VECTORS": "pgvector"}, "which the embedded PostgreSQL does not use"),
@@ -87,11 +87,11 @@ def test_the_key_of_an_endpoint_is_not_shown(
         ),
     ],
 )
-def test_settings_that_cannot_work_are_told_at_once(
-    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], said: str
+def test_search_invalid_settings_print_error(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], expected: str
 ) -> None:
     for name, value in settings.items():
         monkeypatch.setenv(f"WAYBOOK_{name}", value)
     result = terminal.run("search", "dam")
     assert result.exit_code == 1
-    assert said in " ".join(result.output.split())
+    assert expected in " ".join(result.output.split())

@@ -40,7 +40,7 @@ def stored(attachment: Attachment) -> dict[str, int]:
     with psycopg.connect(attachment.admin_dsn) as admin:
         count = sql.SQL("select count(*) from {}")
         counts = {name: count.format(sql.Identifier(name)) for name in WRITTEN}
-        return {name: admin.execute(one).fetchall()[0][0] for name, one in counts.items()}
+        return {name: admin.execute(query).fetchall()[0][0] for name, query in counts.items()}
 
 
 def so_much(size: int, before: bytes, after: bytes) -> Iterator[bytes]:
@@ -53,9 +53,9 @@ def so_much(size: int, before: bytes, after: bytes) -> Iterator[bytes]:
 
 def refusals(session: Session) -> list[tuple[object, object]]:
     """Return and clear the rejected messages so far: their ids and error codes."""
-    said = [(told["id"], told["error"]["code"]) for told in session.said]
+    rejected = [(message["id"], message["error"]["code"]) for message in session.said]
     session.said.clear()
-    return said
+    return rejected
 
 
 async def test_every_line_gets_an_answer_and_the_next_call_works(terminal: Terminal) -> None:
@@ -80,19 +80,19 @@ async def test_no_argument_makes_a_plan_or_ends_the_session(
         for name, value in bombs.VALUES.items():
             await session.write([in_a_plan(value), b"\n"])
             await session.works()
-            told = session.said.pop() if session.said else await session.hear(7)
+            reply = session.said.pop() if session.said else await session.hear(7)
             assert session.said == [], name
-            if "error" in told:
-                assert (told["id"], told["error"]["code"]) == (None, -32700), name
+            if "error" in reply:
+                assert (reply["id"], reply["error"]["code"]) == (None, -32700), name
             else:
-                assert told["result"]["isError"], name
-                error = json.loads(told["result"]["content"][0]["text"])["error"]
+                assert reply["result"]["isError"], name
+                error = json.loads(reply["result"]["content"][0]["text"])["error"]
                 assert error["code"] in {"INVALID_INPUT", "TOO_LARGE"}, name
         assert await session.end() == b""
     assert stored(attachment) == before
 
 
-async def test_a_line_of_a_hundred_megabytes_is_refused_by_its_id(terminal: Terminal) -> None:
+async def test_mcp_stdio_too_long_line_is_refused_with_request_id(terminal: Terminal) -> None:
     ahead = so_much(100 * MEBIBYTE, b'{"jsonrpc":"2.0","id":7,"method":"ping","params":', b"}\n")
     behind = so_much(2 * MEBIBYTE, b'{"method":"ping","params":', b',"jsonrpc":"2.0","id":"a"}\n')
     nobody = so_much(2 * MEBIBYTE, b'{"method":"ping","params":', b"}\n")

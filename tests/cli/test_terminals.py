@@ -126,7 +126,7 @@ def test_watching_follows_the_plan_and_the_size_of_the_terminal(terminal: Termin
         assert "Traceback" not in screen.text
 
 
-def test_a_person_decides_at_a_terminal_and_hears_if_somebody_was_faster(
+def test_review_in_terminal_reports_concurrent_decision(
     terminal: Terminal,
 ) -> None:
     plan_id = terminal.under_review("Decided at a terminal")
@@ -138,4 +138,4 @@ def test_a_person_decides_at_a_terminal_and_hears_if_somebody_was_faster(
         assert screen.to_the_end() == 0
         assert "already decided: " in screen.text
         assert "said skip" in screen.text
-        assert "Nothing waits for you." in screen.text
+        assert "Nothing is waiting for you." in screen.text

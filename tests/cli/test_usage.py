@@ -26,27 +26,29 @@ def spent(terminal: Terminal) -> tuple[str, str]:
 def test_all_work_is_counted_by_model_by_plan_and_by_run(
     terminal: Terminal, spent: tuple[str, str]
 ) -> None:
-    told = terminal.told("usage", "--limit", "1000")
+    report = terminal.told("usage", "--limit", "1000")
     plan_id, run_id = spent
-    models = {one["model"]: one for one in told["models"]}
+    models = {row["model"]: row for row in report["models"]}
     assert models["a-model"]["costUsd"] == 0.25
     assert models["b-model"]["costUsd"] == 0.000125
-    work = {one.get("planId") or one["runId"]: one for one in told["work"]}
+    work = {row.get("planId") or row["runId"]: row for row in report["work"]}
     assert (work[plan_id]["name"], work[plan_id]["inputTokens"]) == ("Costly rivers", 1_200)
     assert (work[run_id]["name"], work[run_id]["results"]) == ("Costly lakes", 1)
-    assert told["usage"]["costUsd"] == pytest.approx(sum(one["costUsd"] for one in told["work"]))
-    assert (told["totalModels"], told["totalWork"]) == (len(models), len(work))
+    assert report["usage"]["costUsd"] == pytest.approx(
+        sum(row["costUsd"] for row in report["work"])
+    )
+    assert (report["totalModels"], report["totalWork"]) == (len(models), len(work))
 
 
 @pytest.mark.parametrize("columns", [60, 80, 140])
 def test_the_tables_fit_the_screen(
     terminal: Terminal, spent: tuple[str, str], columns: int
 ) -> None:
-    said = terminal.say("usage", columns=columns)
-    assert all(len(line.rstrip()) <= columns for line in said.splitlines())
-    assert "a-model" in said
-    assert f"plan {spent[0][:5]}" in said
-    assert "$0.25" in said
+    output = terminal.say("usage", columns=columns)
+    assert all(len(line.rstrip()) <= columns for line in output.splitlines())
+    assert "a-model" in output
+    assert f"plan {spent[0][:5]}" in output
+    assert "$0.25" in output
 
 
 def test_a_list_that_is_cut_says_so(terminal: Terminal, spent: tuple[str, str]) -> None:
@@ -56,12 +58,12 @@ def test_a_list_that_is_cut_says_so(terminal: Terminal, spent: tuple[str, str]) 
 
 def test_nothing_since_then_is_said_in_words(terminal: Terminal, spent: tuple[str, str]) -> None:
     assert spent
-    said = terminal.say("usage", "--since", "2100-01-01")
-    assert "No result has told what it took" in said
+    output = terminal.say("usage", "--since", "2100-01-01")
+    assert "No usage reported" in output
     assert terminal.run("usage", "--since", "yesterday").exit_code != 0
 
 
-def test_a_plan_and_a_run_show_what_they_took(terminal: Terminal, spent: tuple[str, str]) -> None:
+def test_status_and_run_print_usage(terminal: Terminal, spent: tuple[str, str]) -> None:
     status = terminal.say("status", spent[0])
     assert "1,200 tokens in, 50 out, $0.25, told by 1 result" in status
     assert "1,250 of 1,500 tokens, 83 %" in status

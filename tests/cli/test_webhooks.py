@@ -52,8 +52,8 @@ def doctor(terminal: Terminal) -> dict[str, dict[str, str]]:
 def test_a_test_arrives_and_is_listed(terminal: Terminal, receiver: Receiver) -> None:
     assert terminal.say("webhooks", "test") == "✓ the test arrived (204)\n"
     assert receiver.got[-1]["type"] == "webhook.test"
-    found = terminal.told("webhooks", "list", "--limit", "1")[0]
-    assert (found["event"], found["status"], found["answered"]) == (
+    delivery = terminal.told("webhooks", "list", "--limit", "1")[0]
+    assert (delivery["event"], delivery["status"], delivery["answered"]) == (
         "webhook.test",
         "delivered",
         204,
@@ -64,35 +64,37 @@ def test_a_test_arrives_and_is_listed(terminal: Terminal, receiver: Receiver) ->
     assert doctor(terminal)["notices"]["state"] == "ok"
 
 
-def test_what_does_not_arrive_is_told_and_can_be_tried_again(
+def test_webhooks_test_undelivered_prints_error_and_can_be_retried(
     terminal: Terminal, receiver: Receiver
 ) -> None:
     receiver.status = 410
     failed = terminal.run("webhooks", "test")
     assert failed.exit_code == 1
-    told, letter = failed.output.splitlines()
-    assert told == "✗ the test did not arrive: it answered 410"
+    error, message = failed.output.splitlines()
+    assert error == "✗ the test did not arrive: it answered 410"
     assert doctor(terminal)["notices"]["state"] == "warn"
-    assert terminal.run("webhooks", "retry", letter.strip()).exit_code == 1
+    assert terminal.run("webhooks", "retry", message.strip()).exit_code == 1
     receiver.status = 200
-    again = terminal.told("webhooks", "retry", letter.strip())
-    assert (again["id"], again["status"]) == (letter.strip(), "delivered")
+    again = terminal.told("webhooks", "retry", message.strip())
+    assert (again["id"], again["status"]) == (message.strip(), "delivered")
     assert doctor(terminal)["notices"]["state"] == "ok"
     unknown = terminal.run("webhooks", "retry", "none")
     assert (unknown.exit_code, "waybook webhooks list" in unknown.output) == (1, True)
 
 
-def test_what_a_command_changes_is_kept_to_be_told(terminal: Terminal, receiver: Receiver) -> None:
+def test_review_command_stores_notification_for_delivery(
+    terminal: Terminal, receiver: Receiver
+) -> None:
     plan_id = terminal.under_review("Seas")
     (review,) = terminal.told("review", plan_id)
     assert review["reviewUrl"].endswith(f"/plans/{plan_id}#review")
     assert f"http://127.0.0.1:8750/plans/{plan_id}#review" in terminal.say("status", plan_id)
     terminal.say("review", plan_id, "--reject")
-    found = terminal.told("webhooks", "list")[0]
-    assert (found["event"], found["status"]) == ("plan.failed", "waiting")
+    delivery = terminal.told("webhooks", "list")[0]
+    assert (delivery["event"], delivery["status"]) == ("plan.failed", "waiting")
     assert receiver.got == []
     terminal.say("webhooks", "test")
-    assert {one["type"] for one in receiver.got} == {"plan.failed", "webhook.test"}
+    assert {event["type"] for event in receiver.got} == {"plan.failed", "webhook.test"}
 
 
 def test_without_an_address_webhooks_are_off(terminal: Terminal) -> None:
@@ -126,16 +128,16 @@ def test_settings_that_do_not_fit_fail_the_check(
 ) -> None:
     assert receiver.status == 204
     monkeypatch.setenv(f"WAYBOOK_WEBHOOK_{name}", value)
-    found = doctor(terminal)["webhooks"]
-    assert found["state"] == "fail"
-    assert fault in found["said"]
+    check = doctor(terminal)["webhooks"]
+    assert check["state"] == "fail"
+    assert fault in check["said"]
 
 
-def test_what_can_be_read_on_the_way_is_warned_of(
+def test_doctor_plain_http_webhook_warns(
     terminal: Terminal, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert doctor(terminal)["webhooks"]["state"] == "ok"
     monkeypatch.setenv("WAYBOOK_WEBHOOK_URL", "http://hooks.example.org/s3cret")
-    found = doctor(terminal)["webhooks"]
-    assert (found["state"], found["todo"]) == ("warn", "use https://")
+    check = doctor(terminal)["webhooks"]
+    assert (check["state"], check["todo"]) == ("warn", "use https://")
     assert receiver.got == []

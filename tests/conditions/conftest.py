@@ -24,14 +24,14 @@ def _written(value: object) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def _read_back(found: cel.Value) -> object:
+def _read_back(result: cel.Value) -> object:
     """Return the value, read piece by piece: each null read as a whole costs a reference to None.
 
     The binding does not count that reference, and some thousand nulls later Python aborts.
     """
-    if found.type() == cel.Type.NULL:
+    if result.type() == cel.Type.NULL:
         return None
-    value: object = found.value()
+    value: object = result.value()
     if isinstance(value, list):
         return [_read_back(item) for item in value]
     if isinstance(value, dict):
@@ -64,7 +64,7 @@ def real() -> Reading:
             expression = env.compile(source, disable_check=True)
         except RuntimeError:
             return "refused"
-        found = expression.eval(data=values)
-        return "error" if found.type() == cel.Type.ERROR else _written(_read_back(found))
+        result = expression.eval(data=values)
+        return "error" if result.type() == cel.Type.ERROR else _written(_read_back(result))
 
     return read

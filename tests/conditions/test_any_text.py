@@ -33,7 +33,9 @@ values = st.recursive(
 
 @steady
 @given(texts, values)
-def test_any_text_compiles_or_is_refused_with_its_place(text: str, value: Json) -> None:
+def test_compile_condition_any_text_compiles_or_is_refused_with_position(
+    text: str, value: Json
+) -> None:
     try:
         condition = compile_condition(text)
     except BadExpression as caught:
@@ -50,8 +52,8 @@ def test_any_text_compiles_or_is_refused_with_its_place(text: str, value: Json) 
 
 @steady
 @given(st.lists(pieces, max_size=8).map("".join))
-def test_what_compiles_here_compiles_in_cel(ours: Reading, real: Reading, text: str) -> None:
+def test_any_accepted_condition_matches_cel_result(ours: Reading, real: Reading, text: str) -> None:
     values: dict[str, Json] = {"result": {"a": [1]}, "plan": {}}
-    found = ours(text, values)
-    if found != "refused" and "===" not in text and "!==" not in text:
-        assert found == real(text, values)
+    result = ours(text, values)
+    if result != "refused" and "===" not in text and "!==" not in text:
+        assert result == real(text, values)

@@ -78,7 +78,7 @@ def test_a_bomb_ends_at_the_budget(source: str) -> None:
 
 
 @pytest.mark.parametrize("source", CHEAP)
-def test_what_only_looks_dear_is_paid_from_the_budget(source: str) -> None:
+def test_evaluate_large_expression_stays_within_budget(source: str) -> None:
     outcome = compile_condition(source).evaluate({"result": RESULT})
     assert outcome.cost < BUDGET
     assert outcome.error is None or "budget" not in outcome.error

@@ -23,7 +23,7 @@ LEAST = 10
 
 
 @given(st.lists(st.integers(0, BUDGET // 3), max_size=12))
-def test_who_would_spend_more_than_is_left_is_stopped_for_good(costs: list[int]) -> None:
+def test_budget_overspending_raises_and_stays_exhausted(costs: list[int]) -> None:
     budget, spent = Budget(), 0
     for cost in costs:
         if spent + cost > BUDGET:
@@ -49,7 +49,7 @@ def test_comparing_costs_something_for_every_pair(kind: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["list", "map"])
-def test_what_is_too_large_to_compare_is_not_compared(kind: str) -> None:
+def test_compare_too_large_values_stops_at_budget_with_error(kind: str) -> None:
     keys = [f"k{number}" for number in range(BUDGET // COMPARED_PAIR)]
     value: Json = [*keys] if kind == "list" else {key: key for key in keys}
     outcome = SAME.evaluate({"result": {"one": value, "other": value}})
@@ -58,7 +58,7 @@ def test_what_is_too_large_to_compare_is_not_compared(kind: str) -> None:
 
 
 @given(st.lists(st.integers(0, BUDGET), min_size=1, max_size=50))
-def test_shared_budget_whatever_each_spends_is_never_exceeded(costs: list[int]) -> None:
+def test_shared_budget_any_spending_never_exceeds_total(costs: list[int]) -> None:
     shared, spent = SharedBudget(len(costs)), 0
     for cost in costs:
         budget = shared.next_budget()
@@ -73,7 +73,7 @@ def test_shared_budget_of_one_condition_is_a_whole_one() -> None:
     assert SharedBudget(1).next_budget().limit == BUDGET
 
 
-def test_exhausted_share_names_its_limit_and_the_whole() -> None:
+def test_exhausted_share_error_names_share_limit_and_total_budget() -> None:
     with pytest.raises(BudgetExceeded) as exhausted:
         Budget(99_000).spend(99_001, at=7)
     assert str(exhausted.value).startswith(

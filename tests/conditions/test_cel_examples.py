@@ -280,7 +280,7 @@ def test_a_corner_is_as_in_cel(ours: Reading, real: Reading, source: str) -> Non
         ("true ===!false", "true ==!false"),
     ],
 )
-def test_three_signs_of_equality_mean_what_two_mean(
+def test_triple_equality_operators_match_cel_double_operators(
     ours: Reading, real: Reading, ours_only: str, in_cel: str
 ) -> None:
     assert ours(ours_only, VALUES) == real(in_cel, VALUES)
@@ -289,7 +289,7 @@ def test_three_signs_of_equality_mean_what_two_mean(
 def test_an_integer_beyond_64_bits_is_the_nearest_double(ours: Reading, real: Reading) -> None:
     huge, negative = 2**64 + 1, -(10**400)
     source = "[result.a, result.b, result.l[0]] == result.l && result.a > 9223372036854775807"
-    found = ours(source, {"result": {"a": huge, "b": negative, "l": [huge, negative, huge]}})
+    result = ours(source, {"result": {"a": huge, "b": negative, "l": [huge, negative, huge]}})
     doubles: dict[str, Json] = {"a": 2.0**64, "b": float("-inf")}
     doubles["l"] = [2.0**64, float("-inf"), 2.0**64]
-    assert found == real(source, {"result": doubles}) == "true"
+    assert result == real(source, {"result": doubles}) == "true"

@@ -33,7 +33,7 @@ def refusal_of(source: str) -> BadExpression:
     ("confidence", "sources", "fires"),
     [(0.3, [], True), (0.5, [], False), (0.3, ["a"], False), (0, [], True)],
 )
-def test_the_example_of_the_specification_fires_as_it_reads(
+def test_condition_specification_example_fires_as_specified(
     confidence: float, sources: list[Json], *, fires: bool
 ) -> None:
     outcome = outcome_of(EXAMPLE, {"sources": sources}, confidence=confidence)
@@ -80,7 +80,7 @@ def test_the_example_of_the_specification_fires_as_it_reads(
         ("confidence < 0.5", "there is no confidence here at position 0"),
     ],
 )
-def test_an_error_of_the_condition_is_told_with_its_place(source: str, error: str) -> None:
+def test_evaluate_runtime_error_reports_message_with_position(source: str, error: str) -> None:
     outcome = outcome_of(source, {"text": "abc", "list": [1, 2]})
     assert (outcome.fired, outcome.error) == (False, error)
 
@@ -100,7 +100,7 @@ def test_only_json_is_looked_at() -> None:
         assert "is no JSON value" in error
 
 
-def test_an_enum_is_the_value_it_stands_for() -> None:
+def test_evaluate_enum_and_float_subclass_use_underlying_value() -> None:
     class Step(StrEnum):
         AGENT = "agent"
 
@@ -129,7 +129,7 @@ def test_the_cost_is_the_nodes_and_for_a_macro_the_rounds() -> None:
 # Conditions as values
 
 
-def test_a_condition_is_a_frozen_value_with_its_source() -> None:
+def test_compile_condition_returns_frozen_value_with_source() -> None:
     condition = compile_condition(EXAMPLE)
     assert condition == compile_condition(EXAMPLE)
     assert condition.source == EXAMPLE
@@ -192,7 +192,7 @@ def test_a_condition_is_a_frozen_value_with_its_source() -> None:
         ("true\x00", 4, r"unexpected character '\x00' at position 4"),
     ],
 )
-def test_a_refusal_says_what_where_and_how_to_mend_it(
+def test_compile_condition_invalid_source_reports_message_and_position(
     source: str, position: int, message: str
 ) -> None:
     refusal = refusal_of(source)

@@ -43,7 +43,7 @@ def totals(dag: Dag, n: int) -> list[int]:
 # Structure
 
 
-def test_every_definition_has_the_slug_of_its_file() -> None:
+def test_builtin_definition_slug_matches_file_name() -> None:
     assert {name: DAGS[name].slug for name in builtin_definitions()} == {
         "deep-research": "deep-research",
         "dialectic": "dialectic",
@@ -51,7 +51,7 @@ def test_every_definition_has_the_slug_of_its_file() -> None:
 
 
 @each_dag
-def test_a_definition_says_what_it_is_for(dag: Dag) -> None:
+def test_builtin_definition_has_description_and_transition_conditions(dag: Dag) -> None:
     assert len(dag.description) > 80
     assert all(transition.condition for transition in dag.transitions)
 
@@ -63,7 +63,7 @@ def test_the_dialectic_has_the_units_that_were_promised(n: int) -> None:
     assert totals(DAGS["dialectic"], n) == promised
 
 
-def test_the_dialectic_has_the_stages_and_steps_it_is_known_for() -> None:
+def test_dialectic_has_expected_stages_steps_and_transitions() -> None:
     dag = DAGS["dialectic"]
     assert [(stage.slug, stage.name, len(stage.recipe.steps)) for stage in dag.stages] == [
         ("thesis", "Proposal", 5),
@@ -148,24 +148,26 @@ def prompt_context(
 
 
 @each_step
-def test_a_prompt_names_what_to_make_and_of_what(dag: Dag, stage: Stage, step: RecipeStep) -> None:
+def test_builtin_prompt_names_outputs_and_required_inputs(
+    dag: Dag, stage: Stage, step: RecipeStep
+) -> None:
     context = prompt_context(dag, stage, step, models=MODELS[:2], feedback=None)
-    told = render_prompt(step.prompt, context)
+    prompt = render_prompt(step.prompt, context)
     needed = {wanted.document_key for wanted in step.inputs or () if wanted.required}
-    assert {key for key in {*output_keys(step), *needed} if f"`{key}`" not in told} == set()
-    assert "{%" not in told
-    assert "None" not in told
+    assert {key for key in {*output_keys(step), *needed} if f"`{key}`" not in prompt} == set()
+    assert "{%" not in prompt
+    assert "None" not in prompt
 
 
 @each_step
 def test_a_prompt_says_in_which_form_and_how_long(dag: Dag, stage: Stage, step: RecipeStep) -> None:
     if dag.slug in builtin_definitions():
-        told = render_prompt(
+        prompt = render_prompt(
             step.prompt, prompt_context(dag, stage, step, models=MODELS[:2], feedback=None)
         )
-        assert "Markdown" in told or "JSON" in told
-        assert re.search(r"\d words|tasks|objects", told)
-        assert "is good if" in told.replace("\n", " ")
+        assert "Markdown" in prompt or "JSON" in prompt
+        assert re.search(r"\d words|tasks|objects", prompt)
+        assert "is good if" in prompt.replace("\n", " ")
 
 
 @each_step
@@ -175,16 +177,16 @@ def test_a_prompt_works_for_a_single_model(dag: Dag, stage: Stage, step: RecipeS
 
 
 @each_dag
-def test_what_the_person_said_reaches_the_stage_that_follows(dag: Dag) -> None:
+def test_builtin_prompts_of_later_stages_include_feedback(dag: Dag) -> None:
     for stage in dag.stages[1:]:
-        told = [
+        prompts = [
             render_prompt(
                 step.prompt,
                 prompt_context(dag, stage, step, models=MODELS[:2], feedback="Only green tea!"),
             )
             for step in stage.recipe.steps
         ]
-        assert any("Only green tea!" in prompt for prompt in told), stage.slug
+        assert any("Only green tea!" in prompt for prompt in prompts), stage.slug
 
 
 # Pages
@@ -207,7 +209,7 @@ OBJECT = """{"title": "A title", "answer": "Some text", "question": "Why?", "pur
 @pytest.mark.parametrize(
     ("slug", "step", "output"), PAGES, ids=[f"{slug}-{out.document_key}" for slug, _, out in PAGES]
 )
-def test_a_page_is_made_of_whatever_a_model_returns(
+def test_builtin_template_renders_any_model_content(
     slug: str, step: RecipeStep, output: Output, content: str
 ) -> None:
     context: Mapping[str, Json] = {
@@ -224,17 +226,17 @@ def test_a_page_is_made_of_whatever_a_model_returns(
         "content": parse_content(content),
         "text": content,
     }
-    told = render(output.render, context)
-    assert "could not be rendered" not in told.html
+    document = render(output.render, context)
+    assert "could not be rendered" not in document.html
     if content == TEXT:
-        assert "<h1>A title</h1>" in told.html
+        assert "<h1>A title</h1>" in document.html
     if content == OBJECT:
-        assert "Some text" in told.html or "Why?" in told.html
+        assert "Some text" in document.html or "Why?" in document.html
 
 
-def test_findings_become_a_table_with_their_sources() -> None:
+def test_findings_template_renders_table_with_source_links() -> None:
     output = next(output for _, _, output in PAGES if output.document_key == "findings")
-    told = render(
+    document = render(
         output.render,
         {
             "document": {"model": "opus"},
@@ -242,5 +244,5 @@ def test_findings_become_a_table_with_their_sources() -> None:
             "text": OBJECT,
         },
     )
-    assert "<td>It | is</td>" in told.html
-    assert '<a href="https://example.org"' in told.html
+    assert "<td>It | is</td>" in document.html
+    assert '<a href="https://example.org"' in document.html

@@ -51,7 +51,7 @@ def test_the_dialectic_of_three_models_has_221_units() -> None:
 
 
 @decision("B10")
-def test_leaves_that_keep_a_lineage_count_it_once_however_many_wrote_them() -> None:
+def test_leaves_inheriting_lineage_with_several_authors_count_lineage_once() -> None:
     review = dialectic_counts(3)["review"]
     assert review.outputs["critique"] == 9
     assert review.leaves.lineages == tuple(f"propose/header/m{n}" for n in range(3))
@@ -59,7 +59,7 @@ def test_leaves_that_keep_a_lineage_count_it_once_however_many_wrote_them() -> N
 
 
 @decision("B10")
-def test_where_leaves_begin_their_lineages_there_are_as_many_as_outputs() -> None:
+def test_leaves_starting_lineages_have_one_lineage_per_output() -> None:
     merge = dialectic_counts(3)["merge"]
     assert merge.leaves.lineages == ("merge/requirements", "merge/architecture", "merge/stack")
     assert merge.leaves.authors == ("m0",)
@@ -87,18 +87,20 @@ def by_the_book(run: StageRun, step: RecipeStep) -> tuple[int, int]:
 
 
 @given(recipes(), models(), models())
-def test_every_step_has_the_units_and_outputs_of_its_strategy(
+def test_counts_any_recipe_match_units_and_outputs_of_strategy(
     recipe: Recipe, now: list[str], before: list[str]
 ) -> None:
     run = a_stage_run(Stage("stage", "Stage", recipe), now, entry_origins(before))
     counts = counts_of(run)
-    told = {key: (counts.units[key], counts.outputs[key]) for key in run.graph.order}
-    assert told == {key: by_the_book(run, run.graph.steps[key]) for key in run.graph.order}
-    assert counts.total == sum(units for units, _ in told.values())
+    counts_by_step = {key: (counts.units[key], counts.outputs[key]) for key in run.graph.order}
+    assert counts_by_step == {
+        key: by_the_book(run, run.graph.steps[key]) for key in run.graph.order
+    }
+    assert counts.total == sum(units for units, _ in counts_by_step.values())
 
 
 @given(runs())
-def test_what_a_stage_leaves_is_known_before_any_work(
+def test_dag_counts_predict_leaves_of_every_stage_before_any_work(
     drawn: tuple[Dag, dict[str, list[str]]],
 ) -> None:
     dag, models_of = drawn
@@ -111,7 +113,7 @@ def test_what_a_stage_leaves_is_known_before_any_work(
 
 
 @decision("B12")
-def test_a_step_per_source_document_goes_by_the_maker_of_its_first_input() -> None:
+def test_per_source_document_step_units_follow_producer_of_first_input() -> None:
     follower = a_step("c", S.PER_SOURCE_DOCUMENT, inputs=["b", "a"])
     steps = [a_step("a", S.ALL_TO_ONE), a_step("b", S.PER_MODEL), follower]
     run = a_stage_run(a_stage("s", *steps, edges=[("a", "c"), ("b", "c")]))
@@ -119,7 +121,7 @@ def test_a_step_per_source_document_goes_by_the_maker_of_its_first_input() -> No
 
 
 @decision("B12")
-def test_a_root_per_source_document_takes_the_prior_lineages_else_one_for_each_model() -> None:
+def test_per_source_document_root_units_follow_prior_lineages_or_models() -> None:
     stage = a_stage("s", a_step("a", S.PER_SOURCE_DOCUMENT))
     prior = origins_of(ProducedDocument("x", f"l/{number}") for number in range(7))
     assert counts_of(a_stage_run(stage, prior=prior)).units == {"a": 7}
@@ -130,7 +132,7 @@ def test_a_root_per_source_document_takes_the_prior_lineages_else_one_for_each_m
 @pytest.mark.parametrize(
     ("child", "outputs"), [(S.PER_SOURCE_DOCUMENT, 3), (S.PER_MODEL, 1), (S.ALL_TO_ONE, 1)]
 )
-def test_a_plan_makes_an_output_for_each_model_if_a_child_goes_by_its_documents(
+def test_plan_step_outputs_one_per_model_if_child_is_per_source_document(
     child: Strategy, outputs: int
 ) -> None:
     stage = a_stage("s", a_plan_step("p"), a_step("c", child), edges=[("p", "c")])
@@ -144,7 +146,7 @@ def test_the_same_model_twice_counts_once() -> None:
     assert counts_of(a_stage_run(stage, ["m", "k", "m"])).total == 2
 
 
-def test_a_skipped_step_has_nothing_and_leaves_nothing_to_those_that_follow_it() -> None:
+def test_skipped_step_has_no_units_and_passes_nothing_to_successors() -> None:
     steps = [a_step("a", skip=True), a_step("b", S.PER_SOURCE_DOCUMENT), a_step("c")]
     run = a_stage_run(a_stage("s", *steps, edges=[("a", "b")]))
     counts = counts_of(run)
@@ -152,7 +154,7 @@ def test_a_skipped_step_has_nothing_and_leaves_nothing_to_those_that_follow_it()
     assert counts.leaves.lineages == ("s/c/a", "s/c/b", "s/c/c")
 
 
-def test_a_stage_whose_leaves_are_skipped_leaves_nothing() -> None:
+def test_stage_with_skipped_leaves_passes_no_origins() -> None:
     dag = a_dag(
         a_stage("one", a_step("a", skip=True)),
         a_stage("two", a_step("b", S.PER_SOURCE_GROUP), a_step("c", S.PER_MODEL)),
@@ -162,7 +164,7 @@ def test_a_stage_whose_leaves_are_skipped_leaves_nothing() -> None:
     assert counts["two"].units == {"b": 0, "c": 1}
 
 
-def test_a_stage_after_several_has_all_they_left() -> None:
+def test_stage_after_several_stages_receives_all_origins() -> None:
     group = a_step("d", S.PER_SOURCE_GROUP)
     dag = a_dag(
         a_stage("end", group),
@@ -177,13 +179,13 @@ def test_a_stage_after_several_has_all_they_left() -> None:
     assert counts["end"].leaves.lineages == ("right/r/m", "right/r/k", "left/l")
 
 
-def test_a_stage_nobody_chose_models_for_has_none() -> None:
+def test_dag_counts_stage_without_models_has_no_per_model_units() -> None:
     dag = a_dag(a_stage("s", a_step("a", S.PER_MODEL), a_step("b", S.ALL_TO_ONE)))
     assert dag_counts(dag, graphs_of(dag), {})["s"].units == {"a": 0, "b": 1}
 
 
 @pytest.mark.parametrize("strategy", [S.PAIRWISE_BY_ORIGIN, S.PER_MODEL])
-def test_ten_thousand_steps_and_a_hundred_models_are_counted_not_enumerated(
+def test_ten_thousand_steps_hundred_models_are_counted_not_enumerated(
     strategy: Strategy,
 ) -> None:
     keys = [f"s{number}" for number in range(10_000)]
@@ -198,7 +200,7 @@ def test_ten_thousand_steps_and_a_hundred_models_are_counted_not_enumerated(
 
 
 @decision("B10")
-def test_ten_thousand_leaves_share_the_lineages_they_keep() -> None:
+def test_ten_thousand_leaves_share_inherited_lineages() -> None:
     prior = origins_of(ProducedDocument("x", f"l/{number}") for number in range(10_000))
     steps = [a_step(f"s{number}", S.PER_SOURCE_GROUP) for number in range(10_000)]
     counts = counts_of(a_stage_run(a_stage("s", *steps), ["x"], prior))
@@ -219,7 +221,7 @@ def test_where_nothing_is_rendered_all_that_is_executed_is_to_be_expected() -> N
     assert documents_expected(stage, counts_of(a_stage_run(stage))) == 2 * 3
 
 
-def test_a_rendered_plan_is_a_document_for_each_of_its_outputs() -> None:
+def test_rendered_plan_step_expects_document_per_output() -> None:
     plan = a_plan_step("p", outputs=[an_output("plan", "# Plan")])
     child = a_step("c", S.PER_SOURCE_DOCUMENT, inputs=[an_input("plan")])
     stage = a_stage("s", plan, child, edges=[("p", "c")])

@@ -50,9 +50,9 @@ def refusal(data: object, *, strict: bool = True) -> BadRecipe:
 
 
 def faults(data: object) -> Faults:
-    told = refusal(data).details["faults"]
-    assert isinstance(told, list)
-    return [(fault["fault"], fault["at"]) for fault in told]
+    errors = refusal(data).details["faults"]
+    assert isinstance(errors, list)
+    return [(fault["fault"], fault["at"]) for fault in errors]
 
 
 def faults_in(dag: Dag) -> Faults:
@@ -67,7 +67,7 @@ def faults_among(*steps: RecipeStep, edges: Edges = ()) -> Faults:
 # Reading and writing
 
 
-def test_what_is_not_said_has_its_default() -> None:
+def test_read_definition_missing_properties_get_defaults() -> None:
     dag = read_definition(a_definition(STEP, {**STEP, "stepKey": "b"}))
     assert (dag.name, dag.description, dag.transitions) == ("d", "", ())
     assert dag.stages[0].name == "one"
@@ -125,8 +125,8 @@ def test_everything_that_is_said_is_read() -> None:
 
 
 def test_no_inputs_said_and_no_inputs_needed_are_different_things() -> None:
-    (said,) = read_definition(a_definition({**STEP, "inputsRequired": []})).stages[0].recipe.steps
-    assert said.inputs == ()
+    (step,) = read_definition(a_definition({**STEP, "inputsRequired": []})).stages[0].recipe.steps
+    assert step.inputs == ()
 
 
 def test_stages_without_transitions_follow_each_other() -> None:
@@ -136,7 +136,7 @@ def test_stages_without_transitions_follow_each_other() -> None:
 
 
 @given(dag=dags())
-def test_every_definition_reads_as_it_was_written(dag: Dag) -> None:
+def test_definition_written_and_read_again_is_unchanged(dag: Dag) -> None:
     written = write_definition(dag)
     assert read_definition(written) == dag
     assert write_definition(read_definition(written)) == written
@@ -158,7 +158,7 @@ def test_there_is_a_graph_for_every_stage(dag: Dag) -> None:
 
 
 @pytest.mark.parametrize("data", [None, [], "text", 1, True, {"slug": "d"}, {"stages": [STEP]}])
-def test_what_is_no_definition_is_refused(data: object) -> None:
+def test_read_definition_invalid_root_value_is_refused_as_bad_form(data: object) -> None:
     assert {name for name, _ in faults(data)} == {"bad_form"}
 
 
@@ -196,7 +196,7 @@ def test_a_step_needs_a_key_a_job_type_and_a_strategy(missing: str) -> None:
         ("outputs", ["x"], ".outputs[0]"),
     ],
 )
-def test_what_is_not_of_the_form_is_refused_with_its_place(
+def test_read_definition_invalid_property_is_refused_with_path(
     name: str, value: object, at: str
 ) -> None:
     step = {**STEP, "stepKey": "b", name: value}
@@ -217,7 +217,7 @@ def test_rendering_is_no_step_of_a_recipe() -> None:
     assert refused.message == f"{STEPS_AT}[0].jobType: 'RENDER' is not one of PLAN, EXECUTE"
 
 
-def test_an_unknown_strategy_is_told_with_the_ones_there_are_and_the_nearest() -> None:
+def test_read_definition_unknown_strategy_lists_strategies_and_nearest() -> None:
     refused = refusal(a_definition({**STEP, "granularityStrategy": "Per-Modell"}))
     assert refused.details["fault"] == "unknown_strategy"
     assert refused.details["at"] == f"{STEPS_AT}[0].granularityStrategy"
@@ -233,7 +233,7 @@ def test_an_unknown_property_is_refused_by_name_or_passed_over() -> None:
     assert read_definition(data, strict=False) == read_definition(a_definition())
 
 
-def test_an_editor_may_be_told_where_the_schema_is() -> None:
+def test_read_definition_accepts_schema_property() -> None:
     data = {**a_definition(), "$schema": "urn:waybook:definition"}
     assert read_definition(data) == read_definition(a_definition())
 
@@ -266,19 +266,19 @@ def test_nothing_to_do_is_no_definition(data: object, fault: str, at: str) -> No
         ),
     ],
 )
-def test_there_are_limits_and_what_is_beyond_is_not_looked_at(most: int, data: object) -> None:
+def test_read_definition_beyond_limits_is_refused_with_count(most: int, data: object) -> None:
     assert f"must have at most {most:,}, not {most + 1:,}" in str(refusal(data).as_json())
 
 
-def test_many_faults_are_told_in_part() -> None:
+def test_read_definition_many_errors_reports_limited_number() -> None:
     refused = refusal(a_definition(*[{}] * 5_000))
-    told = refused.details["faults"]
-    assert isinstance(told, list)
-    assert len(told) == MAX_DIAGNOSTICS
+    errors = refused.details["faults"]
+    assert isinstance(errors, list)
+    assert len(errors) == MAX_DIAGNOSTICS
     assert len(str(refused.as_json())) < 10_000
 
 
-def test_a_definition_that_cannot_be_run_is_refused_with_all_its_faults() -> None:
+def test_read_definition_not_runnable_is_refused_with_every_error() -> None:
     stage = a_stage("one", a_step("a"), a_step("a"), edges=[("a", "x")])
     assert faults(write_definition(a_dag(stage))) == [
         ("duplicate_key", f"{STEPS_AT}[1].stepKey"),
@@ -337,7 +337,9 @@ def test_depth_is_no_danger() -> None:
     ("render", "read"),
     [(True, DEFAULT_DOCUMENT), ("", DEFAULT_DOCUMENT), (False, None), (None, None), ("x", "x")],
 )
-def test_a_document_may_be_rendered_as_it_is(render: object, read: str | None) -> None:
+def test_output_render_property_sets_default_or_own_template(
+    render: object, read: str | None
+) -> None:
     outputs = [{"documentKey": "notes", "render": render}]
     [stage] = read_definition(a_definition({**STEP, "outputs": outputs})).stages
     assert stage.recipe.steps[0].outputs == (an_output("notes", read),)

@@ -87,7 +87,7 @@ TWO = (a_stage("one"), a_stage("two"))
         ),
     ],
 )
-def test_a_fault_among_the_stages_is_told_with_its_place(dag: Dag, expected: Faults) -> None:
+def test_definition_errors_invalid_stages_report_path(dag: Dag, expected: Faults) -> None:
     assert faults_in(dag) == expected
 
 
@@ -104,7 +104,7 @@ def test_a_fault_among_the_stages_is_told_with_its_place(dag: Dag, expected: Fau
         ([*map(a_step, "abc")], a_chain(*"abca"), [("cycle", "stages[0].recipe.edges")]),
     ],
 )
-def test_a_fault_among_the_edges_is_told_with_its_place(
+def test_definition_errors_invalid_edges_report_path(
     steps: list[RecipeStep], edges: Edges, expected: Faults
 ) -> None:
     assert faults_among(*steps, edges=edges) == expected
@@ -143,7 +143,7 @@ def test_a_root_per_source_document_goes_by_the_stage_before() -> None:
 
 
 @decision("B15")
-def test_a_needed_document_without_a_path_from_its_maker_is_refused() -> None:
+def test_required_document_without_path_from_producer_is_refused() -> None:
     first, second = a_step("a", outputs=["x"]), a_step("b", inputs=["brief", "x"])
     error = only_fault(a_dag(a_stage("one", first, second)), "hidden_dependency")
     assert error.at == f"{STEPS_AT}[1].inputsRequired[1]"
@@ -198,8 +198,8 @@ def test_trying_templates_has_an_end() -> None:
     assert faults_among(*steps) == [("too_large", f"{STEPS_AT}[{first_beyond}].prompt")]
 
 
-def test_all_faults_are_told_at_once() -> None:
-    one = a_stage(
+def test_definition_errors_several_errors_are_reported_together() -> None:
+    first_stage = a_stage(
         "one",
         a_step("a", outputs=["x"]),
         a_step("b", inputs=["x"], prompt="{{"),
@@ -207,7 +207,7 @@ def test_all_faults_are_told_at_once() -> None:
         edges=[("a", "c"), ("b", "c")],
     )
     two = a_stage("two", a_plan_step("a", inputs=[an_input("y", "three")]), edges=[("a", "z")])
-    assert faults_in(a_dag(one, two, a_stage("three"))) == [
+    assert faults_in(a_dag(first_stage, two, a_stage("three"))) == [
         ("primary_input", f"{STEPS_AT}[2]"),
         ("hidden_dependency", f"{STEPS_AT}[1].inputsRequired[0]"),
         ("dangling_edge", "stages[1].recipe.edges[0]"),
@@ -262,9 +262,9 @@ def test_any_good_definition_that_is_spoilt_is_refused_for_that(
     fault: str, data: st.DataObject, dag: Dag
 ) -> None:
     place = data.draw(st.integers(0, len(dag.stages) - 1))
-    found = faults_in(_edited(dag, place, SPOILT[fault]))
-    assert fault in {name for name, _ in found}
-    assert all(at.startswith(f"stages[{place}].recipe") for _, at in found)
+    errors = faults_in(_edited(dag, place, SPOILT[fault]))
+    assert fault in {name for name, _ in errors}
+    assert all(at.startswith(f"stages[{place}].recipe") for _, at in errors)
 
 
 STAGES_SPOILT: Mapping[str, Callable[[Dag], Dag]] = {

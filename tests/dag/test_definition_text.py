@@ -44,7 +44,7 @@ def refused(text: str) -> tuple[object, object]:
     return refusal.value.details["fault"], refusal.value.details["at"]
 
 
-def test_yaml_as_people_write_it_is_read() -> None:
+def test_parse_definition_handwritten_yaml_is_read() -> None:
     (stage,) = read_definition(parse_definition(RIVERS)).stages
     (step,) = stage.recipe.steps
     assert (step.key, step.parallel_group, step.skip) == ("look", 2, False)
@@ -87,7 +87,7 @@ def test_a_text_has_one_meaning(text: str, value: object) -> None:
     assert parse_definition(text) == value
 
 
-def test_an_alias_stands_for_what_it_names() -> None:
+def test_parse_definition_yaml_alias_is_replaced_by_anchor_value() -> None:
     text = "one: &x {a: [1]}\ntwo: *x\nthree: [*x, *x]\n"
     assert parse_definition(text) == {
         "one": {"a": [1]},
@@ -129,7 +129,9 @@ def test_an_alias_stands_for_what_it_names() -> None:
     ],
     ids=lambda value: repr(value)[:20],
 )
-def test_a_text_that_will_not_do_is_refused_with_its_place(text: str, fault: str, at: str) -> None:
+def test_parse_definition_invalid_text_is_refused_with_line_and_column(
+    text: str, fault: str, at: str
+) -> None:
     assert refused(text) == (fault, at)
 
 
@@ -149,13 +151,13 @@ JSON = st.recursive(
 
 
 @given(value=JSON)
-def test_all_json_is_read_as_it_is(value: object) -> None:
+def test_parse_definition_any_json_returns_same_value(value: object) -> None:
     assert parse_definition(json.dumps([value])) == [value]
     assert parse_definition(json.dumps([value], ensure_ascii=False)) == [value]
 
 
 @given(value=JSON)
-def test_all_json_written_as_yaml_is_read_as_it_is(value: object) -> None:
+def test_parse_definition_any_json_as_yaml_returns_same_value(value: object) -> None:
     assert parse_definition(yaml.safe_dump([value])) == [value]
 
 

@@ -34,7 +34,7 @@ def test_a_path_of_edges_however_long_is_enough() -> None:
 
 
 @decision("B15")
-def test_the_maker_and_the_edge_to_add_are_told() -> None:
+def test_hidden_dependency_error_names_producer_and_missing_edge() -> None:
     (error,) = hidden(MAKER, a_step("m"), READER, edges=a_chain("m", "reader"))
     assert error.name == "hidden_dependency"
     assert error.at == "recipe.steps[2].inputsRequired[0]"
@@ -44,12 +44,12 @@ def test_the_maker_and_the_edge_to_add_are_told() -> None:
     )
 
 
-def test_a_document_made_only_by_the_step_that_needs_it_is_never_there() -> None:
+def test_hidden_dependency_step_requiring_only_own_output_is_reported() -> None:
     step = a_step("a", inputs=["x"], outputs=["x"])
     assert told(step) == "'a' needs 'x', which it alone makes"
 
 
-def test_a_step_may_carry_on_what_another_began() -> None:
+def test_hidden_dependencies_chain_updating_same_document_is_accepted() -> None:
     steps = [a_step(key, inputs=["x"] if key > "a" else None, outputs=["x"]) for key in "abc"]
     assert hidden(*steps, edges=a_chain("a", "b", "c")) == []
 
@@ -73,26 +73,26 @@ def test_only_so_many_makers_are_asked_for_an_edge() -> None:
     assert told(READER, *makers, edges=late).endswith("that step waits for this one")
 
 
-def test_what_is_wished_for_or_comes_from_elsewhere_needs_no_path() -> None:
+def test_hidden_dependencies_optional_or_external_input_needs_no_path() -> None:
     inputs = [an_input("x", required=False), an_input("x", "there"), an_input("y")]
     assert hidden(MAKER, a_step("reader", inputs=inputs)) == []
 
 
-def test_a_stage_may_call_itself_by_its_name() -> None:
+def test_hidden_dependency_input_naming_own_stage_is_reported() -> None:
     (error,) = hidden(MAKER, a_step("reader", inputs=["y", an_input("x", "here")]))
     assert error.at == "recipe.steps[1].inputsRequired[1]"
 
 
 def _before(key: str, graph: Graph) -> set[str]:
     """Return all predecessors of a step, the slow and simple way."""
-    found: set[str] = set()
+    predecessors: set[str] = set()
     waiting = [*graph.predecessors[key]]
     while waiting:
         source = waiting.pop()
-        if source not in found:
-            found.add(source)
+        if source not in predecessors:
+            predecessors.add(source)
             waiting += graph.predecessors[source]
-    return found
+    return predecessors
 
 
 def _expected(stage: Stage, graph: Graph, makers: Mapping[str, tuple[str, ...]]) -> list[str]:
@@ -112,5 +112,5 @@ def test_exactly_the_needs_without_a_path_are_found(recipe: Recipe, data: st.Dat
     edges = [edge for edge in recipe.edges if not data.draw(st.integers(0, 2))]
     stage = Stage("stage", "Stage", replace(recipe, edges=tuple(edges)))
     graph = graph_of(stage.recipe)
-    found = [fault.at for fault in hidden_dependencies(stage, graph, "recipe")]
-    assert found == _expected(stage, graph, producers(stage))
+    paths = [fault.at for fault in hidden_dependencies(stage, graph, "recipe")]
+    assert paths == _expected(stage, graph, producers(stage))

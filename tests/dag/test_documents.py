@@ -19,7 +19,7 @@ RENDER = RenderJob("j1", "thesis", "completed", "business_case", "alpha")
 RESOURCE = Resource("r1", "j1", None, None)
 
 
-def test_a_document_is_available_when_it_is_rendered_and_there() -> None:
+def test_available_documents_completed_render_with_resource_is_available() -> None:
     document = AvailableDocument("business_case", "alpha", "r1")
     assert available_documents([RENDER], [RESOURCE]) == {"thesis": StageDocuments((document,), ())}
     assert document.as_json() == {
@@ -30,32 +30,32 @@ def test_a_document_is_available_when_it_is_rendered_and_there() -> None:
     }
 
 
-def test_what_the_resource_says_of_itself_comes_before_what_its_job_says() -> None:
+def test_available_documents_resource_fields_override_job_fields() -> None:
     resource = RESOURCE._replace(document_key="feature_spec", model_id="beta")
     (document,) = available_documents([RENDER], [resource])["thesis"].documents
     assert document == AvailableDocument("feature_spec", "beta", "r1")
 
 
-def test_a_render_job_without_its_document_is_told_in_its_stage() -> None:
-    found = available_documents([RENDER], [])
-    told = "the RENDER job 'j1' is completed, but there is no document of it"
-    assert found == {"thesis": StageDocuments((), (told,))}
+def test_available_documents_render_job_without_document_warns_in_stage() -> None:
+    documents = available_documents([RENDER], [])
+    warning = "the RENDER job 'j1' is completed, but there is no document of it"
+    assert documents == {"thesis": StageDocuments((), (warning,))}
 
 
 @pytest.mark.parametrize("job_id", [None, "j2"])
-def test_a_document_without_its_job_belongs_to_no_stage(job_id: str | None) -> None:
-    found = available_documents([], [RESOURCE._replace(job_id=job_id)])
-    told = f"the rendered document 'r1' is of no RENDER job that is known ({job_id!r})"
-    assert found == {None: StageDocuments((), (told,))}
+def test_available_documents_document_without_job_warns_without_stage(job_id: str | None) -> None:
+    documents = available_documents([], [RESOURCE._replace(job_id=job_id)])
+    warning = f"the rendered document 'r1' is of no RENDER job that is known ({job_id!r})"
+    assert documents == {None: StageDocuments((), (warning,))}
 
 
 @pytest.mark.parametrize(
     "status", [*sorted(set(JobStatus) - {"completed", "superseded"}), "paused"]
 )
-def test_a_document_whose_job_is_not_completed_is_told_in_its_stage(status: str) -> None:
-    found = available_documents([RENDER._replace(status=status)], [RESOURCE])
-    told = "the rendered document 'r1' is of a RENDER job that is not completed ('j1')"
-    assert found == {"thesis": StageDocuments((), (told,))}
+def test_available_documents_job_not_completed_warns_in_stage(status: str) -> None:
+    documents = available_documents([RENDER._replace(status=status)], [RESOURCE])
+    warning = "the rendered document 'r1' is of a RENDER job that is not completed ('j1')"
+    assert documents == {"thesis": StageDocuments((), (warning,))}
 
 
 def test_an_older_version_of_a_document_is_passed_over_in_silence() -> None:
@@ -70,13 +70,13 @@ def test_a_render_job_that_is_under_way_is_nothing_to_tell(status: str) -> None:
     assert available_documents([RENDER._replace(status=status)], []) == {}
 
 
-def test_a_document_of_no_stage_is_told_and_not_shown() -> None:
-    found = available_documents([RENDER._replace(stage=None)], [RESOURCE])
-    told = "the rendered document 'r1' is of a job that names no stage of this DAG ('j1')"
-    assert found == {None: StageDocuments((), (told,))}
+def test_available_documents_job_without_stage_warns_and_omits_document() -> None:
+    documents = available_documents([RENDER._replace(stage=None)], [RESOURCE])
+    warning = "the rendered document 'r1' is of a job that names no stage of this DAG ('j1')"
+    assert documents == {None: StageDocuments((), (warning,))}
 
 
-def test_a_document_that_does_not_say_whose_it_is_is_there_all_the_same() -> None:
+def test_available_documents_without_key_and_model_are_listed_and_warn() -> None:
     shelf = available_documents([RENDER._replace(document_key=None, model_id=None)], [RESOURCE])[
         "thesis"
     ]

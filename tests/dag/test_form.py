@@ -63,7 +63,7 @@ def test_the_published_schema_knows_every_strategy() -> None:
     assert named["step"]["properties"]["granularityStrategy"]["enum"] == [*Strategy]
 
 
-def test_every_part_of_the_published_schema_says_what_it_is() -> None:
+def test_published_schema_every_part_has_description() -> None:
     named = SCHEMA["$defs"]
     assert isinstance(named, dict)
     for part in (SCHEMA, *named.values()):
@@ -91,16 +91,16 @@ def test_every_object_of_the_published_schema_is_closed() -> None:
         (1e300, "must be between 0 and 1,000"),
     ],
 )
-def test_what_is_no_such_number_is_told_in_words(value: object, message: str) -> None:
+def test_schema_check_invalid_number_reports_readable_message(value: object, message: str) -> None:
     assert told(NUMBERS(value)) == [f": {message}"]
 
 
 @pytest.mark.parametrize("value", [0, 1000, 7.0, None])
-def test_a_number_in_its_bounds_is_fine(value: object) -> None:
+def test_schema_check_number_within_bounds_is_accepted(value: object) -> None:
     assert not NUMBERS(value)
 
 
-def test_an_object_tells_what_is_missing_wrong_and_unknown() -> None:
+def test_schema_check_object_reports_missing_invalid_unknown_properties() -> None:
     value = {"LAST": 1, "last": "a long one", "kind": "lakes", "x" * 100: 1, 7: 1}
     assert told(NAMES(value)) == [
         ": 'first' is missing",
@@ -112,7 +112,7 @@ def test_an_object_tells_what_is_missing_wrong_and_unknown() -> None:
     ]
 
 
-def test_a_text_that_holds_what_is_refused_is_refused() -> None:
+def test_schema_check_text_with_forbidden_characters_is_refused() -> None:
     assert told(NAMES({"first": "a\n"})) == [
         ".first: holds a control character, which is not taken here"
     ]
@@ -122,7 +122,7 @@ def test_a_text_that_holds_what_is_refused_is_refused() -> None:
     assert not NAMES({"first": "žába"})
 
 
-def test_a_schema_may_name_its_own_fault() -> None:
+def test_schema_check_uses_error_name_from_schema() -> None:
     assert [fault.name for fault in NAMES({"first": "a", "kind": "pond"})] == ["unknown_kind"]
     assert [fault.name for fault in LISTS([])] == ["empty"]
     assert [fault.name for fault in LISTS([1])] == ["bad_form"]
@@ -135,7 +135,7 @@ def test_a_list_tells_of_each_item() -> None:
     ]
 
 
-def test_a_list_too_long_or_too_wrong_is_not_looked_at_to_its_end() -> None:
+def test_schema_check_too_long_list_or_many_errors_stops_early() -> None:
     assert told(LISTS([1] * 1001)) == [": must have at most 1,000, not 1,001"]
     assert len(LISTS([1] * 1000)) == MAX_ERRORS + 1
     assert len(NAMES({"first": "a", **{f"x{n}": n for n in range(1000)}})) == MAX_ERRORS
@@ -161,7 +161,7 @@ def test_any_value_is_fine_exactly_if_the_library_says_so(value: object) -> None
 
 
 @given(data=st.data(), dag=dags(max_stages=2, max_steps=3), value=NEAR | JSON)
-def test_a_definition_changed_anywhere_is_fine_exactly_if_the_library_says_so(
+def test_schema_check_changed_definition_agrees_with_library(
     data: st.DataObject, dag: Dag, value: object
 ) -> None:
     changed = deepcopy(write_definition(dag))

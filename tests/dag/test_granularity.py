@@ -44,7 +44,7 @@ def test_the_count_is_the_product_of_the_axes(strategy: Strategy, count: int) ->
     assert unit_count(strategy, ["a", "b", "c"], PRIOR) == count
 
 
-def test_who_keeps_a_lineage_has_it_on_an_axis() -> None:
+def test_granularity_inherited_lineage_and_each_worker_match_axes() -> None:
     for row in GRANULARITY.values():
         assert (row.descent is Descent.INHERITED) == (Axis.LINEAGE in row.axes)
         assert (row.worker is Worker.EACH) == (Axis.MODEL in row.axes)
@@ -74,7 +74,7 @@ def test_a_child_of_a_child_does_not_make_a_plan_fan_out() -> None:
     assert not fans_out(steps[0], run.graph)
 
 
-def test_a_lineage_goes_back_to_its_first_author_else_to_the_models_in_turn() -> None:
+def test_lineage_owners_first_author_else_models_in_turn() -> None:
     assert lineage_owners(["y", "z"], PRIOR) == {
         "l/0": "y",
         "l/1": "z",
@@ -87,13 +87,13 @@ def test_a_lineage_goes_back_to_its_first_author_else_to_the_models_in_turn() ->
 @given(models(), models())
 def test_every_lineage_is_kept_by_a_model_of_the_stage(now: list[str], before: list[str]) -> None:
     prior = entry_origins(before)
-    kept = lineage_owners(now, prior)
-    assert tuple(kept) == prior.lineages
-    assert set(kept.values()) <= set(now)
+    owners = lineage_owners(now, prior)
+    assert tuple(owners) == prior.lineages
+    assert set(owners.values()) <= set(now)
     stayed = {lineage: author for lineage, author in prior.first_author.items() if author in now}
-    assert stayed.items() <= kept.items()
+    assert stayed.items() <= owners.items()
 
 
-def test_where_there_are_no_models_nobody_works() -> None:
+def test_lineage_owners_without_models_returns_no_model() -> None:
     assert first_of([]) == NO_MODEL
     assert set(lineage_owners([], PRIOR).values()) == {NO_MODEL}

@@ -26,7 +26,7 @@ HISTORIES = {
 @decision("B5", "B6")
 @settings(max_examples=25)
 @given(**HISTORIES)
-def test_whatever_happens_what_is_completed_stays_completed(
+def test_report_any_history_completed_never_decreases(
     dag: Dag, chance: Random, *, closes: bool
 ) -> None:
     before: Report | None = None
@@ -48,7 +48,7 @@ def test_the_order_of_the_rows_changes_nothing(dag: Dag, chance: Random, *, clos
 @decision("B3")
 @settings(max_examples=25)
 @given(dags(max_stages=3, max_steps=5), CHANCE)
-def test_a_stage_is_completed_when_all_its_steps_are_closed_leaves_too(
+def test_report_stage_is_completed_exactly_when_every_step_is_closed(
     dag: Dag, chance: Random
 ) -> None:
     history = History(dag, chance, closes=True)

@@ -47,46 +47,49 @@ def desk(*steps: RecipeStep, edges: Iterable[tuple[str, str]] = ()) -> Desk:
     return Desk(a_dag(a_stage("s", *steps, edges=list(edges))))
 
 
-def authors(given: ResolvedInput) -> list[str]:
-    return [document.model for document in given.documents]
+def authors(resolved_input: ResolvedInput) -> list[str]:
+    return [document.model for document in resolved_input.documents]
 
 
-def lineages(given: ResolvedInput) -> set[str]:
-    return {document.lineage for document in given.documents}
+def lineages(resolved_input: ResolvedInput) -> set[str]:
+    return {document.lineage for document in resolved_input.documents}
 
 
-def test_what_no_step_makes_comes_from_outside() -> None:
+def test_resolve_inputs_document_without_producer_is_external() -> None:
     here = desk(a_step("x", S.ALL_TO_ONE, inputs=["brief", an_input("feedback", "elsewhere")]))
     [unit] = here.units("s", "x")
-    assert [(one.external, one.documents, one.is_missing) for one in here.given("s", unit)] == [
+    assert [
+        (resolved_input.external, resolved_input.documents, resolved_input.is_missing)
+        for resolved_input in here.given("s", unit)
+    ] == [
         (True, (), False),
         (True, (), False),
     ]
 
 
-def test_what_is_needed_and_not_there_is_named_as_missing() -> None:
+def test_resolve_inputs_required_document_absent_is_missing() -> None:
     here = desk(a_step("x", skip=True), a_step("y", inputs=["x"]), edges=[("x", "y")])
-    [given] = here.given("s", here.units("s", "y")[0])
-    assert given.is_missing
-    assert given.input.document_key == "x"
+    [resolved_input] = here.given("s", here.units("s", "y")[0])
+    assert resolved_input.is_missing
+    assert resolved_input.input.document_key == "x"
 
 
-def test_what_is_not_needed_and_not_there_is_left_out() -> None:
+def test_resolve_inputs_optional_document_absent_is_omitted() -> None:
     here = desk(a_step("x", skip=True), a_step("y", inputs=[an_input("x", required=False)]))
     assert here.given("s", here.units("s", "y")[0]) == ()
 
 
 def test_one_for_all_takes_everything() -> None:
     here = desk(a_step("x"), a_step("y", S.ALL_TO_ONE, inputs=["x"]), edges=[("x", "y")])
-    [given] = here.given("s", here.units("s", "y")[0])
-    assert authors(given) == MODELS
+    [resolved_input] = here.given("s", here.units("s", "y")[0])
+    assert authors(resolved_input) == MODELS
 
 
-def test_a_model_takes_its_own_documents_of_the_same_stage() -> None:
+def test_resolve_inputs_per_model_unit_gets_own_documents_of_same_stage() -> None:
     here = desk(a_step("x"), a_step("y", inputs=["x"]), edges=[("x", "y")])
     for unit in here.units("s", "y"):
-        [given] = here.given("s", unit)
-        assert authors(given) == [unit.model]
+        [resolved_input] = here.given("s", unit)
+        assert authors(resolved_input) == [unit.model]
 
 
 def test_a_model_takes_all_documents_of_an_earlier_stage() -> None:
@@ -96,15 +99,15 @@ def test_a_model_takes_all_documents_of_an_earlier_stage() -> None:
         )
     )
     for unit in here.units("two", "y"):
-        [given] = here.given("two", unit)
-        assert authors(given) == MODELS
+        [resolved_input] = here.given("two", unit)
+        assert authors(resolved_input) == MODELS
 
 
-def test_a_model_without_documents_of_its_own_takes_all() -> None:
+def test_resolve_inputs_model_without_own_documents_gets_all() -> None:
     here = desk(a_step("x", S.ALL_TO_ONE), a_step("y", inputs=["x"]), edges=[("x", "y")])
     for unit in here.units("s", "y"):
-        [given] = here.given("s", unit)
-        assert authors(given) == ["a"]
+        [resolved_input] = here.given("s", unit)
+        assert authors(resolved_input) == ["a"]
 
 
 @decision("B12")
@@ -112,14 +115,14 @@ def test_a_unit_per_source_document_is_given_that_document_alone() -> None:
     steps = [a_plan_step("p"), a_step("c", S.PER_SOURCE_DOCUMENT, inputs=["p"])]
     here = desk(*steps, edges=[("p", "c")])
     for unit in here.units("s", "c"):
-        [given] = here.given("s", unit)
-        assert [ProducedDocument(doc.model, doc.lineage) for doc in given.documents] == [
+        [resolved_input] = here.given("s", unit)
+        assert [ProducedDocument(doc.model, doc.lineage) for doc in resolved_input.documents] == [
             unit.source
         ]
 
 
 @decision("B12")
-def test_the_primary_document_is_that_of_the_predecessor_though_others_make_its_like() -> None:
+def test_resolve_inputs_primary_document_comes_from_predecessor_only() -> None:
     maker = a_step("m", S.PER_SOURCE_GROUP, outputs=["text"])
     other = a_step("o", S.PER_SOURCE_GROUP, outputs=["text"])
     follower = a_step("f", S.PER_SOURCE_DOCUMENT, inputs=["text", "text"])
@@ -130,59 +133,65 @@ def test_the_primary_document_is_that_of_the_predecessor_though_others_make_its_
         assert {doc.step_key for doc in second.documents} == {"m", "o"}
 
 
-def test_what_follows_a_pair_is_given_the_very_pair() -> None:
+def test_resolve_inputs_successor_of_pairwise_step_gets_exact_document() -> None:
     steps = [a_step("x", S.PAIRWISE_BY_ORIGIN), a_step("y", S.PER_SOURCE_DOCUMENT, inputs=["x"])]
     here = desk(*steps, edges=[("x", "y")])
-    given = [here.given("s", unit)[0].documents for unit in here.units("s", "y")]
-    assert [documents for (documents,) in given] == here.documents[:8]
+    documents_per_unit = [here.given("s", unit)[0].documents for unit in here.units("s", "y")]
+    assert [documents for (documents,) in documents_per_unit] == here.documents[:8]
 
 
-def test_a_step_that_says_nothing_of_inputs_is_given_what_its_predecessors_make() -> None:
+def test_resolve_inputs_undeclared_inputs_are_outputs_of_predecessors() -> None:
     steps = [a_step("x", outputs=["one", "two"]), a_step("y"), a_step("z", S.ALL_TO_ONE)]
     here = desk(*steps, edges=[("x", "z"), ("y", "z")])
     [unit] = here.units("s", "z")
-    told = {one.input.document_key: len(one.documents) for one in here.given("s", unit)}
-    assert told == {"one": 2, "two": 2, "y": 2}
+    document_counts = {
+        resolved_input.input.document_key: len(resolved_input.documents)
+        for resolved_input in here.given("s", unit)
+    }
+    assert document_counts == {"one": 2, "two": 2, "y": 2}
     assert here.given("s", here.units("s", "x")[0]) == ()
 
 
-def test_a_follower_that_says_nothing_of_inputs_is_given_its_source_alone() -> None:
+def test_resolve_inputs_per_source_document_undeclared_gets_source_only() -> None:
     source = a_step("x", S.PER_SOURCE_DOCUMENT_BY_LINEAGE, outputs=["one", "two"])
     here = desk(source, a_step("y", S.PER_SOURCE_DOCUMENT), edges=a_chain("x", "y"))
     for unit in here.units("s", "y"):
-        assert [authors(one) for one in here.given("s", unit)] == [[unit.model], [unit.model]]
+        assert [authors(resolved_input) for resolved_input in here.given("s", unit)] == [
+            [unit.model],
+            [unit.model],
+        ]
 
 
-def test_a_review_reads_one_proposal_and_a_merger_one_review_of_it() -> None:
+def test_resolve_inputs_dialectic_review_and_merge_get_matching_documents() -> None:
     here = Desk(dialectic())
     for unit in here.units("review", "critique"):
         header, *proposals = here.given("review", unit)
         assert authors(header) == [unit.model]
-        assert [lineages(one) for one in proposals] == [{unit.lineage}] * 4
-        assert [len(one.documents) for one in proposals] == [1] * 4
+        assert [lineages(resolved_input) for resolved_input in proposals] == [{unit.lineage}] * 4
+        assert [len(resolved_input.documents) for resolved_input in proposals] == [1] * 4
     for unit in here.units("merge", "pair-case"):
         _, proposal, reviewed = here.given("merge", unit)
         assert lineages(proposal) == lineages(reviewed) == {unit.lineage}
         assert authors(reviewed) == [unit.reviewer]
 
 
-def all_given(desk: Desk) -> Iterable[tuple[Stage, RecipeStep, Unit, ResolvedInput]]:
-    for slug, run in desk.runs.items():
+def all_given(page_context: Desk) -> Iterable[tuple[Stage, RecipeStep, Unit, ResolvedInput]]:
+    for slug, run in page_context.runs.items():
         for key, step in run.graph.steps.items():
             for unit in run.units(key):
-                for one in desk.given(slug, unit):
-                    yield run.stage, step, unit, one
+                for resolved_input in page_context.given(slug, unit):
+                    yield run.stage, step, unit, resolved_input
 
 
 @given(runs())
-def test_any_unit_is_given_of_each_input_what_the_input_names(
+def test_resolve_inputs_any_run_documents_match_input_stage_and_key(
     drawn: tuple[Dag, dict[str, list[str]]],
 ) -> None:
     here = Desk(*drawn)
-    for stage, _, _, one in all_given(here):
-        asked = (one.input.stage or stage.slug, one.input.document_key)
-        assert {(doc.stage, doc.document_key) for doc in one.documents} <= {asked}
-        assert one.external == (asked not in here.made)
+    for stage, _, _, resolved_input in all_given(here):
+        slot = (resolved_input.input.stage or stage.slug, resolved_input.input.document_key)
+        assert {(doc.stage, doc.document_key) for doc in resolved_input.documents} <= {slot}
+        assert resolved_input.external == (slot not in here.made)
 
 
 @decision("B12")
@@ -191,9 +200,9 @@ def test_any_unit_with_a_source_is_given_exactly_that(
     drawn: tuple[Dag, dict[str, list[str]]],
 ) -> None:
     here = Desk(*drawn)
-    for stage, step, unit, one in all_given(here):
-        if unit.source is not None and step.inputs and one.input is step.inputs[0]:
-            [document] = one.documents
+    for stage, step, unit, resolved_input in all_given(here):
+        if unit.source is not None and step.inputs and resolved_input.input is step.inputs[0]:
+            [document] = resolved_input.documents
             assert (
                 ProducedDocument(document.model, document.lineage, document.reviewer) == unit.source
             )
@@ -202,17 +211,20 @@ def test_any_unit_with_a_source_is_given_exactly_that(
 
 
 @given(runs())
-def test_nothing_is_missing_whose_maker_made_anything(
+def test_resolve_inputs_any_run_existing_document_is_never_missing(
     drawn: tuple[Dag, dict[str, list[str]]],
 ) -> None:
     here = Desk(*drawn)
     there = {(document.stage, document.document_key) for document in here.documents}
-    for stage, _, _, one in all_given(here):
-        if one.is_missing:
-            assert (one.input.stage or stage.slug, one.input.document_key) not in there
+    for stage, _, _, resolved_input in all_given(here):
+        if resolved_input.is_missing:
+            assert (
+                resolved_input.input.stage or stage.slug,
+                resolved_input.input.document_key,
+            ) not in there
 
 
-def test_a_unit_reads_only_what_steps_before_it_have_made() -> None:
+def test_resolve_inputs_excludes_documents_of_steps_without_path() -> None:
     here = desk(
         a_step("maker", outputs=["notes"]),
         a_step("beside", outputs=["notes"]),
@@ -220,5 +232,5 @@ def test_a_unit_reads_only_what_steps_before_it_have_made() -> None:
         edges=[("maker", "reader")],
     )
     [unit] = here.units("s", "reader")
-    [given] = here.given("s", unit)
-    assert {document.step_key for document in given.documents} == {"maker"}
+    [resolved_input] = here.given("s", unit)
+    assert {document.step_key for document in resolved_input.documents} == {"maker"}

@@ -30,7 +30,7 @@ DONE, RUNNING, FAILED = Evidence(done=1), Evidence(active=1), Evidence(failed=1)
 
 
 @given(dags(max_stages=3, max_steps=6), st.data())
-def test_they_hold_whatever_the_evidence(dag: Dag, data: st.DataObject) -> None:
+def test_check_report_of_any_evidence_returns_no_violations(dag: Dag, data: st.DataObject) -> None:
     graphs = graphs_of(dag)
     slugs = data.draw(st.lists(st.sampled_from(list(graphs)), unique=True))
     seen = {
@@ -47,28 +47,28 @@ def broken(change: Callable[[Report], object]) -> list[str]:
     return check(changed)
 
 
-def first(found: Report) -> tuple[dict[str, int], list[dict[str, object]]]:
+def first(result: Report) -> tuple[dict[str, int], list[dict[str, object]]]:
     """Return the counts and the steps of the first stage, to be changed."""
-    stage = found["stages"][0]
+    stage = result["stages"][0]
     return stage["progress"], stage["steps"]  # type: ignore[return-value]  # they are not null
 
 
-def test_each_notices_what_it_is_there_for() -> None:
+def test_check_each_invariant_detects_own_violation() -> None:
     assert broken(lambda _: None) == []
-    assert broken(lambda found: first(found)[0].update(completedSteps=1)) == [
+    assert broken(lambda result: first(result)[0].update(completedSteps=1)) == [
         "completed_steps_add_up",
         "completed_means_every_step",
     ]
-    assert broken(lambda found: first(found)[0].update(totalSteps=3)) == [
+    assert broken(lambda result: first(result)[0].update(totalSteps=3)) == [
         "total_steps_are_the_list",
         "completed_means_every_step",
     ]
-    assert broken(lambda found: first(found)[1][0].update(status="failed")) == [
+    assert broken(lambda result: first(result)[1][0].update(status="failed")) == [
         "completed_steps_add_up",
         "failed_steps_add_up",
     ]
     assert broken(
-        lambda found: found["dagProgress"].update({"completedStages": 2, "totalStages": 2})
+        lambda result: result["dagProgress"].update({"completedStages": 2, "totalStages": 2})
     ) == ["completed_stages_add_up"]
 
 
@@ -96,13 +96,13 @@ def test_nothing_of_nothing_is_not_completed() -> None:
     ],
     ids=["going on", "trying again", "a step undone", "a stage undone"],
 )
-def test_what_is_completed_does_not_fall_while_what_failed_may(
+def test_check_completed_decrease_is_violation_and_failed_decrease_is_not(
     before: Report, after: Report, *, falls: bool
 ) -> None:
     assert check(after, before) == (["completed_never_decreases"] if falls else [])
 
 
-def test_a_stage_that_cannot_be_told_is_left_out() -> None:
+def test_check_stage_with_unknown_status_is_ignored() -> None:
     dark = a_report(a=DONE)
     dark["stages"][0] |= {"status": None, "progress": None, "steps": None}
     assert check(dark) == []

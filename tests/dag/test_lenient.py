@@ -24,21 +24,21 @@ def a_definition() -> Body:
 
 @settings(max_examples=50)
 @given(dags())
-def test_what_is_sound_is_read_as_it_is(dag: Dag) -> None:
-    found = read_leniently(write_definition(dag))
-    assert found.structure.dag == dag
-    assert found.structure.graphs == graphs_of(dag)
-    assert found.structure.valid == {stage.slug for stage in dag.stages}
-    assert found.warnings == {}
+def test_read_leniently_valid_definition_is_unchanged_without_warnings(dag: Dag) -> None:
+    result = read_leniently(write_definition(dag))
+    assert result.structure.dag == dag
+    assert result.structure.graphs == graphs_of(dag)
+    assert result.structure.valid == {stage.slug for stage in dag.stages}
+    assert result.warnings == {}
 
 
 @decision("B16")
 def test_a_stage_with_a_cycle_is_not_walked_and_the_others_are_sound() -> None:
     definition = a_definition()
     definition["stages"][0]["recipe"]["edges"].append(["write", "plan"])
-    found = read_leniently(definition)
-    assert set(found.structure.graphs) == found.structure.valid == {"antithesis", "synthesis"}
-    (warning,) = found.warnings["thesis"]
+    result = read_leniently(definition)
+    assert set(result.structure.graphs) == result.structure.valid == {"antithesis", "synthesis"}
+    (warning,) = result.warnings["thesis"]
     assert warning.startswith("recipe.edges: the steps wait for each other")
 
 
@@ -62,10 +62,10 @@ def test_a_stage_with_a_cycle_is_not_walked_and_the_others_are_sound() -> None:
 def test_a_fault_that_leaves_steps_and_edges_leaves_the_walk(spoil: Body, warning: str) -> None:
     definition = a_definition()
     definition["stages"][0]["recipe"]["steps"][0] |= spoil
-    found = read_leniently(definition)
-    assert found.structure.graphs["thesis"].order == ("plan", "write")
-    assert found.structure.valid == {"antithesis", "synthesis"}
-    assert any(warning in said for said in found.warnings["thesis"])
+    result = read_leniently(definition)
+    assert result.structure.graphs["thesis"].order == ("plan", "write")
+    assert result.structure.valid == {"antithesis", "synthesis"}
+    assert any(warning in message for message in result.warnings["thesis"])
 
 
 @pytest.mark.parametrize(
@@ -87,12 +87,12 @@ def test_a_fault_that_leaves_steps_and_edges_leaves_the_walk(spoil: Body, warnin
 def test_without_steps_and_edges_there_is_nothing_to_walk(recipe: object) -> None:
     definition = a_definition()
     definition["stages"][1]["recipe"] = recipe
-    found = read_leniently(definition)
-    assert "antithesis" not in found.structure.graphs
-    assert found.warnings["antithesis"]
+    result = read_leniently(definition)
+    assert "antithesis" not in result.structure.graphs
+    assert result.warnings["antithesis"]
 
 
-def test_bare_steps_keep_their_order_and_what_is_skipped() -> None:
+def test_read_leniently_bare_steps_keep_order_and_skip() -> None:
     definition = a_definition()
     definition["stages"][1]["recipe"] = {
         "steps": [
@@ -106,18 +106,18 @@ def test_bare_steps_keep_their_order_and_what_is_skipped() -> None:
 
 
 @pytest.mark.parametrize("slug", [None, "", 7, "thesis"])
-def test_a_stage_without_a_slug_of_its_own_goes_by_its_place(slug: object) -> None:
+def test_read_leniently_stage_without_unique_slug_is_named_by_position(slug: object) -> None:
     definition = a_definition()
     definition["stages"][1]["slug"] = slug
     del definition["transitions"]
-    found = read_leniently(definition)
-    assert [stage.slug for stage in found.structure.dag.stages] == [
+    result = read_leniently(definition)
+    assert [stage.slug for stage in result.structure.dag.stages] == [
         "thesis",
         "stages[1]",
         "synthesis",
     ]
-    assert found.warnings["stages[1]"] == ["slug: it has none of its own, and goes by its place"]
-    assert found.structure.valid == {"thesis", "synthesis"}
+    assert result.warnings["stages[1]"] == ["slug: it has none of its own, and goes by its place"]
+    assert result.structure.valid == {"thesis", "synthesis"}
 
 
 @pytest.mark.parametrize(
@@ -133,36 +133,36 @@ def test_a_stage_without_a_slug_of_its_own_goes_by_its_place(slug: object) -> No
 def test_where_the_way_is_not_clear_nothing_is_expected_but_all_is_walked(
     ways: list[object],
 ) -> None:
-    found = read_leniently({**a_definition(), "transitions": ways})
-    walked = {slug: graph.order for slug, graph in found.structure.graphs.items()}
+    result = read_leniently({**a_definition(), "transitions": ways})
+    walked = {slug: graph.order for slug, graph in result.structure.graphs.items()}
     assert walked == {slug: graph.order for slug, graph in graphs_of(DAG).items()}
-    assert found.structure.valid == frozenset()
-    assert found.warnings[None]
+    assert result.structure.valid == frozenset()
+    assert result.warnings[None]
 
 
-def test_a_fault_that_only_the_whole_shows_is_told_too() -> None:
+def test_read_leniently_cross_stage_error_is_reported_as_warning() -> None:
     definition = a_definition()
     later = [{"documentKey": "synthesis-work", "stage": "synthesis"}]
     definition["stages"][0]["recipe"]["steps"][0]["inputsRequired"] = later
-    found = read_leniently(definition)
-    assert found.structure.valid == {"thesis", "antithesis", "synthesis"}
-    (warning,) = found.warnings[None]
+    result = read_leniently(definition)
+    assert result.structure.valid == {"thesis", "antithesis", "synthesis"}
+    (warning,) = result.warnings[None]
     assert warning.startswith("stages[0].recipe.steps[0].inputsRequired[0].stage: no transitions")
 
 
-def test_a_dag_without_a_name_is_told_and_its_stages_are_sound() -> None:
+def test_read_leniently_missing_dag_slug_warns_and_stages_stay_valid() -> None:
     definition = a_definition()
     del definition["slug"]
-    found = read_leniently(definition)
-    assert found.structure.valid == {"thesis", "antithesis", "synthesis"}
-    assert found.warnings[None] == ["definition: 'slug' is missing"]
+    result = read_leniently(definition)
+    assert result.structure.valid == {"thesis", "antithesis", "synthesis"}
+    assert result.warnings[None] == ["definition: 'slug' is missing"]
 
 
-def test_more_stages_than_we_take_are_walked_all_the_same() -> None:
+def test_read_leniently_more_stages_than_limit_builds_every_graph() -> None:
     many = [{**a_definition()["stages"][0], "slug": f"s{n}"} for n in range(60)]
-    found = read_leniently({"slug": "many", "stages": many})
-    assert len(found.structure.graphs) == 60
-    assert found.structure.valid == frozenset()
+    result = read_leniently({"slug": "many", "stages": many})
+    assert len(result.structure.graphs) == 60
+    assert result.structure.valid == frozenset()
 
 
 @pytest.mark.parametrize("data", [None, [], {}, {"stages": []}, {"stages": "x"}])

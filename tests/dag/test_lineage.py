@@ -22,7 +22,7 @@ def test_the_first_stage_starts_from_a_lineage_for_each_model() -> None:
     )
 
 
-def test_a_lineage_remembers_who_wrote_it_first() -> None:
+def test_origins_of_lineage_records_first_author() -> None:
     left = origins_of(
         [ProducedDocument("a", "x"), ProducedDocument("b", "x"), ProducedDocument("b", "y")]
     )
@@ -31,7 +31,7 @@ def test_a_lineage_remembers_who_wrote_it_first() -> None:
     assert left.first_author == {"x": "a", "y": "b"}
 
 
-def test_the_order_of_models_is_that_of_their_first_mention() -> None:
+def test_distinct_keeps_order_of_first_occurrence() -> None:
     assert distinct(["c", "a", "c", "b", "a"]) == ("c", "a", "b")
 
 
@@ -45,7 +45,7 @@ def test_origins_joined_are_the_origins_of_everything_together(
 
 
 @given(MADE)
-def test_joining_what_is_there_already_changes_nothing(made: list[ProducedDocument]) -> None:
+def test_merge_origins_with_same_origins_changes_nothing(made: list[ProducedDocument]) -> None:
     origins = origins_of(made)
     assert merge_origins([origins, origins]) == origins
 

@@ -22,21 +22,23 @@ def lanes(draw: st.DrawFn) -> Lane:
 
 
 @given(lanes(), st.integers(0, 39), st.integers(1, 40))
-def test_what_is_around_a_step_holds_together(lane: Lane, place: int, most: int) -> None:
+def test_steps_around_any_step_returns_connected_bounded_part(
+    lane: Lane, place: int, most: int
+) -> None:
     key = lane.steps[place % len(lane.steps)].key
     near = steps_around(lane, key, most)
-    kept = [step.key for step in near.steps]
-    assert key in kept
-    assert len(kept) <= most
-    assert kept == [step.key for step in lane.steps if step.key in kept]
-    assert set(near.edges) == {(a, b) for a, b in lane.edges if a in kept and b in kept}
+    keys = [step.key for step in near.steps]
+    assert key in keys
+    assert len(keys) <= most
+    assert keys == [step.key for step in lane.steps if step.key in keys]
+    assert set(near.edges) == {(a, b) for a, b in lane.edges if a in keys and b in keys}
     # Each step is reachable from the start without leaving the kept steps.
     reached, fresh = {key}, {key}
     while fresh:
         fresh = {b for a, b in near.edges if a in fresh} | {a for a, b in near.edges if b in fresh}
         fresh -= reached
         reached |= fresh
-    assert reached == set(kept)
+    assert reached == set(keys)
 
 
 @given(lanes(), st.integers(1, 40))
@@ -52,6 +54,6 @@ def test_a_part_is_all_where_all_is_near_and_there_is_room(lane: Lane, place: in
 
 
 @given(lanes(), st.integers(0, 40))
-def test_what_is_larger_is_what_has_more_boxes(lane: Lane, boxes: int) -> None:
+def test_exceeds_compares_number_of_drawn_boxes(lane: Lane, boxes: int) -> None:
     drawn = len(stack_siblings(lane, STACK_FROM).boxes)
     assert exceeds(lane, boxes) == (drawn > boxes)

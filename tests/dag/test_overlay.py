@@ -37,8 +37,8 @@ ROW = graph_of(
 
 def standings(**evidence: Evidence) -> list[ProgressStatus]:
     """Return the statuses of the four steps in the row."""
-    found = overlay(ROW, evidence)
-    return [found[key] for key in ("first", "second", "third", "last")]
+    statuses = overlay(ROW, evidence)
+    return [statuses[key] for key in ("first", "second", "third", "last")]
 
 
 def test_without_evidence_nothing_has_started() -> None:
@@ -46,13 +46,13 @@ def test_without_evidence_nothing_has_started() -> None:
 
 
 @decision("B1")
-def test_a_step_whose_jobs_are_all_done_is_completed_before_anyone_goes_on() -> None:
+def test_overlay_step_with_all_jobs_done_is_completed_before_successors() -> None:
     assert standings(first=DONE) == [S.COMPLETED, S.NOT_STARTED, S.NOT_STARTED, S.NOT_STARTED]
 
 
 @decision("B1")
 @pytest.mark.parametrize("later", [CLOSED, DONE, RUNNING, FAILED])
-def test_what_is_closed_stays_completed_whatever_comes_later(later: Evidence) -> None:
+def test_overlay_closed_step_stays_completed_with_any_later_evidence(later: Evidence) -> None:
     assert standings(first=replace(later, closed=True))[0] is S.COMPLETED
 
 
@@ -74,7 +74,7 @@ def test_of_several_rules_that_hold_the_first_decides(
         (done or passed, S.COMPLETED),
         (True, S.NOT_STARTED),
     ]
-    assert standing is next(told for holds, told in rules if holds)
+    assert standing is next(expected for holds, expected in rules if holds)
 
 
 @decision("B3")
@@ -86,17 +86,17 @@ def test_a_leaf_closes_like_any_step() -> None:
 
 @decision("B4")
 @pytest.mark.parametrize("reached", [CLOSED, DONE, RUNNING, FAILED])
-def test_a_step_is_passed_by_any_step_behind_it_however_far(reached: Evidence) -> None:
+def test_overlay_step_with_evidence_on_any_descendant_is_completed(reached: Evidence) -> None:
     assert standings(last=reached)[:3] == [S.COMPLETED] * 3
     assert overlay(ROW, {"last": reached})["side"] is S.NOT_STARTED
 
 
 def test_one_of_several_branches_is_enough_to_have_passed() -> None:
-    found = overlay(ROW, {"side": RUNNING})
-    assert (found["second"], found["third"]) == (S.COMPLETED, S.NOT_STARTED)
+    statuses = overlay(ROW, {"side": RUNNING})
+    assert (statuses["second"], statuses["third"]) == (S.COMPLETED, S.NOT_STARTED)
 
 
-def test_a_step_to_be_skipped_is_completed_with_everything_before_it() -> None:
+def test_overlay_skipped_step_is_completed_after_all_predecessors() -> None:
     steps = [a_step("a"), a_step("b"), a_step("skipped", skip=True), a_step("next", skip=True)]
     edges = [("a", "skipped"), ("b", "skipped"), ("skipped", "next")]
     graph = graph_of(a_recipe(*steps, edges=edges))
@@ -110,16 +110,14 @@ def test_a_root_to_be_skipped_is_completed_from_the_start() -> None:
     assert overlay(graph_of(a_recipe(a_step("a", skip=True))), {}) == {"a": S.COMPLETED}
 
 
-def test_work_on_a_step_to_be_skipped_is_told_as_it_is() -> None:
+def test_overlay_work_on_skipped_step_sets_status() -> None:
     graph = graph_of(a_recipe(a_step("a", skip=True)))
     assert overlay(graph, {"a": FAILED}) == {"a": S.FAILED}
     assert overlay(graph, {"a": RUNNING}) == {"a": S.IN_PROGRESS}
 
 
 @given(recipes(), st.data())
-def test_the_overlay_is_what_the_rules_say_of_any_graph(
-    recipe: Recipe, data: st.DataObject
-) -> None:
+def test_overlay_any_graph_matches_reference_rules(recipe: Recipe, data: st.DataObject) -> None:
     graph = graph_of(recipe)
     evidence = data.draw(any_evidence(graph))
     by_rules = {key: by_the_rules(graph, evidence, key) for key in graph.order}
@@ -144,20 +142,20 @@ def by_the_rules(graph: Graph, evidence: Mapping[str, Evidence], key: str) -> Pr
 
 def behind(graph: Graph, key: str) -> set[str]:
     """Return every step that depends on this one, directly or indirectly."""
-    found: set[str] = set()
-    asked = [*graph.successors[key]]
-    while asked:
-        if (step := asked.pop()) not in found:
-            found.add(step)
-            asked += graph.successors[step]
-    return found
+    successors: set[str] = set()
+    pending = [*graph.successors[key]]
+    while pending:
+        if (step := pending.pop()) not in successors:
+            successors.add(step)
+            pending += graph.successors[step]
+    return successors
 
 
 # Stages
 
 
 @decision("B8")
-def test_a_stage_with_a_failed_step_is_failed_whatever_else_runs() -> None:
+def test_stage_status_with_failed_step_is_failed_despite_running_steps() -> None:
     assert stage_status([S.COMPLETED, S.FAILED, S.IN_PROGRESS]) is S.FAILED
 
 
@@ -172,7 +170,7 @@ def test_a_stage_with_a_failed_step_is_failed_whatever_else_runs() -> None:
         ([S.COMPLETED, S.FAILED], S.FAILED),
     ],
 )
-def test_a_stage_stands_where_its_steps_stand(
+def test_stage_status_is_derived_from_step_statuses(
     steps: list[ProgressStatus], stage: ProgressStatus
 ) -> None:
     assert stage_status(steps) is stage
@@ -185,7 +183,7 @@ def work(status: str, step: str | None = "first", kind: str = JobType.EXECUTE) -
     return step, kind, status
 
 
-def test_every_status_of_a_job_is_done_or_unfinished_or_failed_or_no_evidence() -> None:
+def test_job_status_counts_every_status_once_except_superseded() -> None:
     assert set(COUNTS) == set(JobStatus)
     assert {status for status, count in COUNTS.items() if count.failed} == FAILED_JOB
     assert {status for status, count in COUNTS.items() if sum(count) != 1} == {"superseded"}
@@ -193,8 +191,8 @@ def test_every_status_of_a_job_is_done_or_unfinished_or_failed_or_no_evidence() 
 
 def test_jobs_are_counted_by_step() -> None:
     jobs = [work("completed"), work("completed"), work("waiting"), work("failed", "second")]
-    found, warnings = evidence_of(jobs, closed=["second", "third"])
-    assert found == {
+    evidence_by_step, warnings = evidence_of(jobs, closed=["second", "third"])
+    assert evidence_by_step == {
         "first": Evidence(done=2, active=1),
         "second": Evidence(closed=True, failed=1),
         "third": Evidence(closed=True),
@@ -208,22 +206,22 @@ def test_jobs_are_counted_by_step() -> None:
     ids=["superseded", "without a step", "RENDER"],
 )
 def test_some_jobs_are_no_evidence(job: JobEvidence) -> None:
-    found, warnings = evidence_of([job])
-    assert not any(evidence.is_reached for evidence in found.values())
+    evidence_by_step, warnings = evidence_of([job])
+    assert not any(evidence.is_reached for evidence in evidence_by_step.values())
     assert warnings == []
 
 
 @decision("B16")
-def test_an_unknown_status_counts_as_unfinished_and_is_told_once() -> None:
-    found, warnings = evidence_of([work("paused"), work("paused"), work("completed")])
-    assert found == {"first": Evidence(done=1, active=2)}
+def test_evidence_of_unknown_status_counts_as_unfinished_and_warns_once() -> None:
+    evidence_by_step, warnings = evidence_of([work("paused"), work("paused"), work("completed")])
+    assert evidence_by_step == {"first": Evidence(done=1, active=2)}
     assert warnings == [
         "step 'first': 2 jobs in the unknown status 'paused', counted as unfinished"
     ]
 
 
 @decision("B5")
-def test_a_continuation_keeps_its_step_unfinished_like_its_parent_did() -> None:
+def test_continuation_keeps_step_in_progress() -> None:
     before, _ = evidence_of([work("processing")])
     after, _ = evidence_of([work("completed"), work("pending")])
     assert overlay(ROW, before)["first"] is overlay(ROW, after)["first"] is S.IN_PROGRESS

@@ -17,8 +17,8 @@ from waybook.dag.templates.json_markdown import (
 )
 
 
-def lines(*told: str) -> str:
-    return "\n".join(told)
+def lines(*texts: str) -> str:
+    return "\n".join(texts)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_headings_begin_at_the_level_asked_for_and_end_at_six() -> None:
     )
 
 
-def test_a_long_text_gets_a_heading_of_its_own() -> None:
+def test_json_to_markdown_long_text_gets_own_heading() -> None:
     assert json_to_markdown({"a": "x" * MAX_INLINE_LENGTH}).startswith("- **A:**")
     assert json_to_markdown({"a": "x" * (MAX_INLINE_LENGTH + 1)}).startswith("## A\n")
 
@@ -66,17 +66,17 @@ def test_an_object_too_wide_for_a_table_is_a_list() -> None:
     assert json_to_markdown([{**wide, "more": 1}]).startswith("## 1.")
 
 
-def test_what_is_nested_too_deeply_is_shown_as_json() -> None:
+def test_json_to_markdown_too_deep_value_is_shown_as_json() -> None:
     deep: Json = {"end": ["here"]}
     for _ in range(MAX_DEPTH):
         deep = {"in": deep}
     assert json_to_markdown(deep).endswith('###### End\n\n```json\n[\n  "here"\n]\n```')
 
 
-def test_what_is_too_long_is_cut_and_says_so() -> None:
-    told = json_to_markdown({f"k{n}": "word\n" * 50_000 for n in range(9)})
-    assert len(told) < MAX_CHARACTERS + 100
-    assert told.endswith("*The rest is left out: it is too long.*")
+def test_json_to_markdown_too_long_value_is_truncated_with_note() -> None:
+    text = json_to_markdown({f"k{n}": "word\n" * 50_000 for n in range(9)})
+    assert len(text) < MAX_CHARACTERS + 100
+    assert text.endswith("*The rest is left out: it is too long.*")
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_key_is_written_as_people_write(key: str, told: str) -> None:
     assert label(key) == told
 
 
-def test_a_code_block_ends_only_at_its_end() -> None:
+def test_code_block_fence_is_longer_than_any_fence_in_text() -> None:
     assert code_block("a") == "```\na\n```"
     assert code_block("````\nb") == "`````\n````\nb\n`````"
 

@@ -21,7 +21,7 @@ def fault_of(recipe: Recipe) -> tuple[object, object]:
     return refusal.value.details["fault"], refusal.value.details["at"]
 
 
-def test_a_graph_knows_who_comes_before_and_after_whom() -> None:
+def test_graph_of_returns_order_roots_leaves_and_neighbors() -> None:
     graph = graph_of(DIAMOND)
     assert graph.order == ("a", "b", "c", "d")
     assert (graph.roots, graph.leaves) == (("a",), ("d",))
@@ -30,7 +30,7 @@ def test_a_graph_knows_who_comes_before_and_after_whom() -> None:
     assert graph.steps["b"] is DIAMOND.steps[1]
 
 
-def test_where_edges_leave_it_open_the_step_number_decides_and_then_the_place() -> None:
+def test_graph_of_unordered_steps_are_sorted_by_number_then_position() -> None:
     recipe = a_recipe(a_step("z", number=2), a_step("y", number=1), a_step("x", number=2))
     assert graph_of(recipe).order == ("y", "z", "x")
 
@@ -63,28 +63,28 @@ def test_an_edge_that_is_there_twice_is_refused() -> None:
     assert fault_of(recipe) == ("duplicate_edge", "recipe.edges[1]")
 
 
-def test_a_step_that_waits_for_itself_is_a_cycle() -> None:
+def test_graph_self_edge_is_cycle() -> None:
     assert fault_of(a_recipe(a_step("a"), edges=[("a", "a")])) == ("cycle", "recipe.edges")
 
 
-def test_a_cycle_is_told_without_the_steps_that_only_wait_for_it() -> None:
+def test_cycle_error_names_only_steps_of_cycle() -> None:
     edges = [*a_chain("b", "c", "d", "b"), ("d", "a"), ("x", "b")]
-    found = graph_or_errors(a_recipe(*map(a_step, "abcdx"), edges=edges))
-    assert isinstance(found, list)
-    assert found[0].message == "the steps wait for each other: b → c → d → b"
+    errors = graph_or_errors(a_recipe(*map(a_step, "abcdx"), edges=edges))
+    assert isinstance(errors, list)
+    assert errors[0].message == "the steps wait for each other: b → c → d → b"
 
 
-def test_a_long_cycle_is_told_in_part() -> None:
+def test_find_cycle_long_cycle_is_truncated() -> None:
     keys = [f"s{number}" for number in range(1000)]
-    told = find_cycle({key: [keys[number - 1]] for number, key in enumerate(keys)}, keys)
-    assert told.count("→") == MAX_CYCLE_SHOWN + 1
+    message = find_cycle({key: [keys[number - 1]] for number, key in enumerate(keys)}, keys)
+    assert message.count("→") == MAX_CYCLE_SHOWN + 1
 
 
-def test_everything_that_is_wrong_is_told_at_once() -> None:
+def test_graph_or_errors_reports_every_error_together() -> None:
     recipe = a_recipe(a_step("a"), a_step("a"), edges=[("a", "x"), ("a", "x"), ("y", "z")])
-    found = graph_or_errors(recipe, "here")
-    assert isinstance(found, list)
-    assert [(fault.name, fault.at) for fault in found] == [
+    errors = graph_or_errors(recipe, "here")
+    assert isinstance(errors, list)
+    assert [(fault.name, fault.at) for fault in errors] == [
         ("duplicate_key", "here.steps[1].stepKey"),
         ("dangling_edge", "here.edges[0]"),
         ("dangling_edge", "here.edges[1]"),
@@ -95,7 +95,7 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
 
 
 @given(recipe=recipes())
-def test_every_step_stands_behind_all_it_depends_on(recipe: Recipe) -> None:
+def test_graph_of_any_recipe_orders_steps_after_dependencies(recipe: Recipe) -> None:
     graph = graph_of(recipe)
     place = {key: number for number, key in enumerate(graph.order)}
     assert sorted(place) == sorted(step.key for step in recipe.steps)
@@ -103,7 +103,7 @@ def test_every_step_stands_behind_all_it_depends_on(recipe: Recipe) -> None:
 
 
 @given(recipe=recipes())
-def test_neighbours_roots_and_leaves_are_what_the_edges_say(recipe: Recipe) -> None:
+def test_graph_of_any_recipe_neighbors_roots_and_leaves_match_edges(recipe: Recipe) -> None:
     graph = graph_of(recipe)
     assert {(s, key) for key, before in graph.predecessors.items() for s in before} == {
         *recipe.edges

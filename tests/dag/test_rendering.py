@@ -103,41 +103,41 @@ def test_nothing_dangerous_comes_through(text: str) -> None:
         ("[1" + "0" * 5_000 + "]", "[1" + "0" * 5_000 + "]"),
     ],
 )
-def test_content_is_json_where_it_is_an_object_or_a_list(text: str, content: Json) -> None:
+def test_parse_content_json_object_or_list_is_parsed_else_text(text: str, content: Json) -> None:
     assert parse_content(text) == content
 
 
 def test_json_without_a_template_is_made_readable() -> None:
-    told = page('{"title": "T", "rows": [{"a": 1, "b": 2}, {"a": 3, "b": 4}]}')
-    assert "<h2>Rows</h2>\n<table>" in told.html
-    assert told == page('{"title": "T", "rows": [{"a": 1, "b": 2}, {"a": 3, "b": 4}]}', "")
+    document = page('{"title": "T", "rows": [{"a": 1, "b": 2}, {"a": 3, "b": 4}]}')
+    assert "<h2>Rows</h2>\n<table>" in document.html
+    assert document == page('{"title": "T", "rows": [{"a": 1, "b": 2}, {"a": 3, "b": 4}]}', "")
 
 
 # Templates
 
 
 def test_a_template_lays_the_document_out() -> None:
-    told = page('{"name": "Ann"}', "# {{ content.name }}\n\nby {{ document.model }}")
-    assert told == Rendered("# Ann\n\nby model-1", "<h1>Ann</h1>\n<p>by model-1</p>\n")
+    document = page('{"name": "Ann"}', "# {{ content.name }}\n\nby {{ document.model }}")
+    assert document == Rendered("# Ann\n\nby model-1", "<h1>Ann</h1>\n<p>by model-1</p>\n")
 
 
 @pytest.mark.parametrize("template", ["{{ nonsense }}", "{% if", "{{ text.upper() }}"])
-def test_a_template_that_is_none_shows_the_text_as_it_came(template: str) -> None:
-    told = page("a <b> *c*", template)
-    assert "could not be rendered" in told.markdown
-    assert told.markdown.endswith("```\na <b> *c*\n```")
-    assert told.html.endswith("<pre><code>a &lt;b&gt; *c*</code></pre>\n")
+def test_render_invalid_template_shows_raw_text(template: str) -> None:
+    document = page("a <b> *c*", template)
+    assert "could not be rendered" in document.markdown
+    assert document.markdown.endswith("```\na <b> *c*\n```")
+    assert document.html.endswith("<pre><code>a &lt;b&gt; *c*</code></pre>\n")
 
 
-def test_what_costs_too_much_is_shown_as_it_came() -> None:
+def test_render_template_over_budget_shows_raw_text() -> None:
     text = json.dumps(list(range(10_000)))
     template = "{% for a in content %}{% for b in content %}x{% endfor %}{% endfor %}"
-    told = page(text, template)
-    assert "operations); it is shown as it came." in told.html
-    assert text in told.html
+    document = page(text, template)
+    assert "operations); it is shown as it came." in document.html
+    assert text in document.html
 
 
-def test_json_nested_too_deeply_is_shown_as_it_came() -> None:
+def test_render_json_nested_too_deeply_shows_raw_text() -> None:
     text = "[" * 200 + "]" * 200
     assert text in page(text).html
 
@@ -145,11 +145,11 @@ def test_json_nested_too_deeply_is_shown_as_it_came() -> None:
 @pytest.mark.parametrize(
     "text", ["x" * (MAX_CHARACTERS + 1), "![" * (MAX_MARKUP_CHARACTERS // 2 + 1)]
 )
-def test_what_is_too_long_is_not_laid_out(text: str) -> None:
-    told = page(text)
-    assert told.markdown == text
-    assert told.html.endswith(f"<pre><code>{text}</code></pre>\n")
-    assert "too long to be laid out" in told.html
+def test_render_too_long_text_is_shown_without_layout(text: str) -> None:
+    document = page(text)
+    assert document.markdown == text
+    assert document.html.endswith(f"<pre><code>{text}</code></pre>\n")
+    assert "too long to be laid out" in document.html
 
 
 def test_a_context_without_content_is_no_error() -> None:
@@ -164,12 +164,12 @@ class Impossible(dict[str, Json]):
 
 
 def test_data_that_breaks_is_no_error() -> None:
-    told = render(
+    document = render(
         None,
         {**SAMPLE_CONTEXTS[TemplateKind.DOCUMENT], "content": Impossible(a=1), "text": "as it is"},
     )
-    assert "its form is beyond us" in told.html
-    assert "as it is" in told.html
+    assert "its form is beyond us" in document.html
+    assert "as it is" in document.html
 
 
 # All of them
@@ -225,18 +225,18 @@ VALUES = st.recursive(
 @example("\0\ud800<script>")
 @example('{"a": "\\ud800\\u0000"}')
 @example("<pre>\n\n\nx")
-def test_whatever_comes_the_page_is_safe_and_clean(text: str) -> None:
-    told = page(text)
-    assert faults_of(told.html) == []
-    assert sanitize(told.html) == told.html
-    assert nh3.clean(told.html, link_rel=REL[5:-1]) == told.html
-    (told.html + told.markdown).encode()
-    assert "\0" not in told.html + told.markdown
+def test_render_any_text_returns_safe_and_clean_page(text: str) -> None:
+    document = page(text)
+    assert faults_of(document.html) == []
+    assert sanitize(document.html) == document.html
+    assert nh3.clean(document.html, link_rel=REL[5:-1]) == document.html
+    (document.html + document.markdown).encode()
+    assert "\0" not in document.html + document.markdown
 
 
 @settings(max_examples=50, deadline=None)
 @given(MARKDOWN, VALUES)
-def test_whatever_a_template_puts_into_a_page_it_is_safe(template: str, content: Json) -> None:
+def test_render_any_template_and_content_returns_safe_page(template: str, content: Json) -> None:
     laid_out = f"{template} {{{{ content }}}} <{{{{ content }}}}> [a]({{{{ content|join }}}})"
     context = {**SAMPLE_CONTEXTS[TemplateKind.DOCUMENT], "content": content}
     assert faults_of(render(laid_out, context).html) == []

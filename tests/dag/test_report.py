@@ -45,9 +45,9 @@ MODELS = ("alpha", "beta", "gamma")
 
 def the_report(dag: Dag, **seen: StageEvidence) -> Report:
     """Return the report of a valid DAG, after checking the invariants."""
-    found = report(valid_structure(dag, graphs_of(dag)), seen)
-    assert check(found) == []
-    return found
+    result = report(valid_structure(dag, graphs_of(dag)), seen)
+    assert check(result) == []
+    return result
 
 
 def halfway() -> Report:
@@ -66,16 +66,16 @@ def halfway() -> Report:
 
 @decision("B9")
 def test_the_worked_example_has_three_of_thirteen_steps() -> None:
-    found = halfway()
-    assert found["dagProgress"] == {"completedStages": 2, "totalStages": 5}
-    stage = found["stages"][2]
+    result = halfway()
+    assert result["dagProgress"] == {"completedStages": 2, "totalStages": 5}
+    stage = result["stages"][2]
     assert stage["status"] == "in_progress"
     assert stage["progress"] == {"completedSteps": 3, "totalSteps": 13, "failedSteps": 0}
     assert round(100 * 3 / 13) == 23
 
 
 @decision("B9")
-def test_the_worked_example_has_its_steps_where_the_table_says() -> None:
+def test_report_worked_example_steps_have_expected_statuses() -> None:
     steps = {step["stepKey"]: str(step["status"]) for step in halfway()["stages"][2]["steps"] or ()}
     completed = {
         HEADER,
@@ -104,7 +104,7 @@ def test_a_stage_that_has_not_begun_is_nought_of_nought() -> None:
     }
 
 
-def test_the_report_has_the_documented_fields_in_their_order() -> None:
+def test_report_has_documented_fields_in_order() -> None:
     dag = a_dag(a_stage("thesis", a_step("write", outputs=[an_output("text", "# Text")])))
     evidence = Evidence(done=2, active=1, failed=0, started_at="t1", completed_at=None)
     seen = StageEvidence(
@@ -112,9 +112,9 @@ def test_the_report_has_the_documented_fields_in_their_order() -> None:
         steps={"write": evidence},
         documents=(AvailableDocument("text", "alpha", "r1"),),
     )
-    found = the_report(dag, thesis=seen)
-    assert list(found) == ["dagProgress", "stages", "warnings"]
-    (stage,) = found["stages"]
+    result = the_report(dag, thesis=seen)
+    assert list(result) == ["dagProgress", "stages", "warnings"]
+    (stage,) = result["stages"]
     assert list(stage.items()) == [
         ("stageSlug", "thesis"),
         ("status", "in_progress"),
@@ -164,23 +164,23 @@ CHAIN = a_dag(a_stage("thesis"), a_stage("antithesis"), a_stage("synthesis"))
 
 
 @decision("B16")
-def test_a_stage_that_cannot_be_walked_is_null_and_the_others_are_told() -> None:
+def test_report_stage_not_walkable_is_null_and_other_stages_are_reported() -> None:
     graphs = {slug: graph for slug, graph in graphs_of(CHAIN).items() if slug != "antithesis"}
     structure = Structure(dag=CHAIN, graphs=graphs, valid=frozenset(graphs))
     seen = {
         slug: StageEvidence(models=MODELS, steps={f"{slug}-work": CLOSED})
         for slug in ("thesis", "antithesis", "synthesis")
     }
-    found = report(structure, seen, {"antithesis": ["its edges go round"]})
-    assert check(found) == []
-    assert found["dagProgress"] == {"completedStages": 2, "totalStages": 3}
-    thesis, antithesis, synthesis = found["stages"]
+    result = report(structure, seen, {"antithesis": ["its edges go round"]})
+    assert check(result) == []
+    assert result["dagProgress"] == {"completedStages": 2, "totalStages": 3}
+    thesis, antithesis, synthesis = result["stages"]
     assert (antithesis["status"], antithesis["progress"], antithesis["steps"]) == (None, None, None)
     assert antithesis["modelCount"] == 3
     assert antithesis["warnings"] == [
-        "how many documents to expect cannot be told: a recipe on the way here is not clear",
+        "expected documents unknown: an earlier recipe is not a valid graph",
         "its edges go round",
-        "where its steps stand cannot be told: its recipe cannot be walked",
+        "step progress is unknown: the recipe is not a valid graph",
     ]
     assert (thesis["documentsExpected"], thesis["warnings"]) == (3, [])
     assert (synthesis["status"], synthesis["documentsExpected"]) == (ProgressStatus.COMPLETED, None)
@@ -193,15 +193,13 @@ def test_models_are_those_the_stage_began_with() -> None:
         "antithesis": StageEvidence(models=MODELS),
         "synthesis": StageEvidence(),
     }
-    found = the_report(CHAIN, **seen)
-    assert [stage["modelCount"] for stage in found["stages"]] == [1, 3, None]
-    assert [stage["documentsExpected"] for stage in found["stages"]] == [1, 3, None]
-    assert found["stages"][2]["warnings"] == [
-        "how many documents to expect cannot be told: its models are not known"
-    ]
+    result = the_report(CHAIN, **seen)
+    assert [stage["modelCount"] for stage in result["stages"]] == [1, 3, None]
+    assert [stage["documentsExpected"] for stage in result["stages"]] == [1, 3, None]
+    assert result["stages"][2]["warnings"] == ["expected documents unknown: models are not set"]
 
 
-def test_models_nobody_named_before_are_taken_from_further_before() -> None:
+def test_report_stage_without_models_uses_models_of_earlier_stage() -> None:
     """Expected counts may depend on earlier stages, of which one may be missing."""
     pairs = a_step("pairs", Strategy.PAIRWISE_BY_ORIGIN)
     dag = a_dag(a_stage("thesis"), a_stage("antithesis"), a_stage("synthesis", pairs))
@@ -209,10 +207,10 @@ def test_models_nobody_named_before_are_taken_from_further_before() -> None:
     assert the_report(dag, **seen)["stages"][2]["documentsExpected"] == 27
 
 
-def test_what_belongs_to_no_stage_is_told_on_top() -> None:
-    found = report(valid_structure(CHAIN, graphs_of(CHAIN)), {}, {None: ["b", "a", "b"]})
-    assert found["warnings"] == ["a", "b"]
-    assert all(stage["warnings"] == [] for stage in found["stages"])
+def test_report_warnings_without_stage_are_sorted_and_unique_at_top_level() -> None:
+    result = report(valid_structure(CHAIN, graphs_of(CHAIN)), {}, {None: ["b", "a", "b"]})
+    assert result["warnings"] == ["a", "b"]
+    assert all(stage["warnings"] == [] for stage in result["stages"])
 
 
 def test_standings_that_are_given_go_by_no_rule_of_the_map() -> None:

@@ -29,9 +29,9 @@ RUNS = {"thesis": MODELS}
 
 def told(snapshot: Body) -> Report:
     """Return the report of a snapshot, after checking the invariants."""
-    found = report_from_snapshot(snapshot)
-    assert check(found) == []
-    return found
+    report = report_from_snapshot(snapshot)
+    assert check(report) == []
+    return report
 
 
 def thesis(*jobs: Body, **more: object) -> StageReport:
@@ -47,19 +47,19 @@ def statuses(stage: StageReport) -> list[str]:
 
 
 def test_a_snapshot_without_anything_strange_has_no_warnings() -> None:
-    found = told(a_snapshot(DAG, a_job("thesis", "plan", "completed"), runs=RUNS))
-    assert found["warnings"] == []
-    assert [stage["warnings"] for stage in found["stages"]] == [[], []]
-    assert statuses(found["stages"][0]) == ["completed", "not_started"]
+    report = told(a_snapshot(DAG, a_job("thesis", "plan", "completed"), runs=RUNS))
+    assert report["warnings"] == []
+    assert [stage["warnings"] for stage in report["stages"]] == [[], []]
+    assert statuses(report["stages"][0]) == ["completed", "not_started"]
 
 
-def test_what_is_closed_is_completed_without_a_job() -> None:
+def test_snapshot_closed_steps_are_completed_without_jobs() -> None:
     runs = [{"stageSlug": "thesis", "models": MODELS, "closed": ["plan", "write"]}]
     assert thesis(stageRuns=runs)["status"] == "completed"
 
 
 @decision("B14")
-def test_a_stage_is_initiated_by_its_run_or_by_a_job() -> None:
+def test_snapshot_stage_is_initiated_by_stage_run_or_job() -> None:
     nothing = told(a_snapshot(DAG))
     assert [stage["steps"] for stage in nothing["stages"]] == [[], []]
     assert statuses(thesis()) == ["not_started", "not_started"]
@@ -77,7 +77,7 @@ def test_models_are_counted_once_each() -> None:
     assert (stage["modelCount"], stage["documentsExpected"]) == (2, 4)
 
 
-def test_a_continuation_that_names_no_step_is_of_the_step_it_continues() -> None:
+def test_snapshot_continuation_without_step_belongs_to_continued_step() -> None:
     first = a_job("thesis", "plan", "completed", id="j1")
     second = {"id": "j2", "jobType": "EXECUTE", "status": "completed", "continues": "j1"}
     third = {"id": "j3", "jobType": "EXECUTE", "status": "processing", "continues": "j2"}
@@ -102,7 +102,7 @@ def test_ids_may_be_numbers() -> None:
     ]
 
 
-def test_a_document_is_told_as_its_render_job_or_that_ones_parent_knows_it() -> None:
+def test_snapshot_document_fields_come_from_render_job_or_parent() -> None:
     write = a_job("thesis", "write", "completed", id="j1", modelId="beta", documentKey="text")
     render = {"id": "j2", "jobType": "RENDER", "status": "completed", "parent": "j1"}
     resource = {"id": "r1", "resourceType": "rendered_document", "jobId": "j2"}
@@ -142,10 +142,10 @@ RENDER = a_job("thesis", None, "completed", id="j1", jobType="RENDER")
     ],
     ids=["status", "no status", "step", "id", "no type", "type", "RENDER without its document"],
 )
-def test_a_strange_job_is_told_with_its_stage(job: Body, warning: str) -> None:
-    found = told(a_snapshot(DAG, job, runs=RUNS))
-    assert found["stages"][0]["warnings"] == [warning]
-    assert found["warnings"] == found["stages"][1]["warnings"] == []
+def test_snapshot_invalid_job_warns_in_stage(job: Body, warning: str) -> None:
+    report = told(a_snapshot(DAG, job, runs=RUNS))
+    assert report["stages"][0]["warnings"] == [warning]
+    assert report["warnings"] == report["stages"][1]["warnings"] == []
 
 
 @decision("B16")
@@ -173,10 +173,10 @@ def test_a_strange_job_is_told_with_its_stage(job: Body, warning: str) -> None:
     ],
     ids=str,
 )
-def test_what_belongs_to_no_stage_is_told_on_top(more: Body, warning: str) -> None:
-    found = told({**a_snapshot(DAG, runs=RUNS), **more})
-    assert found["warnings"] == [warning]
-    assert [stage["warnings"] for stage in found["stages"]] == [[], []]
+def test_snapshot_anomaly_without_stage_warns_at_top_level(more: Body, warning: str) -> None:
+    report = told({**a_snapshot(DAG, runs=RUNS), **more})
+    assert report["warnings"] == [warning]
+    assert [stage["warnings"] for stage in report["stages"]] == [[], []]
 
 
 @pytest.mark.parametrize(
@@ -197,23 +197,23 @@ def test_what_belongs_to_no_stage_is_told_on_top(more: Body, warning: str) -> No
         ([{"stageSlug": "thesis", "models": MODELS}] * 2, "2 stage runs of it, taken together"),
         (
             [{"stageSlug": "thesis"}],
-            "how many documents to expect cannot be told: its models are not known",
+            "expected documents unknown: models are not set",
         ),
     ],
 )
-def test_a_strange_stage_run_is_told_with_its_stage(runs: list[Body], warning: str) -> None:
+def test_snapshot_invalid_stage_run_warns_in_stage(runs: list[Body], warning: str) -> None:
     stage = thesis(stageRuns=runs)
     assert stage["warnings"] == [warning]
     assert statuses(stage) == ["not_started", "not_started"]
 
 
-def test_no_more_warnings_are_told_than_anyone_reads() -> None:
+def test_snapshot_many_warnings_are_limited_with_count() -> None:
     jobs = [a_job("thesis", f"s{n}", "pending") for n in range(1000)]
     warnings = thesis(*jobs)["warnings"]
     assert (len(warnings), warnings[-1]) == (21, "and 980 more warnings")
 
 
-def test_a_name_as_long_as_a_book_is_told_in_part() -> None:
+def test_snapshot_long_name_in_warning_is_truncated() -> None:
     (warning,) = thesis(a_job("thesis", "x" * 100_000, "pending"))["warnings"]
     assert len(warning) < 200
 
@@ -222,7 +222,7 @@ def test_a_name_as_long_as_a_book_is_told_in_part() -> None:
 
 
 @pytest.mark.parametrize("data", [None, 3, "dag", [], [{"dag": {}}], {}, {"dag": None}, {"dag": 1}])
-def test_what_has_no_dag_is_no_snapshot(data: object) -> None:
+def test_snapshot_without_dag_raises_invalid_input(data: object) -> None:
     for door in (report_from_snapshot, map_from_snapshot):
         with pytest.raises(InvalidInput):
             door(data)
@@ -268,16 +268,16 @@ def spoiled(value: Any, chance: Random, most: int) -> Any:  # noqa: ANN401 - JSO
 
 @settings(max_examples=150)
 @given(dags(max_stages=3, max_steps=4), CHANCE)
-def test_whatever_is_wrong_inside_there_is_a_report_or_a_refusal(dag: Dag, chance: Random) -> None:
+def test_snapshot_with_any_errors_returns_valid_report_or_refusal(dag: Dag, chance: Random) -> None:
     snapshot = spoiled(History(dag, chance, closes=True).played(25), chance, most=6)
     for door in (report_from_snapshot, map_from_snapshot):
         try:
-            found = door(snapshot)
+            result = door(snapshot)
         except WaybookError as refusal:
-            found = refusal.as_json()  # type: ignore[assignment]  # any JSON will do
-        json.dumps(found, allow_nan=False)
-        if door is report_from_snapshot and "stages" in found:
-            assert check(found) == []  # type: ignore[arg-type]  # it has stages
+            result = refusal.as_json()  # type: ignore[assignment]  # any JSON will do
+        json.dumps(result, allow_nan=False)
+        if door is report_from_snapshot and "stages" in result:
+            assert check(result) == []  # type: ignore[arg-type]  # it has stages
 
 
 JSON = st.recursive(
@@ -306,36 +306,37 @@ def test_no_json_at_all_breaks_anything(data: object) -> None:
 # Maps
 
 
-def test_the_map_takes_each_stages_models_from_its_run_or_the_last_one_before() -> None:
+def test_map_stage_models_come_from_stage_run_or_last_earlier_stage() -> None:
     pairs = a_stage("synthesis", a_step("pairs", Strategy.PAIRWISE_BY_ORIGIN))
     snapshot = a_snapshot(a_dag(*DAG.stages, pairs), runs={"thesis": MODELS, "synthesis": ["a"]})
-    found = map_from_snapshot(snapshot)
-    assert [stage["expected"]["total"] for stage in found["stages"]] == [4, 2, 4]
-    assert "warnings" not in found
+    dag_map = map_from_snapshot(snapshot)
+    assert [stage["expected"]["total"] for stage in dag_map["stages"]] == [4, 2, 4]
+    assert "warnings" not in dag_map
 
 
 def test_a_definition_alone_has_a_map_too() -> None:
-    found = map_from_snapshot(write_definition(DAG), ["alpha"])
-    assert [stage["expected"] for stage in found["stages"]] == [
+    dag_map = map_from_snapshot(write_definition(DAG), ["alpha"])
+    assert [stage["expected"] for stage in dag_map["stages"]] == [
         {"total": 2, "steps": {"plan": 1, "write": 1}},
         {"total": 1, "steps": {"antithesis-work": 1}},
     ]
 
 
 def test_a_map_without_models_says_that_there_are_no_numbers() -> None:
-    found = map_from_snapshot(a_snapshot(DAG))
-    assert found["stages"][0]["order"] == ["plan", "write"]
-    assert found["stages"][0]["expected"] == {"total": None, "steps": {"plan": None, "write": None}}
-    assert found["warnings"] == [
-        "how many units to expect cannot be told: no stage says which models it has"
-    ]
+    dag_map = map_from_snapshot(a_snapshot(DAG))
+    assert dag_map["stages"][0]["order"] == ["plan", "write"]
+    assert dag_map["stages"][0]["expected"] == {
+        "total": None,
+        "steps": {"plan": None, "write": None},
+    }
+    assert dag_map["warnings"] == ["expected units unknown: models are not set"]
 
 
-def test_a_map_says_what_is_strange_about_the_runs() -> None:
-    found = map_from_snapshot(a_snapshot(DAG, runs={"antithesis": MODELS, "sonata": MODELS}))
-    assert found["warnings"] == [
+def test_map_from_snapshot_invalid_stage_runs_are_listed_in_warnings() -> None:
+    dag_map = map_from_snapshot(a_snapshot(DAG, runs={"antithesis": MODELS, "sonata": MODELS}))
+    assert dag_map["warnings"] == [
         "a stage run of a stage that is not there: 'sonata'",
-        "how many units to expect of 'thesis' and the stages behind it cannot be told",
+        "expected units of 'thesis' and the later stages unknown",
     ]
 
 

@@ -25,11 +25,11 @@ def per_document(*inputs: str | Input) -> RecipeStep:
     return a_step("z", PER_DOCUMENT, inputs=inputs)
 
 
-def test_a_step_makes_what_it_lists_each_once() -> None:
+def test_output_keys_listed_outputs_are_unique() -> None:
     assert output_keys(a_step("a", outputs=["one", "two", "one"])) == ("one", "two")
 
 
-def test_a_step_that_lists_nothing_makes_a_document_of_its_type() -> None:
+def test_output_keys_without_outputs_returns_output_type() -> None:
     assert output_keys(a_step("a", output_type="essay")) == ("essay",)
 
 
@@ -47,7 +47,7 @@ def test_the_primary_source_makes_the_first_of_the_inputs() -> None:
 
 
 @decision("B12")
-def test_a_step_that_says_nothing_of_inputs_goes_by_its_only_predecessor() -> None:
+def test_primary_source_undeclared_inputs_is_only_predecessor() -> None:
     step = a_step("z", PER_DOCUMENT)
     assert source_of(step, a_step("a")) == "a"
     assert source_of(step, a_step("a"), a_step("b")) is None
@@ -73,7 +73,7 @@ def test_two_makers_none_or_another_stage_are_no_source() -> None:
 
 @decision("B12")
 @given(recipe=recipes())
-def test_in_every_good_recipe_a_step_per_source_document_has_one_source_or_is_a_root(
+def test_primary_source_per_source_document_exists_unless_step_is_root(
     recipe: Recipe,
 ) -> None:
     graph = graph_of(recipe)
@@ -87,7 +87,7 @@ def test_in_every_good_recipe_a_step_per_source_document_has_one_source_or_is_a_
 
 
 @given(recipe=recipes())
-def test_the_makers_of_a_stage_are_its_steps_by_what_they_make(recipe: Recipe) -> None:
-    found = producers(Stage("stage", "Stage", recipe))
-    pairs = {(doc, key) for doc, keys in found.items() for key in keys}
+def test_producers_maps_each_document_to_producing_steps(recipe: Recipe) -> None:
+    steps_by_document = producers(Stage("stage", "Stage", recipe))
+    pairs = {(doc, key) for doc, keys in steps_by_document.items() for key in keys}
     assert pairs == {(doc, step.key) for step in recipe.steps for doc in output_keys(step)}

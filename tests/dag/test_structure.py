@@ -21,30 +21,30 @@ MODELS = ["alpha", "beta"]
 
 
 @given(dags())
-def test_every_stage_is_behind_those_before_it(dag: Dag) -> None:
+def test_stage_order_any_dag_follows_transitions(dag: Dag) -> None:
     order = stage_order(dag)
     assert sorted(order) == sorted(stage.slug for stage in dag.stages)
     assert all(order.index(way.source) < order.index(way.target) for way in dag.transitions)
 
 
-def test_otherwise_stages_are_in_the_order_they_are_declared_in() -> None:
+def test_stage_order_parallel_stages_keep_declared_order() -> None:
     stages = [a_stage(slug) for slug in ("start", "left", "right", "end")]
     ways = [*a_chain("start", "right", "end"), *a_chain("start", "left", "end")]
     assert stage_order(a_dag(*stages, transitions=ways)) == ["start", "left", "right", "end"]
 
 
-def test_a_stage_without_models_has_those_of_the_last_one_before_it() -> None:
-    found = effective_models(["a", "b", "c", "d"], {"a": ["x"], "b": [], "c": ["y", "z"]})
-    assert found == {"a": ["x"], "b": ["x"], "c": ["y", "z"], "d": ["y", "z"]}
+def test_effective_models_stage_without_models_uses_last_earlier_models() -> None:
+    models = effective_models(["a", "b", "c", "d"], {"a": ["x"], "b": [], "c": ["y", "z"]})
+    assert models == {"a": ["x"], "b": ["x"], "c": ["y", "z"], "d": ["y", "z"]}
 
 
 @settings(max_examples=50)
 @given(dags())
-def test_what_is_expected_of_a_sound_dag_is_what_its_units_come_to(dag: Dag) -> None:
+def test_structure_counts_valid_dag_equals_dag_counts(dag: Dag) -> None:
     graphs = graphs_of(dag)
     first = stage_order(dag)[0]
-    found = structure_counts(valid_structure(dag, graphs), {first: MODELS})
-    assert found == dag_counts(dag, graphs, dict.fromkeys(graphs, MODELS))
+    counts = structure_counts(valid_structure(dag, graphs), {first: MODELS})
+    assert counts == dag_counts(dag, graphs, dict.fromkeys(graphs, MODELS))
 
 
 def test_nothing_is_expected_behind_a_stage_that_is_not_sound() -> None:

@@ -101,7 +101,9 @@ def test_a_comparison_holds(left: Json, operator: str, right: Json) -> None:
 
 @pytest.mark.parametrize("operator", ["lt", "gt"])
 @pytest.mark.parametrize(("left", "right"), [("1", 2), (None, 1), ([1], [2]), ({}, {}), (1, 1)])
-def test_what_has_no_order_is_neither_less_nor_more(operator: str, left: Json, right: Json) -> None:
+def test_compare_values_without_order_is_neither_less_nor_greater(
+    operator: str, left: Json, right: Json
+) -> None:
     assert not compare(left, operator, right)
 
 
@@ -115,6 +117,6 @@ VALUES = st.recursive(
 
 @given(VALUES, st.integers(1, 4))
 def test_a_loop_with_several_names_finds_as_many_parts(value: Json, parts: int) -> None:
-    found = iterate(value, parts)
-    assert len(found) == len(iterate(value))
-    assert all(isinstance(item, list) and len(item) == parts for item in found)
+    items = iterate(value, parts)
+    assert len(items) == len(iterate(value))
+    assert all(isinstance(item, list) and len(item) == parts for item in items)

@@ -54,7 +54,7 @@ def rendered(template: str, **values: Json) -> str:
         ("{{ content.nope.deeper.still }}{{ content.word.nope }}", ""),
     ],
 )
-def test_a_template_says_what_it_shows(template: str, told: str) -> None:
+def test_template_supported_syntax_renders_expected_text(template: str, told: str) -> None:
     content: Json = {
         "list": [1, 2],
         "map": {"a": 1, "b": 2},
@@ -65,12 +65,12 @@ def test_a_template_says_what_it_shows(template: str, told: str) -> None:
     assert rendered(template, content=content) == told
 
 
-def test_blocks_on_lines_of_their_own_leave_no_lines() -> None:
+def test_template_blocks_on_own_lines_leave_no_blank_lines() -> None:
     template = "a\n  {% if text %}\nb\n  {% endif %}\nc"
     assert rendered(template) == "a\nb\nc"
 
 
-def test_a_loop_tells_its_place_and_nothing_else() -> None:
+def test_template_loop_variable_exposes_only_position_fields() -> None:
     template = "{% for n in content %}{{ loop }}{{ loop.cycle }}{{ loop.index0 }}{% endfor %}"
     assert rendered(template, content=["a", "b"]) == "01"
 
@@ -95,8 +95,8 @@ def test_a_loop_tells_its_place_and_nothing_else() -> None:
         ("{{ 1 + 1 }}", "line 1: add (an operation) is"),
         ("{{ {'a': 1} }}", "line 1: a dictionary is"),
         ("{{ (1, 2) }}", "line 1: a tuple is"),
-        ("{{ run.name[0:2] }}", "line 1: what stands in [ ] must be a constant"),
-        ("{{ run[step] }}", "line 1: what stands in [ ] must be a constant"),
+        ("{{ run.name[0:2] }}", "line 1: the index in [ ] must be a constant"),
+        ("{{ run[step] }}", "line 1: the index in [ ] must be a constant"),
         ("{{ [run] }}", "line 1: a list holds constants"),
         ("{{ 1 < 2 < 3 }}", "line 1: compare two things at a time"),
         ("{{ 1e999 }}", "line 1: the number is too large"),
@@ -118,18 +118,18 @@ def test_a_loop_tells_its_place_and_nothing_else() -> None:
         ("{% nonsense %}", "line 1: Encountered unknown tag"),
     ],
 )
-def test_what_a_template_may_not_say_is_told_with_its_line(template: str, told: str) -> None:
+def test_template_error_forbidden_syntax_reports_line(template: str, told: str) -> None:
     for kind in TemplateKind:
         assert (template_error(template, kind) or "").startswith(told)
 
 
-def test_each_kind_has_its_own_names() -> None:
+def test_template_error_each_kind_accepts_only_own_names() -> None:
     assert template_error("{{ feedback }}{{ models }}{{ reviewer }}", TemplateKind.PROMPT) is None
     assert (
         template_error("{{ content }}{{ text }}{{ document.title }}", TemplateKind.DOCUMENT) is None
     )
-    told = "line 1: there is no name 'content' here"
-    assert (template_error("{{ content }}", TemplateKind.PROMPT) or "").startswith(told)
+    message = "line 1: there is no name 'content' here"
+    assert (template_error("{{ content }}", TemplateKind.PROMPT) or "").startswith(message)
 
 
 def test_loops_are_nested_twice_at_most() -> None:
@@ -172,7 +172,7 @@ def test_a_field_may_have_the_name_of_a_method() -> None:
     assert rendered("{{ content.items }}", content={"items": 3}) == "3"
 
 
-def test_what_is_shown_is_not_read_as_a_template_again() -> None:
+def test_template_inserted_value_is_not_rendered_again() -> None:
     assert rendered("{{ text }}", text="{{ run }}{% if %}") == "{{ run }}{% if %}"
 
 
@@ -182,7 +182,7 @@ def test_a_name_must_be_there() -> None:
     assert refusal.value.details["fault"] == "template"
 
 
-def test_a_template_that_is_none_is_refused_when_it_is_rendered_too() -> None:
+def test_render_prompt_invalid_template_raises_bad_recipe() -> None:
     with pytest.raises(BadRecipe, match=r"the prompt template: line 1: a call"):
         render_prompt("{{ run() }}", SAMPLE_CONTEXTS[TemplateKind.PROMPT])
 
@@ -202,7 +202,7 @@ def test_a_template_that_is_none_is_refused_when_it_is_rendered_too() -> None:
         "{% for a in content %}" + "{{ a }}" * 100 + "{% endfor %}",
     ],
 )
-def test_the_cost_is_bounded_whatever_the_data(template: str) -> None:
+def test_template_expensive_for_large_data_raises_too_large(template: str) -> None:
     assert template_error(template, TemplateKind.DOCUMENT) is None
     content: Json = list(range(BUDGET // 40))
     with pytest.raises(TooLarge, match="operations"):
@@ -210,7 +210,7 @@ def test_the_cost_is_bounded_whatever_the_data(template: str) -> None:
 
 
 @pytest.mark.parametrize("piece", ["x" * 1_000, "é" * 500])
-def test_the_output_is_bounded_in_bytes_while_it_is_made(piece: str) -> None:
+def test_template_output_over_byte_limit_raises_too_large(piece: str) -> None:
     template = "{% for a in content %}{{ text }}{% endfor %}"
     kilobytes = MAX_OUTPUT_LENGTH // 1_000
     assert (
@@ -230,7 +230,7 @@ def test_data_nested_too_deeply_is_not_looked_at() -> None:
     assert rendered("{{ content|length }}", content=[deep]) == "1"
 
 
-def test_a_text_is_shown_as_a_database_can_hold_it() -> None:
+def test_template_output_replaces_nul_and_lone_surrogate() -> None:
     assert rendered("{{ text }}", text="a\0b\ud800c") == "a\ufffdb?c"
 
 
@@ -279,9 +279,7 @@ TEMPLATES = st.builds(
 
 @settings(max_examples=75, deadline=None)
 @given(template=TEMPLATES, content=JSON, text=st.text(max_size=20))
-def test_a_template_that_passes_renders_whatever_comes(
-    template: str, content: Json, text: str
-) -> None:
+def test_template_accepted_renders_any_data(template: str, content: Json, text: str) -> None:
     assert template_error(template, TemplateKind.DOCUMENT) is None
     rendered(template, content=content, text=text)
 
@@ -319,21 +317,21 @@ SCRAPS += [
 @example("\ud800{{ run }}")
 @example("{{ run }}\0")
 def test_any_text_is_a_template_or_has_a_fault(text: str) -> None:
-    told = template_error(text, TemplateKind.PROMPT)
-    if told is None:
+    message = template_error(text, TemplateKind.PROMPT)
+    if message is None:
         render_prompt(text, SAMPLE_CONTEXTS[TemplateKind.PROMPT])
     else:
-        assert told.startswith("line ")
+        assert message.startswith("line ")
         with pytest.raises(BadRecipe):
             render_prompt(text, SAMPLE_CONTEXTS[TemplateKind.PROMPT])
 
 
 @each_kind
-def test_the_sample_has_what_a_template_may_name(kind: TemplateKind) -> None:
+def test_template_error_every_sample_context_name_is_accepted(kind: TemplateKind) -> None:
     for name in SAMPLE_CONTEXTS[kind]:
         assert template_error(f"{{{{ {name} }}}}", kind) is None
 
 
-def test_without_a_template_text_is_shown_as_it_is_and_json_made_readable() -> None:
+def test_default_document_shows_text_unchanged_and_json_as_markdown() -> None:
     assert rendered(DEFAULT_DOCUMENT, content="# As *it* is") == "# As *it* is"
     assert rendered(DEFAULT_DOCUMENT, content={"a": 1}) == "- **A:** 1"

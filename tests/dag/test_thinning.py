@@ -30,12 +30,14 @@ def graphs(draw: st.DrawFn) -> tuple[int, Edges]:
 
 
 @given(graphs())
-def test_reduction_keeps_what_is_reachable_and_nothing_implied(graph: tuple[int, Edges]) -> None:
+def test_transitive_reduction_keeps_reachability_and_no_implied_edge(
+    graph: tuple[int, Edges],
+) -> None:
     count, edges = graph
-    kept = _without_implied(count, edges)
-    assert reachable(kept, count) == reachable(edges, count)
-    for edge in kept:
-        others = [one for one in kept if one != edge]
+    reduced_edges = _without_implied(count, edges)
+    assert reachable(reduced_edges, count) == reachable(edges, count)
+    for edge in reduced_edges:
+        others = [other for other in reduced_edges if other != edge]
         assert edge not in reachable(others, count)
 
 
@@ -45,17 +47,17 @@ def test_thin_edges_of_a_map_within_the_limit_changes_nothing() -> None:
     assert thin_edges(45, edges) == (edges, 0)
 
 
-def test_thin_edges_that_imply_nothing_leaves_each_box_its_first() -> None:
+def test_thin_edges_without_implied_edges_keeps_first_edges_of_each_box() -> None:
     # Two halves, all of the first before all of the second: no edge follows from others.
     edges = [(a, b) for b in range(100, 200) for a in range(100)]
-    kept, undrawn = thin_edges(200, edges)
-    assert len(kept) == LINES_PER_BOX * 200
-    assert undrawn == len(edges) - len(kept)
-    assert {b for _, b in kept} == set(range(100, 200))
-    assert kept == sorted(kept, key=edges.index)
+    drawn_edges, undrawn = thin_edges(200, edges)
+    assert len(drawn_edges) == LINES_PER_BOX * 200
+    assert undrawn == len(edges) - len(drawn_edges)
+    assert {b for _, b in drawn_edges} == set(range(100, 200))
+    assert drawn_edges == sorted(drawn_edges, key=edges.index)
 
 
-def test_drawing_of_a_dense_map_is_small_and_says_what_is_missing() -> None:
+def test_dense_map_svg_is_small_and_reports_undrawn_dependencies() -> None:
     steps = tuple(DiagramStep(f"s{n}", f"Step {n}") for n in range(200))
     edges = tuple((f"s{a}", f"s{b}") for a, b in dense(200))
     lane = Lane(slug="plan", name="", steps=steps, edges=edges)

@@ -21,7 +21,7 @@ def told(slugs: str, *ways: tuple[str, str]) -> list[str]:
     return [fault.message for fault in transition_errors(a_way(slugs, ways))]
 
 
-def test_a_stage_knows_all_that_come_before_it() -> None:
+def test_stages_before_diamond_returns_all_predecessors() -> None:
     assert stages_before(a_way("dcba", DIAMOND)) == {
         "a": frozenset(),
         "b": {"a"},
@@ -58,12 +58,14 @@ def test_a_diamond_of_stages_is_a_way() -> None:
         ),
     ],
 )
-def test_what_is_no_way_is_told_in_words(ways: Edges, messages: list[str]) -> None:
+def test_transition_errors_invalid_transitions_return_messages(
+    ways: Edges, messages: list[str]
+) -> None:
     slugs = "a" if ways == [("a", "a")] else "abc"
     assert told(slugs, *ways) == messages
 
 
-def test_faults_of_names_are_told_before_what_follows_from_them() -> None:
+def test_transition_errors_invalid_slugs_hide_consequential_errors() -> None:
     assert told("aab") == ["the slug 'a' is used twice"]
     assert told("ab", ("x", "y")) == ["there is no stage 'x'", "there is no stage 'y'"]
 
@@ -73,7 +75,7 @@ def test_every_good_dag_has_a_way(dag: Dag) -> None:
     assert transition_errors(dag) == []
     before = stages_before(dag)
     assert all(before[way.target] >= {way.source} | before[way.source] for way in dag.transitions)
-    assert sum(not found for found in before.values()) == 1
+    assert sum(not predecessors for predecessors in before.values()) == 1
 
 
 @given(dag=dags(max_steps=1), data=st.data())

@@ -33,7 +33,7 @@ def test_every_step_has_as_many_units_and_outputs_as_were_expected(drawn: Run) -
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
-def test_the_dialectic_makes_the_units_it_promised(n: int) -> None:
+def test_stage_runs_dialectic_has_expected_unit_counts(n: int) -> None:
     dag = dialectic()
     models_of = {stage.slug: [f"m{number}" for number in range(n)] for stage in dag.stages}
     made = [
@@ -66,7 +66,7 @@ def test_no_two_outputs_of_a_step_are_alike(run: StageRun) -> None:
 
 
 @given(any_stage_run())
-def test_a_unit_keeps_the_lineage_it_has(run: StageRun) -> None:
+def test_unit_with_lineage_or_source_produces_same_lineage(run: StageRun) -> None:
     for key in run.graph.order:
         for unit in run.units(key):
             if unit.lineage is not None:
@@ -86,7 +86,7 @@ def test_one_unit_for_all_goes_to_the_first_model_and_begins_a_lineage() -> None
     assert unit == Unit(step_key="a", number=1, model="a", makes=(ProducedDocument("a", "s/a"),))
 
 
-def test_each_model_has_a_unit_that_begins_a_lineage_of_its_own() -> None:
+def test_units_per_model_step_start_separate_lineages() -> None:
     units = a_stage_run(a_stage("s", a_step("x")), ["b", "a"]).units("x")
     assert [unit.model for unit in units] == ["b", "a"]
     assert outputs_of(units) == [ProducedDocument("b", "s/x/b"), ProducedDocument("a", "s/x/a")]
@@ -116,7 +116,7 @@ def test_a_pair_is_a_lineage_a_reviewer_and_a_model() -> None:
     ]
 
 
-def test_what_follows_a_pair_remembers_its_reviewer() -> None:
+def test_units_after_pairwise_step_keep_reviewer() -> None:
     steps = [a_step("x", S.PAIRWISE_BY_ORIGIN), a_step("y", S.PER_SOURCE_DOCUMENT)]
     run = a_stage_run(a_stage("s", *steps, edges=[("x", "y")]))
     pairs = outputs_of(run.units("x"))
@@ -125,7 +125,7 @@ def test_what_follows_a_pair_remembers_its_reviewer() -> None:
 
 
 @pytest.mark.parametrize("strategy", [S.PER_SOURCE_DOCUMENT, S.PER_SOURCE_GROUP])
-def test_a_prior_lineage_goes_back_to_its_author_if_it_is_still_there(strategy: Strategy) -> None:
+def test_units_prior_lineage_goes_to_author_if_still_present(strategy: Strategy) -> None:
     prior = origins_of(
         [
             ProducedDocument("gone", "l/1"),
@@ -141,7 +141,7 @@ def test_a_prior_lineage_goes_back_to_its_author_if_it_is_still_there(strategy: 
     ]
 
 
-def test_a_chain_of_ten_thousand_is_followed_to_its_beginning() -> None:
+def test_units_chain_of_10000_steps_keeps_entry_lineages() -> None:
     keys = [f"s{number}" for number in range(10_000)]
     steps = [a_step(key, S.PER_SOURCE_DOCUMENT) for key in keys]
     run = a_stage_run(a_stage("s", *steps, edges=a_chain(*keys)))

@@ -102,23 +102,23 @@ class Workshop:
         self.jobs[unit.step_key].append(job)
         self.open.append(job)
 
-    def follow(self, said: Walk) -> None:
+    def follow(self, step_changes: Walk) -> None:
         """Apply the walker's decision: all units of an opened step at once."""
         place = {key: number for number, key in enumerate(self.run.graph.order)}
-        for keys in (said.closed, said.opened):
+        for keys in (step_changes.closed, step_changes.opened):
             assert list(keys) == sorted(keys, key=place.__getitem__)
-        for key in said.opened:
+        for key in step_changes.opened:
             assert key not in self.jobs
             self.jobs[key] = []
             for unit in self.run.units(key):
                 self.insert(unit)
-        for key in said.closed:
+        for key in step_changes.closed:
             assert key not in self.closed
             assert self.state(key).done == self.state(key).total
-        self.closed += said.closed
-        for key in said.opened:
+        self.closed += step_changes.closed
+        for key in step_changes.opened:
             assert set(self.closed).issuperset(self.run.graph.predecessors[key])
-        if said.opened or said.closed:
+        if step_changes.opened or step_changes.closed:
             assert self.walk() == Walk((), ())
 
     def work(self, events: Events) -> None:
@@ -132,9 +132,7 @@ class Workshop:
 
 @decision("B1", "B3", "B5", "B6")
 @given(recipes(), EVENTS)
-def test_any_stage_comes_to_its_end_whatever_happens_to_its_jobs(
-    recipe: Recipe, events: Events
-) -> None:
+def test_walker_any_stage_completes_after_any_job_events(recipe: Recipe, events: Events) -> None:
     workshop = Workshop(a_stage_run(Stage("stage", "Stage", recipe), ["a", "b"]))
     workshop.work(events)
     assert stage_complete(workshop.run.graph, workshop.closed)
@@ -143,7 +141,7 @@ def test_any_stage_comes_to_its_end_whatever_happens_to_its_jobs(
 
 @decision("B5", "B10")
 @given(runs(), EVENTS)
-def test_any_run_makes_in_every_stage_what_was_known_before(
+def test_walker_any_run_produces_expected_counts_in_every_stage(
     drawn: tuple[Dag, dict[str, list[str]]], events: Events
 ) -> None:
     dag, models_of = drawn
@@ -171,11 +169,11 @@ def none(_: str) -> int:
     return 0
 
 
-def test_a_stage_starts_with_its_roots() -> None:
+def test_start_opens_root_steps() -> None:
     assert start(graph(("a", "c"), ("b", "c")), two) == Walk((), ("a", "b"))
 
 
-def test_a_step_opens_when_the_last_of_those_before_it_closes() -> None:
+def test_walk_step_opens_when_last_predecessor_closes() -> None:
     joins = graph(("a", "c"), ("b", "c"))
     assert walk(joins, {"a": DONE, "b": RUNNING}, two) == Walk(("a",), ())
     assert walk(joins, {"a": CLOSED, "b": DONE}, two) == Walk(("b",), ("c",))
@@ -202,18 +200,18 @@ def test_a_skipped_step_closes_at_once_without_being_counted() -> None:
 def test_a_stage_of_nothing_but_empty_steps_is_complete_at_once() -> None:
     keys = [f"s{number}" for number in range(10_000)]
     chain = graph(*a_chain(*keys))
-    said = start(chain, none)
-    assert said.closed == said.opened == chain.order
-    assert stage_complete(chain, said.closed)
+    step_changes = start(chain, none)
+    assert step_changes.closed == step_changes.opened == chain.order
+    assert stage_complete(chain, step_changes.closed)
 
 
 @decision("B1")
-def test_what_is_closed_stays_closed_whatever_is_said_of_its_units() -> None:
+def test_walk_closed_step_stays_closed_when_done_count_drops() -> None:
     reopened = replace(CLOSED, done=0)
     assert walk(graph(("a", "b")), {"a": reopened, "b": RUNNING}, two) == Walk((), ())
 
 
-def test_a_step_with_a_unit_that_failed_holds_up_only_those_behind_it() -> None:
+def test_walk_step_with_failed_unit_blocks_only_successors() -> None:
     assert walk(graph(("a", "b"), keys="c"), {"a": RUNNING, "c": DONE}, two) == Walk(("c",), ())
 
 
@@ -225,12 +223,12 @@ def test_a_stage_is_complete_when_every_step_is_closed() -> None:
 
 @given(recipes())
 def test_each_step_that_opens_is_counted_once(recipe: Recipe) -> None:
-    asked: Counter[str] = Counter()
+    calls: Counter[str] = Counter()
 
     def count_of(key: str) -> int:
-        asked[key] += 1
+        calls[key] += 1
         return 0
 
-    whole = graph_of(recipe)
-    start(whole, count_of)
-    assert asked == Counter(key for key in whole.order if not whole.steps[key].skip)
+    recipe_graph = graph_of(recipe)
+    start(recipe_graph, count_of)
+    assert calls == Counter(key for key in recipe_graph.order if not recipe_graph.steps[key].skip)

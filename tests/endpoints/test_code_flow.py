@@ -17,7 +17,7 @@ def kept(text: bytes) -> str:
 
 
 @given(then=st.text())
-def test_an_attempt_comes_back_as_it_was(then: str) -> None:
+def test_attempt_cookie_round_trip_is_lossless(then: str) -> None:
     flow = new_attempt(then)
     assert attempt_from_cookie(flow.to_cookie()) == flow
 
@@ -39,10 +39,10 @@ def test_an_attempt_comes_back_as_it_was(then: str) -> None:
     ],
     ids=lambda text: text[:30],
 )
-def test_what_is_none_is_nothing(text: bytes) -> None:
+def test_attempt_from_cookie_malformed_payload_is_rejected(text: bytes) -> None:
     assert attempt_from_cookie(kept(text)) is None
 
 
 @given(st.text() | st.binary().map(kept))
-def test_whatever_a_browser_sends_is_an_attempt_or_nothing(text: str) -> None:
+def test_attempt_from_cookie_arbitrary_text_is_rejected(text: str) -> None:
     assert attempt_from_cookie(text) is None

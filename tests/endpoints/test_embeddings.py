@@ -42,14 +42,14 @@ async def failure(*plays: Play) -> tuple[EndpointFailed, EndpointServer]:
 
 
 @pytest.mark.parametrize("path", ["/v1", "/v1/", "/v1/embeddings"])
-async def test_it_is_asked_for_our_width_with_the_key(path: str) -> None:
+async def test_vectors_request_sends_dimensions_and_api_key(path: str) -> None:
     async with a_model(answer(told([3.0, 4.0], [1.0])), path=path) as (other, model):
         first, second = await model.vectors(["a", "☃"])
-        (asked,) = other.asked
+        (request,) = other.asked
     assert (first[:2], second[0], len(first)) == ((0.6, 0.8), 1.0, DIMENSIONS)
-    assert asked.path == "/v1/embeddings"
-    assert asked.headers["authorization"] == f"Bearer {KEY}"
-    assert asked.body == {
+    assert request.path == "/v1/embeddings"
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+    assert request.body == {
         "model": "m",
         "input": ["a", "☃"],
         "encoding_format": "float",
@@ -57,13 +57,13 @@ async def test_it_is_asked_for_our_width_with_the_key(path: str) -> None:
     }
 
 
-async def test_a_model_of_one_width_is_asked_without_ours_from_then_on() -> None:
+async def test_vectors_dimensions_rejected_omits_dimensions_from_then_on() -> None:
     wide = answer(told([1.0] * 1024))
     async with a_model(answer({"error": "no such parameter"}, 400), wide) as (other, model):
         for _ in range(2):
             ((*numbers,),) = await model.vectors(["a"])
             assert len(numbers) == DIMENSIONS
-        assert ["dimensions" in asked.body for asked in other.asked] == [True, False, False]
+        assert ["dimensions" in request.body for request in other.asked] == [True, False, False]
 
 
 async def test_many_texts_go_in_batches() -> None:
@@ -73,7 +73,7 @@ async def test_many_texts_go_in_batches() -> None:
     async with a_model(play) as (other, model):
         texts = ["x"] * (2 * MAX_TEXTS + 1) + ["y" * MAX_CHARACTERS] * 2
         assert len(await model.vectors(texts)) == len(texts)
-        assert [len(asked.body["input"]) for asked in other.asked] == [
+        assert [len(request.body["input"]) for request in other.asked] == [
             MAX_TEXTS,
             MAX_TEXTS,
             1,
@@ -84,20 +84,20 @@ async def test_many_texts_go_in_batches() -> None:
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503])
-async def test_what_may_pass_is_tried_again(status: int) -> None:
+async def test_vectors_transient_status_is_retried(status: int) -> None:
     async with a_model(answer({}, status), answer(told([1.0]))) as (other, model):
         assert len(await model.vectors(["a"])) == 1
         assert len(other.asked) == 2
 
 
-async def test_it_is_not_tried_for_ever() -> None:
+async def test_vectors_persistent_error_stops_after_max_attempts() -> None:
     failed, other = await failure(answer({}, 500))
     assert failed.details["status"] == 500
     assert len(other.asked) == ATTEMPTS
 
 
 @pytest.mark.parametrize("status", [401, 403, 301])
-async def test_what_will_not_pass_is_not_tried_again(status: int) -> None:
+async def test_vectors_permanent_status_is_not_retried(status: int) -> None:
     _, other = await failure(answer({}, status))
     assert len(other.asked) == 1
 
@@ -116,11 +116,11 @@ async def test_what_will_not_pass_is_not_tried_again(status: int) -> None:
     ],
     ids=str,
 )
-async def test_an_answer_of_another_form_is_none(body: object) -> None:
+async def test_vectors_malformed_response_raises_endpoint_failed(body: object) -> None:
     await failure(answer(body))
 
 
-async def test_whoever_failed_is_left_alone_for_a_while() -> None:
+async def test_vectors_after_failure_sends_no_request_during_rest() -> None:
     async with a_model(hang_up, rest=3600) as (other, model):
         for _ in range(3):
             with pytest.raises(EndpointFailed):
@@ -128,22 +128,22 @@ async def test_whoever_failed_is_left_alone_for_a_while() -> None:
         assert len(other.asked) == 1
 
 
-async def test_nobody_there_is_no_answer() -> None:
+async def test_vectors_unreachable_endpoint_raises_endpoint_failed() -> None:
     model = EmbeddingsClient(await nobodys_url(), "m", None, pause=0)
     with pytest.raises(EndpointFailed):
         await model.vectors(["a"])
     await model.close()
 
 
-async def test_the_key_is_told_to_nobody_else(caplog: pytest.LogCaptureFixture) -> None:
+async def test_embeddings_error_does_not_leak_api_key(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     failed, _ = await failure(answer({"error": f"the key {KEY} is wrong"}, 400))
     assert KEY not in caplog.text + str(failed) + str(failed.as_json())
 
 
-async def test_others_go_on_while_it_is_waited_for() -> None:
+async def test_vectors_pending_request_does_not_block_event_loop() -> None:
     async with a_model(answer(told([1.0]))) as (_, model):
-        asked = asyncio.create_task(model.vectors(["a"]))
+        task = asyncio.create_task(model.vectors(["a"]))
         await asyncio.sleep(0)
-        assert not asked.done()
-        await asked
+        assert not task.done()
+        await task

@@ -48,12 +48,12 @@ async def failure(*plays: Play, seconds: float = SECONDS) -> tuple[EndpointFaile
         return failed.value, len(other.asked)
 
 
-async def test_what_is_asked_arrives_and_what_is_answered_comes_back() -> None:
+async def test_post_sends_json_with_headers_and_returns_json() -> None:
     async with an_exchange(answer({"b": ["☃"]})) as (other, exchange):
         assert await exchange.post({"a": "☃"}, seconds=SECONDS) == {"b": ["☃"]}
-        (asked,) = other.asked
-    assert (asked.path, asked.body) == ("/v1/x", {"a": "☃"})
-    assert asked.headers["authorization"] == f"Bearer {KEY}"
+        (request,) = other.asked
+    assert (request.path, request.body) == ("/v1/x", {"a": "☃"})
+    assert request.headers["authorization"] == f"Bearer {KEY}"
 
 
 async def test_a_connection_is_used_again() -> None:
@@ -64,9 +64,9 @@ async def test_a_connection_is_used_again() -> None:
 
 async def test_many_may_ask_at_once() -> None:
     async with an_exchange(answer(1)) as (other, exchange):
-        asked = [exchange.post(n, seconds=SECONDS) for n in range(40)]
-        assert await asyncio.gather(*asked) == [1] * 40
-        assert sorted(one.body for one in other.asked) == [*range(40)]
+        calls = [exchange.post(n, seconds=SECONDS) for n in range(40)]
+        assert await asyncio.gather(*calls) == [1] * 40
+        assert sorted(request.body for request in other.asked) == [*range(40)]
 
 
 @pytest.mark.parametrize("play", [never, drop_by_drop])
@@ -77,22 +77,22 @@ async def test_silence_ends_with_the_seconds(play: Play) -> None:
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0])
 async def test_no_time_left_is_no_answer(seconds: float) -> None:
-    failed, asked = await failure(answer(1), seconds=seconds)
-    assert (failed.message, asked) == ("it gave no whole answer within 0 s", 0)
+    failed, request_count = await failure(answer(1), seconds=seconds)
+    assert (failed.message, request_count) == ("it gave no whole answer within 0 s", 0)
 
 
-async def test_an_endless_answer_ends_with_its_bytes() -> None:
+async def test_post_endless_response_stops_at_max_bytes() -> None:
     failed, _ = await failure(endlessly)
     assert failed.message == f"it answered with more than {MAX_BYTES:,} bytes"
 
 
 @pytest.mark.parametrize("beyond", [0, 1])
-async def test_an_answer_has_as_many_bytes_as_it_may_and_not_one_more(beyond: int) -> None:
-    told, most = ["x" * (98 + beyond)], 98 + len('[""]')
-    async with an_exchange(answer(told)) as (_, exchange):
+async def test_post_response_above_max_bytes_raises_endpoint_failed(beyond: int) -> None:
+    body, most = ["x" * (98 + beyond)], 98 + len('[""]')
+    async with an_exchange(answer(body)) as (_, exchange):
         exchange.most_bytes = most
         if not beyond:
-            assert await exchange.post({}, seconds=SECONDS) == told
+            assert await exchange.post({}, seconds=SECONDS) == body
             return
         with pytest.raises(EndpointFailed, match="more than 102 bytes"):
             await exchange.post({}, seconds=SECONDS)
@@ -104,12 +104,12 @@ async def test_an_answer_that_is_packed_is_not_unpacked() -> None:
 
 
 @pytest.mark.parametrize("play", [half, nonsense, hang_up])
-async def test_a_broken_connection_is_told_without_its_words(play: Play) -> None:
+async def test_post_broken_connection_raises_generic_message(play: Play) -> None:
     failed, _ = await failure(play)
     assert failed.message.startswith("the exchange broke off (")
 
 
-async def test_nobody_there_is_told() -> None:
+async def test_post_unreachable_host_raises_endpoint_failed() -> None:
     exchange = BoundedHttpClient(await nobodys_url(), headers={})
     with pytest.raises(EndpointFailed, match="it cannot be reached"):
         await exchange.post(1, seconds=SECONDS)
@@ -117,7 +117,7 @@ async def test_nobody_there_is_told() -> None:
 
 
 @pytest.mark.parametrize("body", ["", "{", "<html>", "[NaN]", "[" * 100_000])
-async def test_what_is_no_json_is_told(body: str) -> None:
+async def test_post_invalid_json_response_raises_endpoint_failed(body: str) -> None:
     failed, _ = await failure(answer(body))
     assert failed.message == "it answered with something that is no JSON"
 
@@ -135,15 +135,19 @@ async def test_a_redirection_is_not_followed() -> None:
 @pytest.mark.parametrize(
     "body", [{"error": {"message": "No."}}, {"error": "No."}, {"detail": "No."}]
 )
-async def test_a_refusal_is_told_with_its_words(body: object) -> None:
-    failed, asked = await failure(answer(body, 400))
-    assert (failed.message, failed.details, asked) == ("it answered 400: No.", {"status": 400}, 1)
+async def test_post_error_response_includes_error_message(body: object) -> None:
+    failed, request_count = await failure(answer(body, 400))
+    assert (failed.message, failed.details, request_count) == (
+        "it answered 400: No.",
+        {"status": 400},
+        1,
+    )
 
 
 @pytest.mark.parametrize("body", ["", "<html>", [], {}, {"error": {"message": [1]}}, {"error": 3}])
-async def test_a_refusal_without_words_is_told_without(body: object) -> None:
-    failed, asked = await failure(answer(body, 500))
-    assert (failed.message, asked) == ("it answered 500", 1)
+async def test_post_error_response_without_message_reports_status_only(body: object) -> None:
+    failed, request_count = await failure(answer(body, 500))
+    assert (failed.message, request_count) == ("it answered 500", 1)
 
 
 async def test_the_words_of_a_refusal_are_cut() -> None:
@@ -152,7 +156,7 @@ async def test_the_words_of_a_refusal_are_cut() -> None:
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 500])
-async def test_the_key_is_told_to_nobody_else(
+async def test_post_error_does_not_leak_api_key(
     status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -162,7 +166,7 @@ async def test_the_key_is_told_to_nobody_else(
 
 
 @pytest.mark.parametrize("key", ["sk\nof-the-operator", "sk-öperator", "\x7foperator"])
-def test_a_key_no_header_can_carry_is_refused_without_being_told(key: str) -> None:
+def test_client_invalid_header_key_raises_misconfigured_without_key(key: str) -> None:
     with pytest.raises(Misconfigured) as refused:
         BoundedHttpClient("http://127.0.0.1", headers={"x-api-key": key})
     assert "operator" not in refused.value.message.replace("ö", "o")
@@ -173,30 +177,30 @@ def test_a_key_no_header_can_carry_is_refused_without_being_told(key: str) -> No
 
 @pytest.mark.parametrize("status", [429, 503, 529])
 @pytest.mark.parametrize("after", ["0", "0.01", "Thu, 01 Jan 1970 00:00:00 GMT"])
-async def test_who_says_when_to_come_again_is_asked_again(status: int, after: str) -> None:
+async def test_post_retry_after_within_time_limit_is_retried(status: int, after: str) -> None:
     busy = answer({}, status, retry_after=after)
     async with an_exchange(busy, answer({"b": 1})) as (other, exchange):
         assert await exchange.post({"a": 1}, seconds=SECONDS) == {"b": 1}
-        assert [asked.body for asked in other.asked] == [{"a": 1}] * 2
+        assert [request.body for request in other.asked] == [{"a": 1}] * 2
 
 
 @pytest.mark.parametrize("after", ["3600", "inf", "nan", "-1", "soon", "1e400"])
-async def test_nobody_waits_longer_than_there_is_time(after: str) -> None:
-    failed, asked = await failure(answer({}, 429, retry_after=after))
-    assert (failed.details, asked) == ({"status": 429}, 1)
+async def test_post_retry_after_invalid_or_beyond_time_limit_is_not_retried(after: str) -> None:
+    failed, request_count = await failure(answer({}, 429, retry_after=after))
+    assert (failed.details, request_count) == ({"status": 429}, 1)
 
 
-async def test_who_does_not_say_when_is_not_asked_again() -> None:
-    failed, asked = await failure(answer({}, 429))
-    assert (failed.message, asked) == ("it answered 429", 1)
+async def test_post_429_without_retry_after_is_not_retried() -> None:
+    failed, request_count = await failure(answer({}, 429))
+    assert (failed.message, request_count) == ("it answered 429", 1)
 
 
-async def test_who_always_says_later_is_left_in_the_end() -> None:
-    failed, asked = await failure(answer({}, 429, retry_after="0"))
-    assert (failed.details, asked) == ({"status": 429}, 1 + MAX_RETRIES)
+async def test_post_repeated_retry_after_stops_after_max_retries() -> None:
+    failed, request_count = await failure(answer({}, 429, retry_after="0"))
+    assert (failed.details, request_count) == ({"status": 429}, 1 + MAX_RETRIES)
 
 
-async def test_who_gives_up_waiting_does_not_spoil_it_for_others() -> None:
+async def test_post_canceled_request_does_not_affect_next_request() -> None:
     async with an_exchange(never, answer(1)) as (other, exchange):
         leaving = asyncio.create_task(exchange.post(1, seconds=SECONDS))
         await other.heard.wait()

@@ -37,7 +37,7 @@ def test_the_address_of_chat_completions(url: str, address: str) -> None:
     assert OPENAI.address(url) == address
 
 
-def test_a_chat_completion_is_asked_for_with_its_shape() -> None:
+def test_openai_request_with_schema_sets_response_format() -> None:
     messages = [
         {"role": "system", "content": "Do it."},
         {"role": "user", "content": "Words."},
@@ -59,15 +59,15 @@ def a_completion(content: Json, **more: Any) -> dict[str, Json]:  # noqa: ANN401
 
 @pytest.mark.parametrize("content", ["[1]", [{"type": "text", "text": "[1"}, {"text": "]"}]])
 def test_a_chat_completion_is_read(content: Json) -> None:
-    told = OPENAI.read(a_completion(content), "m")
-    assert (told.text, told.truncated) == ("[1]", False)
-    assert told.usage == Usage(input_tokens=12, output_tokens=3, model="m-2030")
+    reply = OPENAI.read(a_completion(content), "m")
+    assert (reply.text, reply.truncated) == ("[1]", False)
+    assert reply.usage == Usage(input_tokens=12, output_tokens=3, model="m-2030")
 
 
 def test_a_completion_that_was_cut_off_says_so() -> None:
     answer: Json = {"choices": [{"message": {"content": "[1"}, "finish_reason": "length"}]}
-    told = OPENAI.read(answer, "m")
-    assert (told.text, told.truncated, told.usage.model) == ("[1", True, "m")
+    reply = OPENAI.read(answer, "m")
+    assert (reply.text, reply.truncated, reply.usage.model) == ("[1", True, "m")
 
 
 # Anthropic
@@ -85,7 +85,7 @@ def test_the_address_of_messages(url: str, address: str) -> None:
     assert ANTHROPIC.address(url) == address
 
 
-def test_a_message_is_asked_for_with_a_tool_it_must_use() -> None:
+def test_anthropic_request_with_schema_forces_tool_use() -> None:
     plain = {
         "model": "m",
         "max_tokens": MAX_TOKENS,
@@ -126,9 +126,9 @@ def handed_in(data: Json) -> Json:
     ],
 )
 def test_a_message_is_read(blocks: list[Json], text: str) -> None:
-    told = ANTHROPIC.read(a_message(*blocks), "m")
-    assert (told.text, told.truncated) == (text, False)
-    assert told.usage == Usage(input_tokens=12, output_tokens=3, model="m-2030")
+    reply = ANTHROPIC.read(a_message(*blocks), "m")
+    assert (reply.text, reply.truncated) == (text, False)
+    assert reply.usage == Usage(input_tokens=12, output_tokens=3, model="m-2030")
 
 
 def test_a_message_that_was_cut_off_says_so() -> None:
@@ -162,12 +162,14 @@ ANY = st.recursive(
 
 @BOTH
 @given(answer=ANY)
-def test_whatever_is_answered_is_read_or_told(form: WireFormat, answer: Json) -> None:
+def test_read_arbitrary_answer_returns_reply_or_raises_endpoint_failed(
+    form: WireFormat, answer: Json
+) -> None:
     try:
-        told = form.read(answer, "m")
+        reply = form.read(answer, "m")
     except EndpointFailed:
         return
-    assert isinstance(told.text, str)
-    assert (told.usage.input_tokens or 0) >= 0
-    assert (told.usage.output_tokens or 0) >= 0
-    assert told.usage.model
+    assert isinstance(reply.text, str)
+    assert (reply.usage.input_tokens or 0) >= 0
+    assert (reply.usage.output_tokens or 0) >= 0
+    assert reply.usage.model

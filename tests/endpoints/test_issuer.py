@@ -66,7 +66,7 @@ async def believed(issuer: Issuer, text: str) -> Any:  # noqa: ANN401 - JSON
     return await issuer.claims(text, audience=AUDIENCE, now=NOON)
 
 
-async def test_a_token_is_believed_by_every_algorithm_we_take(
+async def test_claims_every_supported_algorithm_is_accepted(
     there: FakeIssuer, issuer: Issuer
 ) -> None:
     there.keys = [a_key(algorithm) for algorithm in KEYS]
@@ -150,11 +150,11 @@ BAD: dict[str, Callable[[FakeIssuer], str]] = {
 
 async def test_no_bad_token_is_believed(there: FakeIssuer, issuer: Issuer) -> None:
     await believed(issuer, there.token())
-    told = {}
+    accepted = {}
     for kind, made in BAD.items():
         with suppress(Unauthenticated):
-            told[kind] = await believed(issuer, made(there))
-    assert told == {}
+            accepted[kind] = await believed(issuer, made(there))
+    assert accepted == {}
 
 
 async def test_clocks_may_be_a_minute_apart(there: FakeIssuer, issuer: Issuer) -> None:
@@ -171,7 +171,7 @@ def test_no_text_breaks_the_reader(text: str) -> None:
 
 
 @pytest.mark.parametrize("algorithm", ["none", "HS256", "ES512", "", None, 7, ["ES256"]])
-def test_a_header_chooses_among_what_we_take_and_nothing_else(algorithm: object) -> None:
+def test_parse_header_unsupported_algorithm_raises_unauthenticated(algorithm: object) -> None:
     with pytest.raises(Unauthenticated):
         parse_header(f"{encoded({'alg': algorithm})}.{encoded({})}.{encoded({})}")
 
@@ -180,12 +180,12 @@ def test_a_header_chooses_among_what_we_take_and_nothing_else(algorithm: object)
 
 
 @pytest.mark.parametrize("algorithm", KEYS)
-def test_a_key_that_does_not_say_what_for_goes_with_its_own_kind_alone(algorithm: str) -> None:
+def test_parse_key_without_alg_allows_algorithms_of_same_key_type(algorithm: str) -> None:
     published = a_key(algorithm).published()
     del published["alg"]
-    found = parse_key(published)
-    assert found is not None
-    assert found.algorithms == {name for name in KEYS if KEYS[name] == KEYS[algorithm]}
+    key = parse_key(published)
+    assert key is not None
+    assert key.algorithms == {name for name in KEYS if KEYS[name] == KEYS[algorithm]}
 
 
 def test_keys_that_cannot_be_used_are_left_out() -> None:
@@ -194,8 +194,16 @@ def test_keys_that_cannot_be_used_are_left_out() -> None:
     secret = {"kty": "oct", "k": "c2VjcmV0", "alg": "HS256", "kid": "1"}
     bad = [secret, good.published(use="enc"), good.published(alg="HS256"), good.published(d="x")]
     weak = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(rsa_key(1024).public_key()))
-    for found in (*bad, weak, {"kty": "RSA", "n": "!", "e": "AQAB"}, {}, None, "key", {"kty": []}):
-        assert parse_key(found) is None, found
+    for invalid_key in (
+        *bad,
+        weak,
+        {"kty": "RSA", "n": "!", "e": "AQAB"},
+        {},
+        None,
+        "key",
+        {"kty": []},
+    ):
+        assert parse_key(invalid_key) is None, invalid_key
 
 
 async def test_a_new_key_works_at_once_and_a_withdrawn_one_no_more(
@@ -268,9 +276,7 @@ async def test_withdrawn_keys_end_though_no_unknown_one_comes(
         await believed(issuer, old)
 
 
-async def test_an_issuer_may_describe_itself_as_plain_oauth_does(
-    there: FakeIssuer, issuer: Issuer
-) -> None:
+async def test_issuer_plain_oauth_metadata_is_accepted(there: FakeIssuer, issuer: Issuer) -> None:
     there.plain_oauth = True
     await believed(issuer, there.token())
     assert there.asked["oauth-authorization-server"] == 1
@@ -281,7 +287,7 @@ async def test_an_issuer_may_describe_itself_as_plain_oauth_does(
     [[], {"keys": 7}, {"keys": [None, {"kty": "RSA"}]}, "x" * 300_000],
     ids=lambda told: str(told)[:20],
 )
-async def test_whatever_is_published_nobody_is_believed_and_nothing_breaks(
+async def test_issuer_invalid_published_keys_reject_token(
     there: FakeIssuer, issuer: Issuer, published: object
 ) -> None:
     there.published = published
@@ -289,7 +295,7 @@ async def test_whatever_is_published_nobody_is_believed_and_nothing_breaks(
         await believed(issuer, there.token())
 
 
-async def test_an_issuer_by_another_name_is_not_ours(there: FakeIssuer) -> None:
+async def test_issuer_metadata_with_other_name_raises_unavailable(there: FakeIssuer) -> None:
     elsewhere = Issuer(settings(there.url.replace("127.0.0.1", "localhost")))
     with pytest.raises(Unavailable):
         await believed(elsewhere, there.token())
@@ -313,7 +319,7 @@ def test_org_name_and_scopes_come_from_the_token() -> None:
         identity_from_claims({"sub": "1"}, read)
 
 
-def test_an_email_is_a_name_only_if_it_is_verified() -> None:
+def test_identity_from_claims_uses_email_only_if_verified() -> None:
     read = settings("https://id.example.org")
     claims: Body = {"sub": "1", "email": "ann@example.org"}
     assert identity_from_claims(claims, read).name == "1"

@@ -44,7 +44,7 @@ def unsafe(there: FakeIssuer, path: str) -> list[str]:
 
 
 @pytest.mark.parametrize("number", range(6))
-async def test_keys_are_fetched_only_where_nobody_can_put_in_others(
+async def test_issuer_unsafe_jwks_uri_raises_unavailable_without_fetch(
     there: FakeIssuer, issuer: Issuer, number: int
 ) -> None:
     there.said = {"jwks_uri": unsafe(there, "/jwks")[number]}
@@ -54,7 +54,7 @@ async def test_keys_are_fetched_only_where_nobody_can_put_in_others(
 
 
 @pytest.mark.parametrize("door", ["authorization_endpoint", "token_endpoint"])
-async def test_people_are_sent_only_where_nobody_can_put_in_others(
+async def test_issuer_unsafe_sign_in_endpoint_raises_unavailable(
     there: FakeIssuer, issuer: Issuer, door: str
 ) -> None:
     safe = await issuer.endpoints()

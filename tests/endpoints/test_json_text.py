@@ -25,7 +25,7 @@ WRAPPINGS = [
 
 
 @given(value=JSON, wrapping=st.sampled_from(WRAPPINGS))
-def test_whatever_the_json_it_is_found_however_it_is_wrapped(value: Json, wrapping: str) -> None:
+def test_extract_json_any_value_in_any_wrapping_is_returned(value: Json, wrapping: str) -> None:
     assert extract_json(wrapping.format(json.dumps(value))) == value
 
 
@@ -45,7 +45,7 @@ def test_no_text_raises_anything_but_that_there_is_no_json(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", "No.", "3 rivers", "{", "[1,", "NaN", "[Infinity]", "{'a': 1}", "9" * 5_000]
 )
-def test_what_is_no_json_is_none(text: str) -> None:
+def test_extract_json_text_without_json_raises_value_error(text: str) -> None:
     with pytest.raises(ValueError, match="no JSON"):
         extract_json(text)
 

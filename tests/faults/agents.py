@@ -73,9 +73,9 @@ class Agent:
 
     async def call(self, tool: str, args: Body, key: str | None = None) -> Call:
         """Make a call until it is answered, always with the same key, and record it."""
-        asked = {**args, "sessionId": self.session}
+        arguments = {**args, "sessionId": self.session}
         if key is not None:
-            asked["idempotencyKey"] = key
+            arguments["idempotencyKey"] = key
         call = Call(
             org=self.tenant.slug,
             user=self.user,
@@ -86,19 +86,19 @@ class Agent:
             sent=time.monotonic(),
         )
         if key is not None and self.work.chance(0.004):
-            await self.wire.send_and_leave(self.server, tool, asked)
+            await self.wire.send_and_leave(self.server, tool, arguments)
             call.tries = 1
         else:
-            await self._repeat(call, asked)
+            await self._repeat(call, arguments)
         call.received = time.monotonic()
         self.work.history.add(call)
         return call
 
-    async def _repeat(self, call: Call, asked: Body) -> None:
+    async def _repeat(self, call: Call, arguments: Body) -> None:
         end, backoff = call.sent + MAX_CALL_SECONDS, MIN_BACKOFF_SECONDS
         while call.tries < MAX_TRIES and time.monotonic() < end:
             call.tries += 1
-            answer = await self._try(call, asked)
+            answer = await self._try(call, arguments)
             if answer is not None and self._settled(call, answer):
                 return
             if self.work.is_over and time.monotonic() > call.sent + MAX_LAST_SECONDS:
@@ -108,11 +108,11 @@ class Agent:
             if self.rng.random() < 0.5:
                 self.server = self.rng.choice(sorted(self.work.addresses))
 
-    async def _try(self, call: Call, asked: Body) -> Answer | None:
+    async def _try(self, call: Call, arguments: Body) -> Answer | None:
         history, sent = self.work.history, time.monotonic()
         call.answered_sent, call.server = sent, self.server
         try:
-            return await self.wire.call(self.server, call.tool, asked, DEADLINE_SECONDS)
+            return await self.wire.call(self.server, call.tool, arguments, DEADLINE_SECONDS)
         except Broken:
             history.retried["transport"] += 1
         except Overdue:

@@ -104,7 +104,7 @@ def one_holder(evidence: Evidence) -> Found:
 def _early_takeovers(history: History) -> Found:
     """Find jobs that went to another holder before the lease of the first was over."""
     claims: dict[str, dict[int, Call]] = defaultdict(dict)
-    given_back = {
+    released_attempts = {
         (call.args["jobId"], call.args["attempt"])
         for call in history.calls
         if call.tool in {"fail_job", "submit_job_result"} and call.outcome is not Outcome.REFUSED
@@ -115,7 +115,7 @@ def _early_takeovers(history: History) -> Found:
     for job_id, attempts in claims.items():
         for attempt, later in attempts.items():
             earlier = attempts.get(attempt - 1)
-            if earlier is None or (job_id, attempt - 1) in given_back:
+            if earlier is None or (job_id, attempt - 1) in released_attempts:
                 continue
             lease = earlier.reply.get("leaseSeconds", 0)
             gap = later.received - earlier.sent
@@ -201,8 +201,12 @@ def fan_in_is_exact(evidence: Evidence) -> Found:
             yield f"run {run_id}: {key} has {times}, {step}"
         elif is_done and times and step.closed_at != max(times):
             yield f"run {run_id}: {key} closed at {step.closed_at}, its last unit at {times}"
-        before = [rows.stage_steps.get((run_id, one)) for one in evidence.before[key]]
-        closed: list[Any] = [one.closed_at if one else None for one in before]
+        before = [
+            rows.stage_steps.get((run_id, predecessor)) for predecessor in evidence.before[key]
+        ]
+        closed: list[Any] = [
+            predecessor.closed_at if predecessor else None for predecessor in before
+        ]
         if None in closed or (closed and step.opened_at != max(closed)):
             yield f"run {run_id}: {key} opened at {step.opened_at}, what it waits for: {closed}"
     yield from _never_opened(evidence)
@@ -213,8 +217,11 @@ def _never_opened(evidence: Evidence) -> Found:
     rows = evidence.rows
     for run_id in rows.runs:
         for key, before in evidence.before.items():
-            closed = [rows.stage_steps.get((run_id, one)) for one in before]
-            free = all(one is not None and one.closed_at is not None for one in closed)
+            closed = [rows.stage_steps.get((run_id, predecessor)) for predecessor in before]
+            free = all(
+                predecessor is not None and predecessor.closed_at is not None
+                for predecessor in closed
+            )
             if free and (run_id, key) not in rows.stage_steps:
                 yield f"run {run_id}: {key} did not open, and waits for nothing"
 

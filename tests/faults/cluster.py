@@ -225,12 +225,12 @@ def free_ports(names: list[str]) -> dict[str, int]:
     """Choose a free port for each name."""
     sockets = []
     for _ in names:
-        one = socket.socket()
-        one.bind((HOST, 0))
-        sockets.append(one)
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
+        sock = socket.socket()
+        sock.bind((HOST, 0))
+        sockets.append(sock)
+    ports = [sock.getsockname()[1] for sock in sockets]
+    for sock in sockets:
+        sock.close()
     return dict(zip(names, ports, strict=True))
 
 

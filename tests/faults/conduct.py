@@ -97,7 +97,7 @@ async def conduct(assignment: Assignment) -> Result:
         violations = check(evidence)
         if not assignment.drains:
             violations = [v for v in violations if v.checker != nothing_stuck.__name__]
-        starts = Counter({name: one.starts for name, one in cluster.servers.items()})
+        starts = Counter({name: server.starts for name, server in cluster.servers.items()})
         home = cluster.home
     history.close()
     return Result(
@@ -185,9 +185,9 @@ async def _adopt(cluster: Cluster, tenants: list[Tenant]) -> None:
     """Give the agents every open plan and run, also those whose creators never got the answer."""
     for tenant in tenants:
         for statement, known in ((OPEN_PLANS, tenant.plans), (OPEN_RUNS, tenant.runs)):
-            found = await cluster.sql(statement, tenant.org_id)
+            rows = await cluster.sql(statement, tenant.org_id)
             known.clear()
-            known.update(row[0] for row in found)
+            known.update(row[0] for row in rows)
 
 
 async def verify(cluster: Cluster, rows: Rows) -> None:
@@ -203,11 +203,11 @@ async def verify(cluster: Cluster, rows: Rows) -> None:
 
 def internal_errors(home: Path) -> tuple[str, ...]:
     """Return the lines of the servers' logs that report an internal error."""
-    found = []
+    errors = []
     for name in ("direct", "pooled"):
         lines = (home / f"{name}.log").read_text(errors="replace").splitlines()
-        found += [f"{name}: {line[:2000]}" for line in lines if _is_error(line)]
-    return tuple(found)
+        errors += [f"{name}: {line[:2000]}" for line in lines if _is_error(line)]
+    return tuple(errors)
 
 
 def _is_error(line: str) -> bool:

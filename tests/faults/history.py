@@ -118,7 +118,7 @@ class History:
         self.counts[call.outcome] += 1
         self.tries += call.tries
         if self._file is not None:
-            record = {one.name: getattr(call, one.name) for one in fields(Call)}
+            record = {attribute.name: getattr(call, attribute.name) for attribute in fields(Call)}
             self._file.write(json.dumps(record) + "\n")
 
     @property
@@ -131,10 +131,10 @@ class History:
         for other, canary in self._canaries.items():
             if other != org and canary in raw:
                 self.leaks.append(f"a reply to {org} contains the canary of {other}: {raw[:300]}")
-        for found in UUID.findall(raw):
-            owner = self._owners.setdefault(found, org)
+        for row_id in UUID.findall(raw):
+            owner = self._owners.setdefault(row_id, org)
             if owner != org:
-                self.leaks.append(f"a reply to {org} contains the id {found} of {owner}")
+                self.leaks.append(f"a reply to {org} contains the id {row_id} of {owner}")
 
     def of(self, *tools: str) -> Iterator[Call]:
         """Yield the acknowledged calls of these tools."""

@@ -48,7 +48,9 @@ class Injector:
             return
         self.counts[error.kind] += 1
         servers = SERVERS if error.kind in EVERYWHERE else (error.server,)
-        took = await asyncio.gather(*[self.first_success(one, healed) for one in servers])
+        took = await asyncio.gather(
+            *[self.first_success(server_name, healed) for server_name in servers]
+        )
         for server, seconds in zip(servers, took, strict=True):
             self.recoveries.setdefault((error.kind, server), []).append(seconds)
 
@@ -189,7 +191,7 @@ class Injector:
                 if len(probes) < MAX_PROBES:
                     probes.add(asyncio.create_task(self._probe(server)))
                 done, probes = await asyncio.wait(probes, timeout=PROBE_SECONDS)
-                answered = [at for one in done if (at := one.result()) is not None]
+                answered = [at for task in done if (at := task.result()) is not None]
                 if answered:
                     return max(0.0, min(answered) - healed)
                 if done:

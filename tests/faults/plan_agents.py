@@ -79,14 +79,16 @@ class PlanAgent(Agent):
 
     async def _trespass(self) -> None:
         """Request a plan of another org by its id."""
-        others = [one for one in self.work.tenants if one is not self.tenant and one.plans]
+        others = [
+            tenant for tenant in self.work.tenants if tenant is not self.tenant and tenant.plans
+        ]
         if others:
             other = self.rng.choice(others)
             plan_id = self.rng.choice(sorted(other.plans))
             call = await self.call("get_plan_status", {"planId": plan_id})
             if call.is_acknowledged:
-                said = f"{self.tenant.slug} was shown plan {plan_id} of {other.slug}"
-                self.work.history.leaks.append(said)
+                message = f"{self.tenant.slug} was shown plan {plan_id} of {other.slug}"
+                self.work.history.leaks.append(message)
 
     async def _work_on(self, plan_id: str) -> None:
         call = await self.call("get_next_step", {"planId": plan_id}, self.work.new_key())
@@ -125,14 +127,18 @@ class PlanAgent(Agent):
 
     async def _submit(self, step_id: str, attempt: int) -> Call:
         key = self.work.new_key()
-        found = {"n": self.rng.randrange(4), "mark": key, "canary": self.tenant.canary}
-        args = {"stepId": step_id, "attempt": attempt, "resultSummary": found}
+        result_summary = {"n": self.rng.randrange(4), "mark": key, "canary": self.tenant.canary}
+        args = {"stepId": step_id, "attempt": attempt, "resultSummary": result_summary}
         return await self.call("submit_step_result", args, key)
 
     async def _ask(self, step_id: str) -> None:
         key = self.work.new_key()
-        found = {"n": 2, "canary": self.tenant.canary}
-        args = {"stepId": step_id, "summary": f"Please look ({key}).", "resultSummary": found}
+        result_summary = {"n": 2, "canary": self.tenant.canary}
+        args = {
+            "stepId": step_id,
+            "summary": f"Please look ({key}).",
+            "resultSummary": result_summary,
+        }
         await self.call("request_user_review", args, key)
 
     async def _decide(self, plan_id: str, review: Body) -> None:
@@ -147,12 +153,12 @@ class PlanAgent(Agent):
     async def _take_back(self, plan_id: str, steps: list[Body]) -> None:
         """Release a step whose holder was inactive too long; retry one that failed."""
         held, now = self.tenant.held_since, time.monotonic()
-        for found in steps:
-            if found["status"] not in {"in_progress", "failed"}:
+        for plan_step in steps:
+            if plan_step["status"] not in {"in_progress", "failed"}:
                 continue
-            since = held.setdefault((found["stepId"], found["attempt"]), now)
+            since = held.setdefault((plan_step["stepId"], plan_step["attempt"]), now)
             if now - since > self.work.patience_seconds:
-                await self._modify(plan_id, "retry_step", stepId=found["stepId"])
+                await self._modify(plan_id, "retry_step", stepId=plan_step["stepId"])
                 return
 
     async def _modify(

@@ -36,7 +36,8 @@ class Bug:
     def is_shown_by(self, violations: Iterable[Violation]) -> bool:
         """Return whether one of the violations is due to this bug."""
         return any(
-            one.checker in self.caught_by and self.shows in one.message for one in violations
+            violation.checker in self.caught_by and self.shows in violation.message
+            for violation in violations
         )
 
 

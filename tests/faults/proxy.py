@@ -56,7 +56,7 @@ class Pair:
     def forward(self, data: bytes, *, to_target: bool) -> None:
         """Pass data on, now or later, as the link's faults demand."""
         link = self.link
-        if to_target and link.answers_to_lose and all(one in data for one in link.markers):
+        if to_target and link.answers_to_lose and all(marker in data for marker in link.markers):
             link.answers_to_lose -= 1
             self.loses_answer = True
         elif not to_target and self.loses_answer:
@@ -183,7 +183,7 @@ def obey(link: Link, command: dict[str, Any]) -> None:
             link.delay_seconds = float(command["seconds"])
         case "lose_answers":
             link.answers_to_lose = int(command["count"])
-            link.markers = tuple(str(one).encode() for one in command["markers"])
+            link.markers = tuple(str(marker).encode() for marker in command["markers"])
         case "heal":
             _heal(link)
 

@@ -111,9 +111,9 @@ def _judge(measured: Measured) -> None:
     for (kind, server), seconds in measured.injector.recoveries.items():
         limit = MAX_SECONDS.get(server, MAX_POOLED_SECONDS)
         measured.violations += [
-            f"{kind}, {server}: {one:.2f} s to the first success, at most {limit} s"
-            for one in seconds
-            if one > limit
+            f"{kind}, {server}: {duration:.2f} s to the first success, at most {limit} s"
+            for duration in seconds
+            if duration > limit
         ]
     measured.violations += [
         f"SIGTERM, {server}: {seconds:.2f} s to the end, at most {MAX_EXIT_SECONDS} s"

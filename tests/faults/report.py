@@ -46,11 +46,11 @@ def _faults(result: Result) -> str:
 
 
 def _recoveries(result: Result) -> str:
-    found = result.injector.recoveries
-    if not found:
+    recoveries = result.injector.recoveries
+    if not recoveries:
         return ""
     lines = [f"{'first success after healing, s':<38}{'server':<8}{'p50':>7}{'max':>7}{'n':>5}"]
-    for (kind, server), seconds in sorted(found.items()):
+    for (kind, server), seconds in sorted(recoveries.items()):
         figures = f"{median(seconds):>7.2f}{max(seconds):>7.2f}{len(seconds):>5}"
         lines.append(f"{kind:<38}{server:<8}{figures}")
     return "\n".join(lines)
@@ -63,8 +63,8 @@ def _violations(result: Result) -> str:
     lines = [f"{len(result.violations)} VIOLATIONS with seed {result.assignment.seed}"]
     for checker, count in counts.items():
         lines.append(f"{checker}: {count}")
-        found = [v.message for v in result.violations if v.checker == checker]
-        lines += [f"    {message[:MAX_LINE]}" for message in found[:MAX_SHOWN]]
+        messages = [v.message for v in result.violations if v.checker == checker]
+        lines += [f"    {message[:MAX_LINE]}" for message in messages[:MAX_SHOWN]]
     lines.append(f"history and logs: {result.home}")
     return "\n".join(lines)
 

@@ -112,9 +112,9 @@ async def _look_for(bug: Bug | None, seed: int) -> Result:
 
 def _say_of_bug(name: str, result: Result, *, caught: bool) -> None:
     counts = Counter(violation.checker for violation in result.violations)
-    found = ", ".join(f"{checker} {count}" for checker, count in counts.most_common())
+    summary = ", ".join(f"{checker} {count}" for checker, count in counts.most_common())
     calls = f"{result.history.acknowledged} calls, {result.seconds:.0f} s"
-    say(f"{'✓' if caught else '✗'} {name}: caught by {found or 'nothing'}; {calls}")
+    say(f"{'✓' if caught else '✗'} {name}: caught by {summary or 'nothing'}; {calls}")
     shown = {violation.checker: violation.message for violation in reversed(result.violations)}
     for checker, message in shown.items():
         say(f"    {checker}: {message[:260]}")
@@ -163,21 +163,21 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=60.0, help="for soak")
     parser.add_argument("--only", default="", help="for planted: a part of a bug's name")
     parser.add_argument("--source", type=Path, default=SOURCE, help="the package to serve")
-    given = parser.parse_args()
+    args = parser.parse_args()
     if PGBOUNCER is None:
         say("pgbouncer is not installed; install it, for one of the servers is behind it")
         return 2
-    seed = given.seed if given.seed is not None else random.SystemRandom().randrange(10**6)
+    seed = args.seed if args.seed is not None else random.SystemRandom().randrange(10**6)
     say(f"seed {seed}")
     modes = {
-        "short": lambda: short(seed, given.source),
-        "long": lambda: long(seed, given.source),
-        "planted": lambda: planted_bugs(seed, given.only),
-        "recovery": lambda: recovery(seed, given.source),
-        "soak": lambda: soaking(seed, given.minutes, given.source),
+        "short": lambda: short(seed, args.source),
+        "long": lambda: long(seed, args.source),
+        "planted": lambda: planted_bugs(seed, args.only),
+        "recovery": lambda: recovery(seed, args.source),
+        "soak": lambda: soaking(seed, args.minutes, args.source),
     }
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return 1 if runner.run(modes[given.mode]()) else 0
+        return 1 if runner.run(modes[args.mode]()) else 0
 
 
 if __name__ == "__main__":

@@ -83,12 +83,12 @@ async def make_tenants(cluster: Cluster, rng: random.Random) -> list[Tenant]:
         for slug in ORGS:
             org_id = await here.create_org(slug)
             caller = replace(here.caller(Channel.CLI), org_id=org_id)
-            call = RequestContext(services=here.dispatcher.house, caller=caller)
+            call = RequestContext(services=here.dispatcher.services, caller=caller)
             tokens = {}
             for user in USERS:
                 await add_user(call, NewUser(name=user, scopes=SCOPES))
-                asked = TokenRequest(user=user, label="faults", scopes=SCOPES)
-                tokens[user] = (await add_token(call, asked)).secret
+                request = TokenRequest(user=user, label="faults", scopes=SCOPES)
+                tokens[user] = (await add_token(call, request)).secret
             await add_dag(call, AddDag(definition=definition()))
             canary = f"canary-{slug}-{rng.getrandbits(48):012x}"
             tenants.append(Tenant(slug, str(org_id), canary, tokens))

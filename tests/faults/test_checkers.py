@@ -61,8 +61,8 @@ def evidence(*calls: Call, rows: Rows | None = None, **more: object) -> Evidence
     return replace(made, **more)  # type: ignore[arg-type]  # names are Evidence's own
 
 
-def caught(found: Evidence) -> set[str]:
-    return {violation.checker for violation in check(found)}
+def caught(run_evidence: Evidence) -> set[str]:
+    return {violation.checker for violation in check(run_evidence)}
 
 
 def started() -> Rows:
@@ -106,18 +106,18 @@ def test_refused_call_with_effect_is_caught() -> None:
 
 
 def test_acknowledged_call_without_stored_answer_is_caught() -> None:
-    found = evidence(a_claim(), rows=started())
-    found.rows.answers.clear()
-    assert caught(found) == {"one_effect_per_key"}
+    run_evidence = evidence(a_claim(), rows=started())
+    run_evidence.rows.answers.clear()
+    assert caught(run_evidence) == {"one_effect_per_key"}
 
 
 @pytest.mark.parametrize(("user", "session"), [("bob", "main"), ("ann", "side")])
 def test_attempt_handed_to_two_holders_is_caught(user: str, session: str) -> None:
-    found = evidence(a_claim(), a_claim(user, session), rows=started())
-    assert caught(found) == {"one_holder"}
+    run_evidence = evidence(a_claim(), a_claim(user, session), rows=started())
+    assert caught(run_evidence) == {"one_holder"}
 
 
-def test_attempt_handed_twice_to_its_holder_is_sound() -> None:
+def test_attempt_handed_twice_to_same_holder_is_sound() -> None:
     assert caught(evidence(a_claim(), a_claim(), rows=started())) == set()
 
 
@@ -142,17 +142,19 @@ def jobs_started() -> Rows:
 
 
 @pytest.mark.parametrize(("at", "expected"), [(1.0, {"one_holder"}), (7.0, set[str]())])
-def test_job_taken_over_within_its_lease_is_caught(at: float, expected: set[str]) -> None:
-    found = evidence(a_job_claim("ann", 1, 0.0), a_job_claim("bob", 2, at), rows=jobs_started())
-    assert caught(found) == expected
+def test_job_taken_over_within_lease_is_caught(at: float, expected: set[str]) -> None:
+    run_evidence = evidence(
+        a_job_claim("ann", 1, 0.0), a_job_claim("bob", 2, at), rows=jobs_started()
+    )
+    assert caught(run_evidence) == expected
 
 
-def test_job_taken_over_after_it_was_given_back_is_sound() -> None:
-    given_back = a_call("fail_job", args={"jobId": JOB, "attempt": 1})
+def test_job_taken_over_after_fail_job_is_sound() -> None:
+    fail_call = a_call("fail_job", args={"jobId": JOB, "attempt": 1})
     rows = jobs_started()
     rows.effects["fail_job", KEY] = 1
     claims = a_job_claim("ann", 1, 0.0), a_job_claim("bob", 2, 1.0)
-    assert caught(evidence(*claims, given_back, rows=rows)) == set()
+    assert caught(evidence(*claims, fail_call, rows=rows)) == set()
 
 
 def test_result_counted_for_another_attempt_is_caught() -> None:
@@ -184,8 +186,8 @@ def a_look(done: int, sent: float, received: float, **more: object) -> Call:
 
 
 def test_count_that_falls_is_caught() -> None:
-    found = evidence(a_look(3, 0.0, 1.0), a_look(2, 2.0, 3.0))
-    assert caught(found) == {"counts_never_fall"}
+    run_evidence = evidence(a_look(3, 0.0, 1.0), a_look(2, 2.0, 3.0))
+    assert caught(run_evidence) == {"counts_never_fall"}
 
 
 def test_count_of_overlapping_calls_may_differ() -> None:
@@ -231,7 +233,7 @@ def test_fan_in_that_is_not_exact_is_caught(rows: Rows) -> None:
     assert caught(evidence(rows=rows)) == {"fan_in_is_exact"}
 
 
-def test_step_started_before_what_it_depends_on_is_caught() -> None:
+def test_step_started_before_dependency_is_done_is_caught() -> None:
     begun = [a_change(STEP, "status", "in_progress")]
     rows = Rows(
         audit=[
@@ -244,18 +246,18 @@ def test_step_started_before_what_it_depends_on_is_caught() -> None:
 
 
 def test_canary_of_another_org_in_a_reply_is_caught() -> None:
-    found = evidence()
-    found.history.inspect("alder", "this is canary-b of others")
-    assert caught(found) == {"tenants_apart"}
+    run_evidence = evidence()
+    run_evidence.history.inspect("alder", "this is canary-b of others")
+    assert caught(run_evidence) == {"tenants_apart"}
 
 
 def test_id_of_another_org_in_a_reply_is_caught() -> None:
-    found, known = evidence(), "01a1e2e2-c18b-751b-a970-74bef0bbdbca"
-    found.history.inspect("alder", known)
-    found.history.inspect("alder", known)
-    assert caught(found) == set()
-    found.history.inspect("birch", known)
-    assert caught(found) == {"tenants_apart"}
+    run_evidence, known = evidence(), "01a1e2e2-c18b-751b-a970-74bef0bbdbca"
+    run_evidence.history.inspect("alder", known)
+    run_evidence.history.inspect("alder", known)
+    assert caught(run_evidence) == set()
+    run_evidence.history.inspect("birch", known)
+    assert caught(run_evidence) == {"tenants_apart"}
 
 
 def test_rows_seen_without_naming_an_org_are_caught() -> None:
@@ -276,9 +278,9 @@ def test_work_left_after_healing_is_caught(found: Evidence) -> None:
 
 
 def test_hung_call_is_caught() -> None:
-    found = evidence()
-    found.history.hung.append(Hung("ping", "direct", 0.0, 30.0))
-    assert caught(found) == {"no_hung_call"}
+    run_evidence = evidence()
+    run_evidence.history.hung.append(Hung("ping", "direct", 0.0, 30.0))
+    assert caught(run_evidence) == {"no_hung_call"}
 
 
 @pytest.mark.parametrize(("errors", "expected"), [(5, set[str]()), (6, {"few_internal_errors"})])

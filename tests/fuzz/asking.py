@@ -27,17 +27,22 @@ class Asked(NamedTuple):
 
 def asked_before() -> list[Asked]:
     """Return the kept requests."""
-    return [Asked(*one) for one in json.loads(ASKED.read_text("utf-8"))]
+    return [Asked(*row) for row in json.loads(ASKED.read_text("utf-8"))]
 
 
-def ask_again(found: Iterable[Asked]) -> None:
+def ask_again(requests: Iterable[Asked]) -> None:
     """Keep the first of these of each kind, without duplicates."""
-    kept: list[Asked] = []
+    selected: list[Asked] = []
     kinds: Counter[tuple[str, str, int]] = Counter()
-    for one in dict.fromkeys(found):
-        kind = one.path, one.method, one.status
-        if kinds[kind] < MOST_OF_A_KIND and len(one.address + (one.body or "")) <= LONGEST_ASKED:
+    for request in dict.fromkeys(requests):
+        kind = request.path, request.method, request.status
+        if (
+            kinds[kind] < MOST_OF_A_KIND
+            and len(request.address + (request.body or "")) <= LONGEST_ASKED
+        ):
             kinds[kind] += 1
-            kept.append(one)
-    lines = ",\n".join(json.dumps(one) for one in sorted(kept, key=lambda one: one[:2]))
+            selected.append(request)
+    lines = ",\n".join(
+        json.dumps(request) for request in sorted(selected, key=lambda request: request[:2])
+    )
     ASKED.write_text(f"[\n{lines}\n]\n", "utf-8")

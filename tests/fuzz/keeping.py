@@ -16,11 +16,11 @@ def kept(target: str) -> list[bytes]:
     return [text.encode("latin-1") for text in json.loads(_file(target).read_text("utf-8"))]
 
 
-def keep(target: str, found: Iterable[bytes]) -> None:
+def keep(target: str, inputs: Iterable[bytes]) -> None:
     """Keep the first of these, without duplicates."""
-    chosen = dict.fromkeys(one for one in found if len(one) <= LONGEST)
-    told = [one.decode("latin-1") for one in [*chosen][:MOST_KEPT]]
-    _file(target).write_text(json.dumps(told, indent=0) + "\n", "utf-8")
+    chosen = dict.fromkeys(data for data in inputs if len(data) <= LONGEST)
+    texts = [data.decode("latin-1") for data in [*chosen][:MOST_KEPT]]
+    _file(target).write_text(json.dumps(texts, indent=0) + "\n", "utf-8")
 
 
 def _file(target: str) -> Path:

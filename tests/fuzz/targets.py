@@ -66,9 +66,11 @@ def message(data: bytes) -> None:
         return
     params = read.get("params", {})
     assert isinstance(params, Mapping)
-    given = params.get("arguments", params)
+    arguments = params.get("arguments", params)
     with suppress(WaybookError):
-        parse_arguments(SubmitStepResult, given if isinstance(given, dict) else {"a": given})
+        parse_arguments(
+            SubmitStepResult, arguments if isinstance(arguments, dict) else {"a": arguments}
+        )
 
 
 def snapshot(data: bytes) -> None:
@@ -85,15 +87,15 @@ def snapshot(data: bytes) -> None:
 
 def text(data: bytes) -> None:
     """Fuzz the detection of hidden characters."""
-    said = data.decode("utf-8", "replace")
-    found = count_hidden(said)
-    shown = escape_hidden(said)
-    assert shown.count("⟦U+") - said.count("⟦U+") == sum(found.values())
+    decoded_text = data.decode("utf-8", "replace")
+    counts = count_hidden(decoded_text)
+    shown = escape_hidden(decoded_text)
+    assert shown.count("⟦U+") - decoded_text.count("⟦U+") == sum(counts.values())
     assert not count_hidden(shown).keys() & {"control", "bidi", "tag", "annotation"}
-    if found:
-        assert contains_hidden(said)
-        assert may_contain_hidden(orjson.dumps([said]))
-        assert hidden_by_field({"a": said}) == {"a": found}
+    if counts:
+        assert contains_hidden(decoded_text)
+        assert may_contain_hidden(orjson.dumps([decoded_text]))
+        assert hidden_by_field({"a": decoded_text}) == {"a": counts}
 
 
 TARGETS: Mapping[str, Callable[[bytes], None]] = MappingProxyType(

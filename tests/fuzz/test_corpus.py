@@ -12,7 +12,7 @@ def test_nothing_that_was_found_breaks_anything(target: str) -> None:
         TARGETS[target](data)
 
 
-def test_every_target_has_something_kept_and_all_of_it_is_small() -> None:
+def test_corpus_every_target_has_bounded_inputs() -> None:
     assert {file.stem for file in CORPUS.iterdir()} == {*TARGETS}
     for target in TARGETS:
         assert 10 <= len(kept(target)) <= MOST_KEPT

@@ -40,14 +40,14 @@ def is_here(address: object) -> bool:
         return False
 
 
-def watch(event: str, told: tuple[object, ...]) -> None:
+def watch(event: str, args: tuple[object, ...]) -> None:
     """Refuse connections beyond this machine."""
     place, noted = EVENTS.get(event), os.environ.get(NOTED)
-    if place is None or noted is None or is_here(told[place]):
+    if place is None or noted is None or is_here(args[place]):
         return
     with open(noted, "a", encoding="utf-8") as file:  # noqa: PTH123 - as light as can be
-        file.write(f"{event} {told[place]!r}\n")
-    raise OSError(errno.ENETUNREACH, f"a test may not look beyond this machine: {told[place]!r}")
+        file.write(f"{event} {args[place]!r}\n")
+    raise OSError(errno.ENETUNREACH, f"a test may not look beyond this machine: {args[place]!r}")
 
 
 def install() -> None:

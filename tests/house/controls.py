@@ -51,6 +51,6 @@ def _control(threat: str, row: dict[str, object]) -> Control:
         case {"name": str(name), "tests": list(tests), **rest}:
             breaks = rest.pop("together", None) or [rest]
             assert isinstance(breaks, list), name
-            made = tuple(Break(**one) for one in breaks)
+            made = tuple(Break(**fields) for fields in breaks)
             return Control(name=name, threat=threat, breaks=made, tests=tuple(map(str, tests)))
     raise AssertionError(row)

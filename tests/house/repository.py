@@ -33,18 +33,18 @@ class Module:
 @cache
 def modules() -> tuple[Module, ...]:
     """Return every module of the source."""
-    found = []
+    parsed_modules = []
     for path in sorted(SOURCE.rglob("*.py")):
         text = path.read_text(encoding="utf-8")
-        found.append(Module(path, text, ast.parse(text)))
-    return tuple(found)
+        parsed_modules.append(Module(path, text, ast.parse(text)))
+    return tuple(parsed_modules)
 
 
 @cache
 def tracked() -> tuple[Path, ...]:
     """Return every file under version control, or new and not ignored."""
-    asked = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
-    listed = subprocess.run(asked, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     paths = (ROOT / name for name in listed.split("\0") if name)
     return tuple(path for path in paths if path.is_file())
 
@@ -62,10 +62,10 @@ def read(*parts: str) -> str:
 
 def headings(text: str, level: int | None = None) -> list[str]:
     """Return the headings of a page without backticks, ignoring code blocks."""
-    found = (_HEADING.match(line) for line in prose_lines(text))
+    matches = (_HEADING.match(line) for line in prose_lines(text))
     return [
         matched[2].replace("`", "")
-        for matched in found
+        for matched in matches
         if matched and level in {None, len(matched[1])}
     ]
 

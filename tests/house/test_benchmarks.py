@@ -6,7 +6,7 @@ import sys
 from house.repository import ROOT
 
 
-def test_the_benchmark_of_pages_makes_each_of_its_pages() -> None:
+def test_page_benchmark_renders_every_page() -> None:
     run = subprocess.run(
         [sys.executable, str(ROOT / "benchmarks" / "pages.py"), "--rounds", "1"],
         env={"PYTHONPATH": str(ROOT / "tests")},

@@ -45,12 +45,12 @@ def test_commands_in_docs_can_be_run(line: str) -> None:
     context = click.Context(app, info_name="waybook")
     words = shlex.split(line)
     while isinstance(command, click.Group):
-        found = command.get_command(context, words.pop(0))
-        assert found is not None, line
-        command = found
-    asked = command.make_context(command.name, words, parent=context).params
-    if "tool" in asked:
-        parse_arguments(TOOLS[asked["tool"]].arguments, json.loads(asked["arguments"]))
+        subcommand = command.get_command(context, words.pop(0))
+        assert subcommand is not None, line
+        command = subcommand
+    params = command.make_context(command.name, words, parent=context).params
+    if "tool" in params:
+        parse_arguments(TOOLS[params["tool"]].arguments, json.loads(params["arguments"]))
 
 
 def test_there_are_commands_to_look_at() -> None:

@@ -26,13 +26,13 @@ def outcome(expression: str) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_an_example_does_what_the_page_says(line: str) -> None:
+def test_conditions_page_example_has_documented_outcome(line: str) -> None:
     matched = EXAMPLE.match(line)
     assert matched is not None, "not of the form: EXPRESSION => OUTCOME"
     expression, expected, words = matched.groups()
-    found, told = outcome(expression)
-    assert found == expected, told
-    assert (words or "") in told
+    actual, message = outcome(expression)
+    assert actual == expected, message
+    assert (words or "") in message
 
 
 def test_the_page_has_examples() -> None:

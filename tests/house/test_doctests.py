@@ -24,7 +24,7 @@ def modules_with_examples() -> list[str]:
     ]
 
 
-def test_examples_in_docstrings_return_what_they_show() -> None:
+def test_docstring_examples_return_documented_results() -> None:
     runner, report = doctest.DocTestRunner(), io.StringIO()
     docstrings = [
         test

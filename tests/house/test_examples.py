@@ -77,12 +77,12 @@ def test_one_agent_works_through_a_plan_that_grows(address: str) -> None:
     ]
 
 
-def test_three_agents_share_a_plan_and_none_of_it_is_done_twice(address: str) -> None:
-    told = told_by("three_agents_one_plan.py", address)
-    assert told[0] == "cleo comes back too late: STALE_ATTEMPT"
-    assert told[1] == "9 of 9 done, completed"
-    assert told[2].startswith("9 steps in ")
-    assert told[2].endswith("none of them twice")
+def test_three_agents_example_completes_each_step_once(address: str) -> None:
+    lines = told_by("three_agents_one_plan.py", address)
+    assert lines[0] == "cleo comes back too late: STALE_ATTEMPT"
+    assert lines[1] == "9 of 9 done, completed"
+    assert lines[2].startswith("9 steps in ")
+    assert lines[2].endswith("none of them twice")
 
 
 def test_readme_python_block_completes_a_plan(address: str) -> None:

@@ -27,24 +27,24 @@ def test_the_import_contracts_hold() -> None:
 
 
 def test_no_import_stands_inside_a_function() -> None:
-    found = {
+    locations = {
         f"{module.name}:{node.lineno}"
         for module in modules()
         for function in functions(module.tree)
         for node in ast.walk(function)
         if isinstance(node, ast.Import | ast.ImportFrom)
     }
-    assert found == set()
+    assert locations == set()
 
 
 def test_only_these_places_import_by_name() -> None:
-    found = {
+    module_names = {
         module.name
         for module in modules()
         for node in ast.walk(module.tree)
         if isinstance(node, ast.Name) and node.id in {"import_module", "__import__"}
     }
-    assert found == IMPORTS_BY_NAME
+    assert module_names == IMPORTS_BY_NAME
 
 
 def test_no_arrow_is_hidden_behind_type_checking() -> None:

@@ -9,7 +9,7 @@ SHOWN = 10
 
 
 @pytest.mark.parametrize("name", LIMITS)
-def test_language_measure_stays_within_its_limit(name: str) -> None:
+def test_language_measure_stays_within_limit(name: str) -> None:
     hits = next(measure.hits for measure in measures(allowed=ALLOWED) if measure.name == name)
     first = [f"{hit.file}:{hit.line}: {hit.text[:80]}" for hit in hits[:SHOWN]]
     assert len(hits) <= LIMITS[name], first

@@ -66,16 +66,16 @@ def forgotten(query: Query) -> str | None:
     return None
 
 
-def test_owner_sql_always_names_its_org() -> None:
+def test_owner_sql_always_filters_by_org() -> None:
     files = {file for file, _ in owner_queries()}
     names = ("erasure", "user_erasure", "retention", "archived_plans", "archived_runs")
     assert files >= {f"maintenance/{name}" for name in names}
-    found = {
+    errors = {
         f"{file}.{query.name}": lack
         for file, query in owner_queries()
         if (lack := forgotten(query))
     }
-    assert found == {}
+    assert errors == {}
 
 
 def test_owner_changes_are_always_checked() -> None:
@@ -101,7 +101,7 @@ def test_owner_changes_are_always_checked() -> None:
         ("select 1 from pg_class", None),
     ],
 )
-def test_a_statement_that_forgets_its_org_is_found(text: str, lack: str | None) -> None:
-    found = forgotten(Query("some", text))
-    assert (found or "").startswith(lack or "")
-    assert (found is None) == (lack is None)
+def test_owner_sql_statement_without_org_filter_is_reported(text: str, lack: str | None) -> None:
+    error = forgotten(Query("some", text))
+    assert (error or "").startswith(lack or "")
+    assert (error is None) == (lack is None)

@@ -58,13 +58,13 @@ def anchor_of(heading: str) -> str:
 
 
 def test_a_line_is_a_sentence() -> None:
-    found = [
+    lines = [
         f"{page.relative_to(ROOT)}: {line}"
         for page in pages()
         for line in prose_lines(page.read_text("utf-8"))
         if not line.startswith(("|", "**")) and TWO_SENTENCES.search(line)
     ]
-    assert found == []
+    assert lines == []
 
 
 # README
@@ -90,9 +90,11 @@ def test_every_make_target_that_is_named_exists() -> None:
 # Decisions and glossary
 
 
-def test_every_decision_says_why_what_and_then() -> None:
-    found = {page.name: headings(page.read_text("utf-8"), 2) for page in decisions()}
-    assert {name for name, told in found.items() if told != DECISION_HEADINGS} == set()
+def test_decision_pages_have_context_decision_and_consequences() -> None:
+    headings_by_page = {page.name: headings(page.read_text("utf-8"), 2) for page in decisions()}
+    assert {
+        name for name, titles in headings_by_page.items() if titles != DECISION_HEADINGS
+    } == set()
 
 
 def test_the_decisions_are_numbered_and_listed() -> None:
@@ -119,10 +121,10 @@ def test_every_word_of_the_glossary_is_used_in_the_source() -> None:
 KINDS = {".py", ".sql"}
 
 
-def test_every_dependency_has_its_reason() -> None:
-    told = read("decisions", "0011-what-we-depend-on.md")
+def test_decision_0011_lists_every_dependency() -> None:
+    text = read("decisions", "0011-what-we-depend-on.md")
     listed = (ROOT / "pyproject.toml").read_text("utf-8")
     block = re.search(r"^dependencies = \[\n(.*?)^\]", listed, re.MULTILINE | re.DOTALL)
     assert block is not None
     names = re.findall(r'"([\w-]+)', block[1])
-    assert [name for name in names if f"`{name}`" not in told] == []
+    assert [name for name in names if f"`{name}`" not in text] == []

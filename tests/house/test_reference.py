@@ -17,14 +17,14 @@ from waybook.settings import Settings
 TICKED = re.compile(r"`([^`]+)`")
 
 
-def test_every_tool_has_its_section_with_its_arguments() -> None:
+def test_tools_reference_has_section_with_arguments_per_tool() -> None:
     page = sections(read("reference", "tools.md"), 2)
     assert [name for name in page if name != "Structures"] == list(TOOLS)
     for name in TOOLS:
         assert f"<!-- generated: arguments of {name} -->" in page[name]
 
 
-def test_every_error_code_has_its_heading_and_no_other() -> None:
+def test_errors_reference_headings_match_error_codes() -> None:
     codes = {kind.code for kind in subclasses(errors.WaybookError)}
     assert set(headings(read("reference", "errors.md"), 2)) == codes
 
@@ -36,14 +36,14 @@ def subclasses(kind: type[errors.WaybookError]) -> Iterator[type[errors.WaybookE
             yield from subclasses(below)
 
 
-def test_every_setting_has_its_heading_and_no_other() -> None:
+def test_settings_reference_headings_match_settings() -> None:
     page = sections(read("reference", "settings.md"), 2)
     assert list(page) == [setting.name for setting in fields(Settings)]
     for name, body in page.items():
         assert f"<!-- generated: setting {name} -->" in body
 
 
-def test_every_command_has_its_heading_and_no_other() -> None:
+def test_command_line_reference_headings_match_commands() -> None:
     page = sections(read("reference", "command-line.md"), 2)
     assert list(page) == list(commands(app))
     for name, body in page.items():
@@ -70,7 +70,7 @@ ORDER = [
 ]
 
 
-def test_every_audit_event_has_its_heading_and_no_other() -> None:
+def test_audit_reference_headings_match_events() -> None:
     events = sections(read("reference", "audit.md"), 2)["Events"]
     assert set(headings(events, 3)) == set(Event)
 
@@ -80,7 +80,7 @@ def test_every_channel_is_named() -> None:
     assert [channel for channel in Channel if f"`{channel}`" not in page] == []
 
 
-def test_every_kind_of_row_that_changes_has_its_fields_listed() -> None:
+def test_audit_reference_lists_audited_fields_of_every_entity() -> None:
     changes = sections(sections(read("reference", "audit.md"), 2)["Changes"], 3)
     assert set(changes) == set(Entity)
     assert {entity: listed(body) for entity, body in changes.items()} == audited_fields()
@@ -102,14 +102,14 @@ def audited_fields() -> dict[str, set[str]]:
         r"select (?:'(\w+)',(?:(?!select|json_build).)+)?json_build_object\((.*?)\)\s+from\s",
         re.DOTALL,
     )
-    found: dict[str, set[str]] = {}
+    fields_by_entity: dict[str, set[str]] = {}
     for entity, body in (*built.findall(plans + runs + orgs), *built.findall(skills)[:1]):
         names = set(re.findall(r"'(\w+)',", body))
-        found[entity or "skill_execution"] = found.get(entity, set()) | names
-    return found
+        fields_by_entity[entity or "skill_execution"] = fields_by_entity.get(entity, set()) | names
+    return fields_by_entity
 
 
-def test_every_table_has_its_heading_and_no_other() -> None:
+def test_schema_reference_headings_match_tables() -> None:
     dump = (SOURCE / "store" / "schema.sql").read_text("utf-8")
     tables = set(re.findall(r"^create table (\w+) \($", dump, re.MULTILINE))
     assert set(headings(read("reference", "schema.md"), 2)) == tables

@@ -52,7 +52,7 @@ def fields_in(section: str) -> set[str]:
 
 async def test_the_page_lists_the_fields_of_every_reply(a_place_to_act: World) -> None:
     known = a_place_to_act.agent
-    agent = Listening(known.doorway, known.caller)
+    agent = Listening(known.dispatcher, known.caller)
     agent.seen = defaultdict(set)
     for tool in TOOLS:
         await agent.call(tool, **await a_call_of(agent, tool))
@@ -69,9 +69,9 @@ async def test_the_page_lists_the_fields_of_every_reply(a_place_to_act: World) -
     await files_of_a_skill(agent)
     await extracts(agent)
     await maps_in_a_chat(agent)
-    told = documented()
-    invented = {tool: told[tool] - agent.seen[tool] for tool in TOOLS}
-    left_out = {tool: agent.seen[tool] - told[tool] - {"replayed"} for tool in TOOLS}
+    documented_fields = documented()
+    invented = {tool: documented_fields[tool] - agent.seen[tool] for tool in TOOLS}
+    left_out = {tool: agent.seen[tool] - documented_fields[tool] - {"replayed"} for tool in TOOLS}
     assert {tool: fields for tool, fields in invented.items() if fields} == {}
     assert {tool: fields for tool, fields in left_out.items() if fields} == {}
 
@@ -107,15 +107,15 @@ async def a_plan_that_ends_well(agent: Agent) -> None:
 
 async def research_that_grows(agent: Agent) -> None:
     """Store research in three versions, one with too many sources to show, and a late result."""
-    asked = await a_call_of(agent, "store_research")
-    stored = [await agent.call("store_research", **asked) for _ in range(2)]
-    asked["sources"] = [{"title": f"Page {n}", "quote": "x" * 2_000} for n in range(20)]
+    args = await a_call_of(agent, "store_research")
+    stored = [await agent.call("store_research", **args) for _ in range(2)]
+    args["sources"] = [{"title": f"Page {n}", "quote": "x" * 2_000} for n in range(20)]
     stored += [
-        await agent.call("store_research", **{**asked, "content": "y" * 90_000 + word})
+        await agent.call("store_research", **{**args, "content": "y" * 90_000 + word})
         for word in ("a", "b")
     ]
-    for one in stored:
-        await agent.call("get_artifact", artifactId=one["artifactId"])
+    for artifact in stored:
+        await agent.call("get_artifact", artifactId=artifact["artifactId"])
     await agent.call("get_artifact", sourceId=stored[0]["sourceIds"][0])
     await agent.call("search_sources", query="Page", limit=1)
     taken = await agent.take(await agent.plan())
@@ -128,12 +128,12 @@ FOUND: Body = {"resultSummary": "found"}
 
 async def files_of_a_skill(agent: Agent) -> None:
     """Read the files of a skill that has some."""
-    services = replace(agent.doorway.house, skills=read_skills(""))
-    told = Listening(Dispatcher(services, agent.doorway.calls), agent.caller)
-    told.seen = agent.seen if isinstance(agent, Listening) else {}
+    services = replace(agent.dispatcher.services, skills=read_skills(""))
+    listener = Listening(Dispatcher(services, agent.dispatcher.calls), agent.caller)
+    listener.seen = agent.seen if isinstance(agent, Listening) else {}
     named = {"name": "deep-research"}
-    await told.call("start_skill", **named, sessionId="files")
-    await told.call("list_skills", **named, file="references/judging-sources.md")
+    await listener.call("start_skill", **named, sessionId="files")
+    await listener.call("list_skills", **named, file="references/judging-sources.md")
 
 
 async def a_plan_with_limits(agent: Agent) -> None:
@@ -188,8 +188,8 @@ async def a_step_with_a_past(agent: Agent) -> None:
     await agent.refused("submit_step_result", stepId=step_id, attempt=1, resultSummary="Late.")
     await agent.take(plan)
     await agent.call("request_user_review", stepId=step_id, summary="Well?")
-    said = {"decision": "modify", "feedback": "Again."}
-    await agent.call("submit_user_decision", planId=plan["planId"], **said)
+    args = {"decision": "modify", "feedback": "Again."}
+    await agent.call("submit_user_decision", planId=plan["planId"], **args)
     await agent.call("get_step_context", stepId=step_id)
 
 
@@ -209,8 +209,8 @@ async def a_run_that_ends_well(agent: Agent) -> None:
     await agent.hand_in(await agent.job(run), "Three")
     await agent.feedback(run, "scope")
     gathering = await agent.job(run)
-    asked = {"jobId": gathering["jobId"], "documentKey": "feedback", "stageSlug": "scope"}
-    await agent.call("get_job_input", **asked)
+    args = {"jobId": gathering["jobId"], "documentKey": "feedback", "stageSlug": "scope"}
+    await agent.call("get_job_input", **args)
     await agent.call("get_job_input", jobId=gathering["jobId"])
     await agent.call("get_job_input", jobId=gathering["jobId"], documentKey="$documents")
     await agent.hand_in(gathering)
@@ -242,13 +242,13 @@ class Forgetful:
 
 async def extracts(agent: Listening) -> None:
     """Extract data without a model, and with models that reply validly and invalidly."""
-    asked: Body = {"text": "The Nile.", "schema": {"type": "object"}}
-    await agent.call("extract_data", **asked)
+    args: Body = {"text": "The Nile.", "schema": {"type": "object"}}
+    await agent.call("extract_data", **args)
     for text in ("{}", "[]"):
-        services = replace(agent.doorway.house, model=Forgetful(text))
-        asking = Listening(Dispatcher(services, agent.doorway.calls), agent.caller)
+        services = replace(agent.dispatcher.services, model=Forgetful(text))
+        asking = Listening(Dispatcher(services, agent.dispatcher.calls), agent.caller)
         asking.seen = agent.seen
-        await asking.call("extract_data", **asked)
+        await asking.call("extract_data", **args)
 
 
 async def looks_at_plans_and_runs(agent: Agent) -> None:

@@ -36,29 +36,29 @@ def test_a_module_can_be_read_at_a_sitting() -> None:
 
 
 def test_a_function_fits_on_a_screen() -> None:
-    found = {
+    violations = {
         f"{module.name}: {function.name}"
         for module in modules()
         for function in functions(module.tree)
         if length(function) > LONGEST_FUNCTION
     }
-    assert found == set()
+    assert violations == set()
 
 
-def test_a_module_is_named_for_what_it_is() -> None:
+def test_module_names_contain_no_generic_word() -> None:
     names = {module.name: {*module.path.parts, module.path.stem} for module in modules()}
     assert {name for name, parts in names.items() if parts & NAMELESS} == set()
 
 
 def test_a_module_opens_with_a_sentence() -> None:
     opened = {module.name: opening(module) for module in modules() if module.text}
-    assert {name for name, said in opened.items() if not said.endswith((".", ":"))} == set()
-    assert {n for n, said in opened.items() if said.startswith(("This module", "This file"))} == (
-        set()
-    )
+    assert {name for name, sentence in opened.items() if not sentence.endswith((".", ":"))} == set()
+    assert {
+        n for n, sentence in opened.items() if sentence.startswith(("This module", "This file"))
+    } == (set())
 
 
-def test_the_public_face_is_what_was_decided() -> None:
+def test_public_api_matches_decided_names() -> None:
     assert sorted(waybook.__all__) == PUBLIC
     assert all(hasattr(waybook, name) for name in PUBLIC)
 

@@ -15,19 +15,19 @@ ALLOWED = {"select app_now()", "select org_id from org"}
 NAMED = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 
 
-def test_no_query_stands_in_python() -> None:
-    found = {
+def test_python_modules_contain_no_sql_query() -> None:
+    queries = {
         f"{module.name}:{node.lineno}": node.value
         for module in modules()
         for node in ast.walk(module.tree)
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
         if QUERY.match(node.value) and node.value not in ALLOWED
     }
-    assert found == {}
+    assert queries == {}
 
 
-def test_the_names_in_a_file_of_queries_are_its_own() -> None:
+def test_sql_file_query_names_are_unique() -> None:
     files = sorted(SOURCE.glob("store/*.sql"))
     names = {file.name: NAMED.findall(file.read_text(encoding="utf-8")) for file in files}
     assert any(names.values())
-    assert {file for file, found in names.items() if len(found) > len(set(found))} == set()
+    assert {file for file, queries in names.items() if len(queries) > len(set(queries))} == set()

@@ -25,16 +25,16 @@ def packages(lock: Path) -> dict[str, tuple[str, set[str]]]:
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
-def test_every_package_is_pinned_by_its_hash(lock: Path) -> None:
-    asked = [line for line in lock.read_text().splitlines() if re.match(r"[^\s#]", line)]
-    assert len(asked) == len(packages(lock)) > 0
+def test_lock_file_pins_every_package_by_hash(lock: Path) -> None:
+    requirements = [line for line in lock.read_text().splitlines() if re.match(r"[^\s#]", line)]
+    assert len(requirements) == len(packages(lock)) > 0
     assert [name for name, (_, hashes) in packages(lock).items() if not hashes] == []
 
 
 def test_nothing_is_installed_without_looking_at_the_hash() -> None:
     """Everything the Makefile installs is locked, except the package itself."""
-    told = (ROOT / "Makefile").read_text().splitlines()
-    installs = [line.strip() for line in told if re.search(r"pip (install|sync)", line)]
+    lines = (ROOT / "Makefile").read_text().splitlines()
+    installs = [line.strip() for line in lines if re.search(r"pip (install|sync)", line)]
     loose = [line for line in installs if "--require-hashes" not in line]
     assert [line.split("pip ")[1] for line in loose] == [
         "install --quiet --no-deps --no-build-isolation --editable ."
@@ -44,12 +44,12 @@ def test_nothing_is_installed_without_looking_at_the_hash() -> None:
 def test_the_bill_of_materials_is_that_of_the_lock() -> None:
     bill = json.loads((ROOT / "requirements" / "sbom.cdx.json").read_text())
     assert bill["bomFormat"] == "CycloneDX"
-    listed = {one["name"]: one for one in bill["components"]}
+    listed = {component["name"]: component for component in bill["components"]}
     htmx = listed.pop("htmx.org")
     locked = packages(ROOT / "requirements" / "run.lock")
     assert {
-        name: (one["version"], {told["content"] for told in one["hashes"]})
-        for name, one in listed.items()
+        name: (component["version"], {digest["content"] for digest in component["hashes"]})
+        for name, component in listed.items()
     } == locked
     script = ROOT / "src/waybook/transport/http/html/static/htmx.min.js"
     assert htmx["hashes"][0]["content"] == hashlib.sha256(script.read_bytes()).hexdigest()

@@ -16,9 +16,9 @@ def threats() -> dict[str, list[str]]:
 
 
 def test_every_threat_has_a_control_and_a_test() -> None:
-    found = threats()
-    assert len(found) > 10
-    for threat, (control, proof) in found.items():
+    entries = threats()
+    assert len(entries) > 10
+    for threat, (control, proof) in entries.items():
         assert control.strip(), threat
         assert NAMED.search(proof), threat
 

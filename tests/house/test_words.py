@@ -42,14 +42,14 @@ def text_of(path: Path) -> str | None:
     ],
 )
 def test_no_file_says(forbidden: re.Pattern[str]) -> None:
-    found = {
-        str(path.relative_to(ROOT)): said.group()
+    matches = {
+        str(path.relative_to(ROOT)): match.group()
         for path in tracked()
         if path != THIS
         and (text := text_of(path)) is not None
-        and (said := forbidden.search(text)) is not None
+        and (match := forbidden.search(text)) is not None
     }
-    assert found == {}
+    assert matches == {}
 
 
 def test_the_lock_files_name_no_host() -> None:

@@ -71,20 +71,20 @@ def test_a_pause_is_never_too_long_nor_none(attempt: int, chance: float) -> None
 
 
 @given(st.lists(chances, min_size=40, max_size=40))
-def test_a_letter_nobody_takes_is_tried_for_most_of_a_day_and_no_longer(
+def test_webhook_unaccepted_retries_up_to_max_delivery_time(
     chances: list[float],
 ) -> None:
-    letter, refused = (
+    message, refused = (
         a_letter(NotificationKind.PLAN_FAILED),
         DeliveryOutcome("it answered 500", 500),
     )
     for chance in chances:
-        found = decide_retry(letter, refused, chance)
-        if found.status is DeliveryStatus.GIVEN_UP:
-            assert timedelta(hours=19) < letter.now - NOON <= MAX_DELIVERY_TIME
+        delivery = decide_retry(message, refused, chance)
+        if delivery.status is DeliveryStatus.GIVEN_UP:
+            assert timedelta(hours=19) < message.now - NOON <= MAX_DELIVERY_TIME
             return
-        assert letter.now < found.due_at <= letter.expires_at
-        letter = letter._replace(now=found.due_at, attempt=letter.attempt + 1)
+        assert message.now < delivery.due_at <= message.expires_at
+        message = message._replace(now=delivery.due_at, attempt=message.attempt + 1)
     pytest.fail("it was never given up")
 
 
@@ -92,7 +92,7 @@ def test_a_letter_nobody_takes_is_tried_for_most_of_a_day_and_no_longer(
 
 
 @pytest.mark.parametrize("occasion", NotificationKind)
-def test_every_kind_of_letter_fits_its_schema(occasion: NotificationKind) -> None:
+def test_webhook_body_every_kind_matches_schema(occasion: NotificationKind) -> None:
     Draft202012Validator.check_schema(json.loads(SCHEMA.read_text("utf-8")))
     body = orjson.loads(encode_body(a_letter(occasion), WebhookFormat.STANDARD, TEXTS).body)
     judge = Draft202012Validator(json.loads(SCHEMA.read_text("utf-8")))
@@ -101,7 +101,7 @@ def test_every_kind_of_letter_fits_its_schema(occasion: NotificationKind) -> Non
 
 
 @given(names, names, names, st.sampled_from([*NOTIFICATION_BY_STATUS]))
-def test_a_plans_letter_is_short_whatever_its_names_are(
+def test_plan_webhook_body_with_any_names_stays_within_max_bytes(
     name: str, title: str, summary: str, status: PlanStatus
 ) -> None:
     steps = [a_step(StepStatus.IN_PROGRESS, title=title) for _ in range(200)]
@@ -110,18 +110,18 @@ def test_a_plans_letter_is_short_whatever_its_names_are(
         name=name, status=status, review=a_review(1, summary=summary, questions=("?",))
     )
     (notice,) = plan_notifications(before, plan)
-    letter = a_letter(NOTIFICATION_BY_STATUS[status])._replace(data=notice.data)
+    message = a_letter(NOTIFICATION_BY_STATUS[status])._replace(data=notice.data)
     for form in WebhookFormat:
-        assert len(encode_body(letter, form, TEXTS).body) <= MOST_BYTES
+        assert len(encode_body(message, form, TEXTS).body) <= MOST_BYTES
     assert plan_notifications(plan, plan) == ()
 
 
 @given(names, st.sampled_from([*NotificationKind]))
 def test_nothing_in_a_chat_acts(name: str, occasion: NotificationKind) -> None:
-    letter = a_letter(occasion, planName=name, runName=name, stageName=name)
-    said = orjson.loads(encode_body(letter, WebhookFormat.SLACK, TEXTS).body)["text"]
-    assert "<" not in said
-    assert ">" not in said
+    message = a_letter(occasion, planName=name, runName=name, stageName=name)
+    text = orjson.loads(encode_body(message, WebhookFormat.SLACK, TEXTS).body)["text"]
+    assert "<" not in text
+    assert ">" not in text
 
 
 def odd_in_all(value: Json) -> Json:
@@ -137,30 +137,30 @@ def odd_in_all(value: Json) -> Json:
 
 
 @pytest.mark.parametrize("occasion", NotificationKind)
-def test_characters_that_nobody_sees_are_named_to_programs_and_shown_to_people(
+def test_webhook_hidden_characters_are_flagged_in_json_escaped_in_text(
     occasion: NotificationKind,
 ) -> None:
     plain = a_letter(occasion)
-    letter = plain._replace(data={name: odd_in_all(told) for name, told in plain.data.items()})
-    body = orjson.loads(encode_body(letter, WebhookFormat.STANDARD, TEXTS).body)
-    assert body["data"] == {**letter.data, "oddCharacters": hidden_by_field(letter.data)}
+    message = plain._replace(data={name: odd_in_all(sample) for name, sample in plain.data.items()})
+    body = orjson.loads(encode_body(message, WebhookFormat.STANDARD, TEXTS).body)
+    assert body["data"] == {**message.data, "oddCharacters": hidden_by_field(message.data)}
     assert body["data"]["oddCharacters"]["by.user"] == {"bidi": 1}
     judge = Draft202012Validator(json.loads(SCHEMA.read_text("utf-8")))
     flag = body["data"]["oddCharacters"]
-    told = sample_payload(occasion)
-    assert [*judge.iter_errors({**told, "data": {**plain.data, "oddCharacters": flag}})] == []
-    assert [*judge.iter_errors({**told, "data": {**plain.data, "oddCharacters": [flag]}})] != []
+    sample = sample_payload(occasion)
+    assert [*judge.iter_errors({**sample, "data": {**plain.data, "oddCharacters": flag}})] == []
+    assert [*judge.iter_errors({**sample, "data": {**plain.data, "oddCharacters": [flag]}})] != []
     for form in (WebhookFormat.SLACK, WebhookFormat.TEXT):
-        said = encode_body(letter, form, TEXTS).body.decode()
-        assert "⟦U+202E⟧" in said
-        assert escape_hidden(said) == said
+        text = encode_body(message, form, TEXTS).body.decode()
+        assert "⟦U+202E⟧" in text
+        assert escape_hidden(text) == text
     assert b"oddCharacters" not in encode_body(plain, WebhookFormat.STANDARD, TEXTS).body
 
 
 @pytest.mark.parametrize("occasion", NotificationKind)
 def test_a_text_has_a_subject_a_body_and_the_link(occasion: NotificationKind) -> None:
-    told = encode_body(a_letter(occasion), WebhookFormat.TEXT, TEXTS).body.decode()
-    subject, empty, *body = told.splitlines()
+    text = encode_body(a_letter(occasion), WebhookFormat.TEXT, TEXTS).body.decode()
+    subject, empty, *body = text.splitlines()
     assert (bool(subject), empty) == (True, "")
     link = sample_payload(occasion)["data"]["url"]  # type: ignore[index,call-overload]  # JSON
     assert str(link) in body[-1]
@@ -178,13 +178,15 @@ def test_a_text_has_a_subject_a_body_and_the_link(occasion: NotificationKind) ->
         ("plan.complete.txt", "Done.", "the text of no event"),
     ],
 )
-def test_a_template_that_is_none_is_refused_at_the_start(name: str, text: str, fault: str) -> None:
+def test_load_templates_invalid_template_raises_misconfigured(
+    name: str, text: str, fault: str
+) -> None:
     with pytest.raises(Misconfigured, match=fault) as refused:
         load_templates({name: text})
     assert name in refused.value.message
 
 
-def test_each_occasion_has_its_file_and_no_other() -> None:
+def test_template_files_match_notification_kinds() -> None:
     folder = Path(__file__).parents[2] / "src" / "waybook" / "notifications" / "templates"
     assert {path.name for path in folder.iterdir()} == {template_file(o) for o in NotificationKind}
 
@@ -195,9 +197,9 @@ def test_each_occasion_has_its_file_and_no_other() -> None:
 @given(st.binary(min_size=24, max_size=64), st.binary(), st.integers(0, 2**40))
 def test_a_signature_is_the_one_the_format_asks_for(key: bytes, body: bytes, at: int) -> None:
     (read,) = parse_secrets(f"whsec_{base64.b64encode(key).decode()}")
-    told = signature_headers("id", at, body, (read,))
+    headers = signature_headers("id", at, body, (read,))
     expected = hmac.new(key, b"id.%d.%b" % (at, body), hashlib.sha256).digest()
-    assert told == {
+    assert headers == {
         "webhook-id": "id",
         "webhook-timestamp": str(at),
         "webhook-signature": f"v1,{base64.b64encode(expected).decode()}",
@@ -208,7 +210,7 @@ def test_a_signature_is_the_one_the_format_asks_for(key: bytes, body: bytes, at:
     "secret",
     ["secret", "whsec_", "whsec_c2hvcnQ=", "whsec_!!!", base64.b64encode(b"k" * 32).decode()],
 )
-def test_a_secret_of_another_form_is_refused_and_not_told(secret: str) -> None:
+def test_parse_secrets_invalid_secret_raises_misconfigured_without_secret(secret: str) -> None:
     with pytest.raises(Misconfigured) as refused:
         parse_secrets(secret)
     assert secret in {"secret", "whsec_"} or secret not in refused.value.message

@@ -47,20 +47,20 @@ def a_token(*scopes: Scope, label: str = "laptop", lasts: timedelta | None = Non
 
 
 @given(SCOPES, SCOPES)
-def test_a_token_can_do_no_more_than_its_user(
-    may: tuple[Scope, ...], asked: tuple[Scope, ...]
+def test_add_token_scopes_beyond_user_raises_forbidden(
+    may: tuple[Scope, ...], requested: tuple[Scope, ...]
 ) -> None:
-    user, new = a_user(*may), a_token(*asked)
-    if expand_scopes(asked) <= expand_scopes(may):
+    user, new = a_user(*may), a_token(*requested)
+    if expand_scopes(requested) <= expand_scopes(may):
         token, _ = manage.add_token(user, new, a_moment())
-        assert set(token.scopes) == set(asked)
+        assert set(token.scopes) == set(requested)
     else:
         with pytest.raises(Forbidden) as refused:
             manage.add_token(user, new, a_moment())
-        assert set(refused.value.details["beyond"]) == expand_scopes(asked) - expand_scopes(may)  # type: ignore[call-overload]
+        assert set(refused.value.details["beyond"]) == expand_scopes(requested) - expand_scopes(may)  # type: ignore[call-overload]
 
 
-def test_a_token_without_a_scope_or_a_name_or_a_future_is_none() -> None:
+def test_add_token_invalid_scope_label_or_lifetime_raises_invalid_input() -> None:
     user = a_user()
     for new in (
         a_token(),
@@ -73,7 +73,7 @@ def test_a_token_without_a_scope_or_a_name_or_a_future_is_none() -> None:
             manage.add_token(user, new, a_moment())
 
 
-def test_whoever_is_kept_out_gets_no_token() -> None:
+def test_add_token_disabled_user_raises_invalid_transition() -> None:
     disabled, _ = manage.disable_user(a_user(), a_moment())
     with pytest.raises(InvalidTransition):
         manage.add_token(disabled, a_token(Scope.REVIEW), a_moment())
@@ -95,35 +95,35 @@ def test_nothing_is_done_twice() -> None:
 
 
 @given(SCOPES, SCOPES)
-def test_what_a_user_may_do_becomes_what_was_said_and_nothing_else_changes(
+def test_change_scopes_sets_requested_scopes_only(
     old: tuple[Scope, ...], new: tuple[Scope, ...]
 ) -> None:
     user = a_user(*old)
     changed, entry = manage.change_scopes(user, new, a_moment())
-    assert changed == replace(user, scopes=tuple(one for one in Scope if one in new))
+    assert changed == replace(user, scopes=tuple(scope for scope in Scope if scope in new))
     assert (entry is None) == (set(old) == set(new))
     if entry is not None:
         assert [change.field for change in entry.changes] == ["scopes"]
         assert entry.details["scopes"] == [*changed.scopes]
 
 
-def test_nobody_is_left_with_nothing_they_may_do() -> None:
+def test_change_scopes_empty_raises_invalid_input() -> None:
     with pytest.raises(InvalidInput):
         manage.change_scopes(a_user(), (), a_moment())
 
 
-def test_the_entries_make_the_rows_again_and_say_who() -> None:
+def test_org_audit_entries_replay_to_rows_and_record_principal() -> None:
     moment = a_moment()
     recorded = manage.record_org(ORG, moment)
     org, changed = manage.change_org(ORG, moment, name=" Acme ", policy=ReviewPolicy.HUMAN)
     user, added = manage.add_user(NewUser(name="ann", scopes=(Scope.REVIEW,)), moment)
-    token, given_ = manage.add_token(user, a_token(Scope.PLAN_READ, lasts=timedelta(1)), moment)
+    token, issued = manage.add_token(user, a_token(Scope.PLAN_READ, lasts=timedelta(1)), moment)
     limited, less = manage.change_scopes(user, (Scope.PLAN_READ,), moment)
     disabled, shut = manage.disable_user(limited, moment)
     revoked, ended = manage.revoke_token(token, moment)
     assert isinstance(changed, Entry)
     assert isinstance(less, Entry)
-    entries = (recorded, changed, added, given_, less, shut, ended)
+    entries = (recorded, changed, added, issued, less, shut, ended)
     assert replay(change for entry in entries for change in entry.changes) == {
         "org": {"o": row_of(org)},
         "user": {user.id: row_of(disabled)},
@@ -147,7 +147,7 @@ def test_the_entries_make_the_rows_again_and_say_who() -> None:
         " WayBook  (Built in)",
     ],
 )
-def test_nobody_is_called_as_we_are(name: str) -> None:
+def test_add_user_reserved_name_raises_invalid_input(name: str) -> None:
     with pytest.raises(InvalidInput) as refusal:
         manage.add_user(NewUser(name=name, scopes=(Scope.ADMIN,)), a_moment())
     assert refusal.value.details == {"argument": "name"}

@@ -42,7 +42,7 @@ def test_nothing_else_is_one(text: str) -> None:
     st.integers(0, LENGTH - 1),
     st.characters(),
 )
-def test_a_character_that_is_none_of_the_letters_makes_it_none(
+def test_looks_like_token_character_outside_alphabet_is_rejected(
     letters: str, place: int, other: str
 ) -> None:
     changed = letters[:place] + other + letters[place + 1 :]
@@ -50,6 +50,6 @@ def test_a_character_that_is_none_of_the_letters_makes_it_none(
 
 
 @given(st.text(max_size=50), st.text(max_size=50))
-def test_two_secrets_are_known_by_two_hashes(one: str, other: str) -> None:
-    assert (hash_token(one) == hash_token(other)) == (one == other)
-    assert len(hash_token(one)) == 32
+def test_two_secrets_are_known_by_two_hashes(secret: str, other: str) -> None:
+    assert (hash_token(secret) == hash_token(other)) == (secret == other)
+    assert len(hash_token(secret)) == 32

@@ -179,7 +179,7 @@ def _call_naming(
 def _modifications(name: str, number: int, plan: Plan, step: Step) -> tuple[Modification, ...]:
     turned = number % len(plan.steps)
     ids = [s.id for s in plan.steps]
-    whole: dict[str, tuple[Modification, ...]] = {
+    modifications: dict[str, tuple[Modification, ...]] = {
         "remove": (RemoveStep(step.id),),
         "reorder": (ReorderSteps((*ids[turned:], *reversed(ids[:turned]))),),
         "update": (UpdateInstructions(step.id, f"New {number}."),),
@@ -187,12 +187,12 @@ def _modifications(name: str, number: int, plan: Plan, step: Step) -> tuple[Modi
         "retry": (RetryStep(step.id),),
         "reclaim": (FailStep(step.id, "Lost."), RetryStep(step.id)),
     }
-    return whole[name]
+    return modifications[name]
 
 
 @decision("A26")
 @given(new=new_plans(), calls=moves)
-def test_every_plan_is_what_its_audit_replays_to(new: NewPlan, calls: list[Move]) -> None:
+def test_plan_random_calls_audit_replays_to_rows(new: NewPlan, calls: list[Move]) -> None:
     story = a_story(new)
     for move in calls:
         play(story, move)
@@ -221,7 +221,7 @@ def test_the_count_done_never_falls_and_percent_agrees(new: NewPlan, calls: list
 
 
 @given(new=new_plans(), calls=moves)
-def test_whoever_keeps_asking_and_submitting_reaches_an_end(
+def test_plan_random_calls_repeated_claim_and_submit_reaches_end(
     new: NewPlan, calls: list[Move]
 ) -> None:
     story = a_story(new)

@@ -50,7 +50,7 @@ def submitted(plan: Plan, result: Json = None) -> Decision[StepDone]:
     return submit(plan, step_id(1), Submission(result_summary=result), a_moment())
 
 
-def test_continue_changes_nothing_but_is_told() -> None:
+def test_branch_continue_changes_no_step_and_is_recorded() -> None:
     done = submitted(a_running_plan(a_condition(1, "true")))
     assert statuses(done.plan) == ["completed", "pending", "pending", "pending"]
     assert done.entries[0].details["branches"] == [
@@ -58,7 +58,7 @@ def test_continue_changes_nothing_but_is_told() -> None:
     ]
 
 
-def test_skip_to_skips_what_is_pending_in_between() -> None:
+def test_branch_skip_to_skips_pending_steps_before_target() -> None:
     done = submitted(a_running_plan(skip_to(4)))
     assert statuses(done.plan) == ["completed", "skipped", "skipped", "pending"]
     assert done.reply.branches[0].skipped == ids(2, 3)
@@ -73,7 +73,7 @@ def test_skip_to_leaves_a_running_step_to_finish() -> None:
 
 
 @decision("A22")
-def test_a_target_behind_is_a_no_op_that_is_told() -> None:
+def test_branch_skip_to_earlier_step_is_recorded_no_op() -> None:
     done = submitted(a_running_plan(skip_to(1)))
     assert statuses(done.plan) == ["completed", "pending", "pending", "pending"]
     assert done.reply.branches[0].outcome is BranchOutcome.FIRED
@@ -88,7 +88,7 @@ def test_a_target_that_is_gone_is_a_no_op() -> None:
 
 
 @decision("A22")
-def test_a_target_keeps_its_step_when_the_order_changes() -> None:
+def test_branch_skip_to_after_reorder_keeps_target_step() -> None:
     plan = modify(a_running_plan(skip_to(2)), (ReorderSteps(ids(1, 3, 2, 4)),), a_moment()).plan
     done = submitted(plan)
     assert [step.id for step in done.plan.steps_with_status(S.SKIPPED)] == ["s3"]
@@ -123,7 +123,7 @@ def test_a_branch_that_fails_the_plan_is_one_step_completed_entry() -> None:
 
 
 @decision("A9")
-def test_when_a_branch_fails_the_plan_the_other_steps_stay_as_they_were() -> None:
+def test_branch_fail_leaves_other_steps_unchanged() -> None:
     fail = a_condition(1, "true", BranchAction.FAIL)
     plan = a_plan(a_step(S.IN_PROGRESS), a_step(S.IN_PROGRESS), a_step(), conditions=(fail,))
     done = submitted(plan)
@@ -131,7 +131,7 @@ def test_when_a_branch_fails_the_plan_the_other_steps_stay_as_they_were() -> Non
     assert done.plan.fail_reason == "condition held: true"
 
 
-def test_a_condition_that_does_not_hold_is_told_and_not_taken() -> None:
+def test_branch_condition_false_is_reported_as_not_fired() -> None:
     done = submitted(a_running_plan(skip_to(4, expression="confidence == 1.0")))
     assert done.reply.branches[0].outcome is BranchOutcome.NOT_FIRED
     assert statuses(done.plan)[1] == "pending"

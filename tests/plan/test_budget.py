@@ -13,7 +13,7 @@ TOKENS = Budget(tokens=1_000)
 BOTH = Budget(tokens=1_000, cost_micros=2_000_000)
 
 
-def test_a_budget_is_told_with_what_is_used_of_each_part() -> None:
+def test_budget_json_reports_used_limit_and_percent_per_part() -> None:
     used = Totals(input_tokens=300, output_tokens=99, cost_micros=500_000, results=2)
     assert budget_json(BOTH, used) == {
         "tokens": {"used": 399, "of": 1_000, "percent": 39},
@@ -21,14 +21,16 @@ def test_a_budget_is_told_with_what_is_used_of_each_part() -> None:
     }
 
 
-def test_only_the_part_that_is_limited_is_told() -> None:
+def test_budget_json_reports_limited_parts_only() -> None:
     assert set(budget_json(TOKENS, Totals())) == {"tokens"}
     assert set(budget_json(Budget(cost_micros=1), Totals())) == {"costUsd"}
 
 
 def test_a_warning_comes_at_eighty_and_a_clearer_one_beyond_a_hundred() -> None:
-    said = [budget_json(TOKENS, Totals(input_tokens=used)).get("warning") for used in (799, 800)]
-    assert said == [None, "80 % of the plan's tokens are used: keep what is left short."]
+    warnings = [
+        budget_json(TOKENS, Totals(input_tokens=used)).get("warning") for used in (799, 800)
+    ]
+    assert warnings == [None, "80 % of the plan's tokens are used: keep what is left short."]
     exactly, beyond = (
         str(budget_json(TOKENS, Totals(output_tokens=n))["warning"]) for n in (1_000, 1_001)
     )
@@ -38,19 +40,19 @@ def test_a_warning_comes_at_eighty_and_a_clearer_one_beyond_a_hundred() -> None:
 
 def test_both_parts_warn_together() -> None:
     used = Totals(input_tokens=900, cost_micros=3_000_000)
-    said = str(budget_json(BOTH, used)["warning"])
-    assert said.startswith("90 % of the plan's tokens are used")
-    assert "over its budget of money (150 %)" in said
+    message = str(budget_json(BOTH, used)["warning"])
+    assert message.startswith("90 % of the plan's tokens are used")
+    assert "over its budget of money (150 %)" in message
 
 
 @given(st.integers(0, 10**15), st.integers(1, 10**15))
-def test_a_hundred_per_cent_is_told_when_it_is_really_used_up(used: int, of: int) -> None:
+def test_budget_share_reaches_100_percent_only_when_used_up(used: int, of: int) -> None:
     (part,) = shares(Budget(tokens=of), Totals(input_tokens=used))
     assert (part.percent >= 100) is (used >= of)
     assert (warning(part) is not None) is (100 * used >= 80 * of)
 
 
-def test_a_budget_stands_in_the_plan_from_the_beginning() -> None:
+def test_create_with_budget_stores_budget_in_plan_row() -> None:
     steps = (NewStep(type=StepType.SEARCH, instructions="Look."),)
     made = create(NewPlan(name="P", research_question="Q?", steps=steps, budget=BOTH), a_moment())
     assert made.plan.budget == BOTH

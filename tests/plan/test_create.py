@@ -9,11 +9,11 @@ from waybook.plan.states import PlanStatus, StepStatus
 
 
 def a_new_condition(after: int = 1, expression: str = "true", **values: object) -> NewCondition:
-    given: dict[str, object] = {"action": BranchAction.CONTINUE, **values}
-    return NewCondition(after_step_order=after, expression=expression, **given)  # type: ignore[arg-type]  # names are NewCondition's own
+    fields: dict[str, object] = {"action": BranchAction.CONTINUE, **values}
+    return NewCondition(after_step_order=after, expression=expression, **fields)  # type: ignore[arg-type]  # names are NewCondition's own
 
 
-def test_a_new_plan_is_planning_with_its_steps_in_order() -> None:
+def test_create_plan_is_planning_with_pending_steps_in_order() -> None:
     made = create(a_new_plan(a_new_step("One."), a_new_step("Two.")), a_moment())
     assert made.plan.status is PlanStatus.PLANNING
     assert [step.order for step in made.plan.steps] == [1, 2]
@@ -31,7 +31,7 @@ def test_creation_is_one_entry() -> None:
     assert made.plan.seq == 1
 
 
-def test_a_linked_skill_is_told() -> None:
+def test_create_with_skill_execution_records_skill_execution_id() -> None:
     new = NewPlan(name="n", research_question="q", steps=(a_new_step(),), skill_execution_id="x")
     (entry,) = create(new, a_moment()).entries
     assert entry.details["skillExecutionId"] == "x"
@@ -101,7 +101,7 @@ def test_a_plan_beyond_the_limits_is_refused(new: NewPlan) -> None:
 
 
 @pytest.mark.parametrize("schema", ["no object", {"type": "nonsense"}, {"$ref": "#"}])
-def test_a_result_schema_is_checked_wherever_it_stands(schema: object) -> None:
+def test_create_invalid_result_schema_in_step_or_branch_is_refused(schema: object) -> None:
     bad = a_new_step(result_schema=schema)
     later = a_new_condition(action=BranchAction.ADD_STEPS, steps=(bad,))
     with pytest.raises(InvalidInput):

@@ -29,13 +29,13 @@ def test_the_decisions_are_those_of_the_list() -> None:
 
 
 @pytest.mark.parametrize(("name", "elsewhere"), ELSEWHERE.items())
-def test_what_the_rules_cannot_prove_is_proven_where_the_list_says(
+def test_decision_proven_elsewhere_is_named_in_listed_test_file(
     name: str, elsewhere: Elsewhere
 ) -> None:
     assert elsewhere.place.startswith("tests/")
     assert name in decisions_named_in(TESTS.parent / elsewhere.place)
 
 
-def test_a_test_cannot_name_a_decision_nobody_took() -> None:
+def test_decision_unknown_name_raises_value_error() -> None:
     with pytest.raises(ValueError, match="A17"):
         decision("A17")

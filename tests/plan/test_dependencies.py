@@ -38,7 +38,7 @@ def done(plan: Plan, order: int) -> Plan:
     return submit(plan, step.id, submission, a_moment()).plan
 
 
-def test_a_step_is_handed_out_when_all_it_depends_on_are_over() -> None:
+def test_next_step_waits_until_all_dependencies_are_done() -> None:
     plan = a_plan_of(waiting_for(3), waiting_for(), waiting_for())
     plan, second = taken(plan)
     plan, third = taken(plan)
@@ -48,7 +48,7 @@ def test_a_step_is_handed_out_when_all_it_depends_on_are_over() -> None:
     assert first == 1
 
 
-def test_whoever_finds_nothing_is_told_what_waits() -> None:
+def test_next_step_nothing_pending_lists_waiting_steps() -> None:
     plan, _ = taken(a_plan_of(waiting_for(), waiting_for(1)))
     reply = next_step(plan, a_moment(), another=True).reply
     assert isinstance(reply, NothingPending)
@@ -62,14 +62,14 @@ def test_dependencies_survive_reordering() -> None:
     assert taken(plan)[1] == 2
 
 
-def test_nobody_waits_for_a_step_that_is_gone() -> None:
+def test_remove_step_drops_dependencies_on_removed_step() -> None:
     plan = a_plan_of(waiting_for(), waiting_for(1))
     plan = modify(plan, (RemoveStep(plan.steps[0].id),), a_moment()).plan
     assert taken(plan)[1] == 1
     assert plan.steps[0].depends_on == ()
 
 
-def test_added_steps_name_the_orders_as_they_will_be() -> None:
+def test_add_steps_depends_on_refers_to_orders_after_insertion() -> None:
     plan = a_plan_of(waiting_for(), waiting_for())
     plan = modify(plan, (AddSteps((waiting_for(3),), after=1),), a_moment()).plan
     assert plan.steps[1].depends_on == (plan.steps[2].id,)
@@ -81,7 +81,7 @@ def test_an_order_that_does_not_exist_is_refused(orders: int) -> None:
         a_plan_of(waiting_for(), waiting_for(orders))
 
 
-def test_steps_that_wait_for_each_other_are_refused_by_their_orders() -> None:
+def test_create_circular_dependencies_raises_invalid_step_reference() -> None:
     with pytest.raises(InvalidStepReference, match="2, 3 wait for each other") as refused:
         a_plan_of(waiting_for(), waiting_for(3), waiting_for(2))
     assert refused.value.details["stepOrders"] == [2, 3]
@@ -96,9 +96,11 @@ def test_a_branch_adds_no_step_that_names_orders() -> None:
         action=BranchAction.ADD_STEPS,
         steps=(waiting_for(1),),
     )
-    asked = NewPlan(name="p", research_question="q", steps=(waiting_for(),), conditions=(branch,))
+    new_plan = NewPlan(
+        name="p", research_question="q", steps=(waiting_for(),), conditions=(branch,)
+    )
     with pytest.raises(InvalidInput, match="branch"):
-        create(asked, a_moment())
+        create(new_plan, a_moment())
 
 
 @st.composite
@@ -115,10 +117,10 @@ def waits(draw: st.DrawFn) -> list[tuple[int, ...]]:
 
 
 @given(waits(), st.randoms(use_true_random=False))
-def test_any_plan_is_worked_to_its_end_and_nothing_comes_too_early(
-    asked: list[tuple[int, ...]], chance: Random
+def test_next_step_any_dependencies_complete_in_dependency_order(
+    dependencies: list[tuple[int, ...]], chance: Random
 ) -> None:
-    plan = a_plan_of(*(waiting_for(*orders) for orders in asked))
+    plan = a_plan_of(*(waiting_for(*orders) for orders in dependencies))
     held: list[int] = []
     while not all(step.status in TERMINAL_STEP for step in plan.steps):
         plan, order = taken(plan)

@@ -23,7 +23,7 @@ def test_the_documented_examples_derive_as_documented(steps: str, status: str) -
 
 
 @pytest.mark.parametrize("count", range(5))
-def test_the_rules_hold_in_their_order_for_every_combination(count: int) -> None:
+def test_derive_plan_status_every_combination_follows_rule_order(count: int) -> None:
     for steps in combinations_with_replacement(StepStatus, count):
         if not steps:
             expected = PlanStatus.PLANNING

@@ -23,7 +23,7 @@ def test_a_change_without_an_entry_cannot_leave_the_draft() -> None:
 
 
 @decision("A26")
-def test_entries_are_numbered_without_a_gap_and_carry_their_changes() -> None:
+def test_draft_entries_are_numbered_without_gap_and_carry_changes() -> None:
     draft = a_draft(S.PENDING)
     draft.move_step(step_id(1), S.IN_PROGRESS)
     draft.record(Event.STEP_STARTED, stepId="s1")
@@ -62,14 +62,14 @@ def test_a_value_that_stays_leaves_no_change() -> None:
     assert draft.decide(None).entries == ()
 
 
-def test_a_review_keeps_its_decision() -> None:
+def test_draft_set_review_stores_decision() -> None:
     draft = a_draft(S.AWAITING_INPUT)
     draft.set_review(a_review(1), decision=DecisionKind.SKIP)
     draft.record(Event.USER_REVIEWED)
     assert draft.plan.review == a_review(1, decision=DecisionKind.SKIP)
 
 
-def test_a_removed_step_takes_its_conditions_along() -> None:
+def test_draft_remove_step_removes_conditions_of_step() -> None:
     conditions = (a_condition(1, "true"), a_condition(2, "true"))
     draft = Draft(a_plan(a_step(), a_step(), conditions=conditions), a_moment())
     draft.remove_step(step_id(1))

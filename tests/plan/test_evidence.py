@@ -33,7 +33,7 @@ def test_a_result_with_enough_sources_counts(required: int | None, stored: int) 
     assert statuses(done.plan) == ["completed", "pending"]
 
 
-def test_a_result_with_too_few_sources_is_refused_with_what_is_there() -> None:
+def test_submit_too_few_sources_lists_stored_sources() -> None:
     plan = a_plan_that_asks(3, 2)
     with pytest.raises(InvalidInput, match="needs 3 sources, 2 are stored") as refusal:
         submit(plan, step_id(1), FOUND, a_moment())
@@ -53,7 +53,7 @@ def test_a_result_with_too_few_sources_is_refused_with_what_is_there() -> None:
     assert (call.tool, call.args) == ("store_research", {"planId": "p", "stepId": "s1"})
 
 
-def test_what_is_missing_of_both_kinds_is_told_in_one_answer() -> None:
+def test_submit_missing_fields_and_sources_are_reported_together() -> None:
     plan = a_plan_that_asks(1, 0, schema={"required": ["river"]})
     with pytest.raises(InvalidInput, match=r"river.*; this step needs 1 sources, 0") as refusal:
         submit(plan, step_id(1), Submission(result_summary={}), a_moment())
@@ -68,11 +68,11 @@ def test_what_is_missing_of_both_kinds_is_told_in_one_answer() -> None:
 def test_one_answer_names_twenty_sources_and_counts_all() -> None:
     with pytest.raises(InvalidInput) as refusal:
         submit(a_plan_that_asks(50, 49), step_id(1), FOUND, a_moment())
-    told = refusal.value.details["sources"]
-    assert isinstance(told, dict)
-    counted = told["counted"]
+    source_counts = refusal.value.details["sources"]
+    assert isinstance(source_counts, dict)
+    counted = source_counts["counted"]
     assert isinstance(counted, list)
-    assert (len(counted), told["stored"], told["missing"]) == (20, 49, 1)
+    assert (len(counted), source_counts["stored"], source_counts["missing"]) == (20, 49, 1)
 
 
 def test_a_late_result_is_kept_however_few_sources_there_are() -> None:
@@ -83,7 +83,7 @@ def test_a_late_result_is_kept_however_few_sources_there_are() -> None:
     assert [change.entity for change in changes_of(late)] == ["artifact"]
 
 
-def test_a_persons_approval_completes_the_step_whatever_is_missing() -> None:
+def test_decide_approve_completes_step_despite_missing_sources() -> None:
     plan = a_plan_that_asks(3, 0)
     step = plan.steps[0]._replace(status=S.AWAITING_INPUT)
     waiting = a_plan(step, a_step(), review=a_review(1, result_summary="found"))

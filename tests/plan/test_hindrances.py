@@ -29,10 +29,10 @@ CHANGES: list[Modification] = [
     st.sampled_from(PlanStatus),
     st.sampled_from(CHANGES),
 )
-def test_what_has_no_hindrance_is_carried_out_and_the_rest_is_refused_in_those_words(
+def test_modify_is_refused_exactly_with_blocking_reason(
     statuses: list[StepStatus], status: PlanStatus, change: Modification
 ) -> None:
-    plan = a_plan(*(a_step(one) for one in statuses), status=status)
+    plan = a_plan(*(a_step(step_status) for step_status in statuses), status=status)
     why = blocking_reason(plan, change, a_moment())
     if why is None:
         modify(plan, (change,), a_moment())

@@ -18,7 +18,7 @@ from waybook.plan.output import (
 
 
 @pytest.mark.parametrize(
-    ("told", "kept"),
+    ("media_type", "expected"),
     [
         ("text/markdown", "text/markdown"),
         (" Text/HTML ; charset=UTF-8", "text/html"),
@@ -28,25 +28,28 @@ from waybook.plan.output import (
         ("text/x-anything.at-all", "text/x-anything.at-all"),
     ],
 )
-def test_the_type_of_a_text_is_kept_in_small_letters_and_alone(told: str, kept: str) -> None:
-    assert parse_text_type(told) == kept
+def test_the_type_of_a_text_is_kept_in_small_letters_and_alone(
+    media_type: str, expected: str
+) -> None:
+    assert parse_text_type(media_type) == expected
 
 
 @pytest.mark.parametrize(
-    "told", ["", "markdown", "text/", "/html", "text/a/b", "text/ä", "text/a b", "a\nb/c", "*/*"]
+    "media_type",
+    ["", "markdown", "text/", "/html", "text/a/b", "text/ä", "text/a b", "a\nb/c", "*/*"],
 )
-def test_what_is_no_media_type_is_refused_with_an_example(told: str) -> None:
+def test_parse_text_type_invalid_is_refused_with_example(media_type: str) -> None:
     with pytest.raises(InvalidInput, match="such as text/markdown"):
-        parse_text_type(told)
+        parse_text_type(media_type)
 
 
-@pytest.mark.parametrize("told", ["image/png", "application/pdf", "application/octet-stream"])
-def test_only_texts_are_kept(told: str) -> None:
+@pytest.mark.parametrize("media_type", ["image/png", "application/pdf", "application/octet-stream"])
+def test_only_texts_are_kept(media_type: str) -> None:
     with pytest.raises(InvalidInput, match="only texts are kept"):
-        parse_text_type(told)
+        parse_text_type(media_type)
 
 
-def test_json_is_known_by_its_name_or_its_suffix() -> None:
+def test_is_json_recognizes_json_name_and_suffix() -> None:
     assert is_json("application/json")
     assert is_json("application/geo+json")
     assert not is_json("application/jsonl")

@@ -6,7 +6,7 @@ from waybook.plan.model import BranchOutcome, StepId
 from waybook.plan.states import StepStatus
 
 
-def test_a_step_is_found_by_its_id() -> None:
+def test_plan_step_by_id_returns_step() -> None:
     assert a_plan(a_step(), a_step()).step(step_id(2)).order == 2
 
 
@@ -21,7 +21,7 @@ def test_steps_are_found_by_status_in_plan_order() -> None:
     assert [step.order for step in plan.steps_with_status(StepStatus.PENDING)] == [1, 3]
 
 
-def test_a_condition_waits_until_it_has_been_looked_at() -> None:
+def test_pending_conditions_excludes_evaluated_conditions() -> None:
     looked_at = a_condition(1, "true", outcome=BranchOutcome.NOT_FIRED)
     plan = a_plan(a_step(), conditions=(looked_at, a_condition(1, "false")))
     assert [condition.id for condition in plan.pending_conditions()] == ["c2"]

@@ -24,7 +24,7 @@ MET = {
 }
 
 
-def test_every_reachable_state_keeps_the_promises_and_can_still_reach_an_end(
+def test_plan_reachable_states_keep_invariants_and_can_reach_end(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     walked = walk(BOUNDS)

@@ -151,7 +151,7 @@ def test_only_a_plan_that_never_began_can_be_emptied() -> None:
 
 
 @decision("A22")
-def test_a_step_is_not_removed_while_a_condition_points_at_it() -> None:
+def test_remove_step_targeted_by_condition_raises_not_modifiable() -> None:
     condition = a_condition(1, "true", BranchAction.SKIP_TO, target_step_id=step_id(3))
     plan = a_plan(a_step(), a_step(), a_step(), conditions=(condition,))
     with pytest.raises(NotModifiable) as refusal:

@@ -77,7 +77,7 @@ def test_nothing_starts_during_a_review() -> None:
     assert decided.entries == ()
 
 
-def test_with_nothing_pending_the_caller_learns_who_holds_what() -> None:
+def test_next_step_nothing_pending_lists_active_and_failed_steps() -> None:
     plan = a_plan(a_step(S.IN_PROGRESS), a_step(S.FAILED))
     reply = next_step(plan, a_moment(BOB)).reply
     assert reply == NothingPending((plan.steps[0],), (plan.steps[1],))
@@ -92,7 +92,7 @@ def test_an_emptied_plan_has_nothing_pending_and_can_grow_again() -> None:
 
 
 @decision("A10")
-def test_a_session_that_asks_again_gets_the_step_it_holds() -> None:
+def test_next_step_same_session_again_returns_held_step() -> None:
     plan = next_step(a_created_plan(), a_moment(ANN)).plan
     again = next_step(plan, a_moment(ANN, minutes=5))
     assert isinstance(again.reply, StepReady)
@@ -103,7 +103,7 @@ def test_a_session_that_asks_again_gets_the_step_it_holds() -> None:
 
 
 @decision("A10")
-def test_a_session_gets_a_second_step_only_if_it_asks_for_another() -> None:
+def test_next_step_same_session_with_another_returns_second_step() -> None:
     plan = next_step(a_created_plan(), a_moment(ANN)).plan
     assert taken(plan, another=True).step.order == 2
 
@@ -135,7 +135,7 @@ def test_a_caller_without_a_session_holds_nothing_to_come_back_to() -> None:
 
 
 @pytest.mark.parametrize("actor", [ANN, BOB])
-def test_a_step_that_was_sent_back_goes_to_the_next_who_asks(actor: Actor) -> None:
+def test_next_step_after_modify_decision_goes_to_next_caller(actor: Actor) -> None:
     waiting = a_plan(a_step(S.AWAITING_INPUT), a_step(), review=a_review(1))
     back = decide(waiting, DecisionKind.MODIFY, a_moment(PAT), feedback="Again.").plan
     assert back.steps[0].held_by is None
@@ -146,7 +146,7 @@ def test_a_step_that_was_sent_back_goes_to_the_next_who_asks(actor: Actor) -> No
 
 
 @decision("A37")
-def test_a_sign_of_life_is_telemetry_and_no_part_of_the_audit() -> None:
+def test_next_step_heartbeat_is_telemetry_and_not_audited() -> None:
     decided = next_step(a_plan(a_step()), a_moment())
     assert decided.touched
     assert "last_seen_at" not in {change.field for change in changes_of(decided)}

@@ -9,7 +9,7 @@ from waybook.plan.ordering import insertion_point, renumber, validate_order
 PLAN = a_plan(a_step(), a_step(), a_step())
 
 
-def test_renumbering_moves_only_what_stands_behind() -> None:
+def test_renumber_moves_only_later_steps() -> None:
     assert [step.order for step in renumber(PLAN.steps, 1, 2)] == [1, 4, 5]
 
 

@@ -26,7 +26,7 @@ COMPLETE = a_plan_in(PlanStatus.COMPLETED)
 
 
 @pytest.mark.parametrize("status", [s for s in PlanStatus if s is not PlanStatus.FAILED])
-def test_every_plan_but_a_failed_one_takes_an_output_and_stays_as_it_was(
+def test_store_output_any_status_but_failed_stores_and_keeps_plan(
     status: PlanStatus,
 ) -> None:
     plan = a_plan_in(status)
@@ -49,7 +49,7 @@ def test_a_failed_plan_takes_none() -> None:
         store_output(a_plan_in(PlanStatus.FAILED), REPORT, [], a_moment())
 
 
-def test_the_audit_knows_the_text_by_its_hash() -> None:
+def test_store_output_audit_contains_hash_instead_of_text() -> None:
     decided = store_output(COMPLETE, REPORT, [], a_moment())
     (change,) = changes_of(decided)
     assert isinstance(change.new, dict)
@@ -61,7 +61,7 @@ def test_the_audit_knows_the_text_by_its_hash() -> None:
 
 def test_the_same_title_again_is_the_next_version() -> None:
     there = stored(REPORT, replace(REPORT, content="# More"))
-    assert [one.version for one in there] == [1, 2]
+    assert [output.version for output in there] == [1, 2]
 
 
 def test_the_same_again_changes_nothing() -> None:
@@ -74,20 +74,20 @@ def test_the_same_again_changes_nothing() -> None:
 
 def test_going_back_to_an_older_text_is_a_new_version() -> None:
     there = stored(REPORT, replace(REPORT, content="# More"), REPORT)
-    assert [one.version for one in there] == [1, 2, 3]
+    assert [output.version for output in there] == [1, 2, 3]
 
 
-def test_two_forms_of_one_title_share_their_numbers_but_not_their_texts() -> None:
+def test_store_output_two_media_types_of_title_share_version_numbers() -> None:
     page = replace(REPORT, media_type="text/html", content="<h1>Rivers</h1>")
     there = stored(REPORT, page)
-    assert [one.version for one in there] == [1, 2]
+    assert [output.version for output in there] == [1, 2]
     again = store_output(COMPLETE, REPORT, there, a_moment())
     assert again.reply.output == there[0]
-    assert [one.media_type for one in latest(there)] == ["text/html", "text/markdown"]
+    assert [output.media_type for output in latest(there)] == ["text/html", "text/markdown"]
 
 
 @pytest.mark.parametrize("text", ["{", "NaN", "[1,]", "", "[" * 100_000, "9" * 5_000])
-def test_what_says_it_is_json_must_be(text: str) -> None:
+def test_store_output_invalid_json_content_raises_invalid_input(text: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         store_output(
             COMPLETE, replace(REPORT, media_type="application/json", content=text), [], a_moment()
@@ -96,14 +96,14 @@ def test_what_says_it_is_json_must_be(text: str) -> None:
 
 
 def test_a_plan_has_so_many_outputs_and_no_more() -> None:
-    (one,) = stored(REPORT)
-    full = [replace(one, version=n) for n in range(1, MAX_OUTPUTS + 1)]
+    (output,) = stored(REPORT)
+    full = [replace(output, version=n) for n in range(1, MAX_OUTPUTS + 1)]
     with pytest.raises(TooLarge):
         store_output(COMPLETE, replace(REPORT, content="# More"), full, a_moment())
     assert not store_output(COMPLETE, REPORT, full, a_moment()).reply.is_new
 
 
-def test_what_the_skill_asks_for_is_missing_until_it_is_there() -> None:
+def test_is_missing_until_output_of_required_media_type_is_stored() -> None:
     there = stored(replace(REPORT, media_type="text/csv"))
     assert is_missing([], "text/markdown")
     assert is_missing(there, "text/markdown")
@@ -111,7 +111,7 @@ def test_what_the_skill_asks_for_is_missing_until_it_is_there() -> None:
     assert not is_missing([], None)
 
 
-def test_a_new_session_on_an_open_plan_is_noted_and_on_a_closed_one_it_is_not() -> None:
+def test_store_output_new_session_is_recorded_on_open_plan_only() -> None:
     open_plan = a_plan_in(PlanStatus.EXECUTING)._replace(sessions=frozenset(), seq=3)
     assert ANN.session == "a"
     noted = store_output(open_plan, REPORT, [], a_moment())
@@ -124,8 +124,8 @@ def stored(*handed_in: NewOutput) -> list[Output]:
     """Return the stored outputs after these were submitted in order."""
     there: list[Output] = []
     for minutes, new in enumerate(handed_in):
-        kept = store_output(COMPLETE, new, there, a_moment(minutes=minutes)).reply
-        there += [kept.output] if kept.is_new else []
+        reply = store_output(COMPLETE, new, there, a_moment(minutes=minutes)).reply
+        there += [reply.output] if reply.is_new else []
     return there
 
 
@@ -140,15 +140,15 @@ def stored(*handed_in: NewOutput) -> list[Output]:
         max_size=12,
     )
 )
-def test_whatever_is_handed_in_the_versions_of_a_title_have_no_gap_and_the_last_is_there(
+def test_store_output_any_sequence_has_gapless_versions_and_latest_text(
     handed_in: list[NewOutput],
 ) -> None:
     there = stored(*handed_in)
-    for title in {one.title for one in there}:
-        versions = [one.version for one in there if one.title == title]
+    for title in {output.title for output in there}:
+        versions = [output.version for output in there if output.title == title]
         assert versions == list(range(1, len(versions) + 1))
     last = {(new.title, new.media_type): new.content for new in handed_in}
-    shown = {(one.title, one.media_type): one.content_hash for one in latest(there)}
+    shown = {(output.title, output.media_type): output.content_hash for output in latest(there)}
     assert shown == {form: text_hash(content) for form, content in last.items()}
     for title, media_type in last:
         assert latest_version(there, title=title, media_type=media_type) in latest(there)

@@ -43,7 +43,7 @@ def test_failed_steps_are_neither_done_nor_pending_nor_active() -> None:
 
 
 @decision("A32")
-def test_adding_steps_keeps_the_count_done_and_says_what_was_added() -> None:
+def test_add_steps_keeps_done_count_and_records_scope_change() -> None:
     plan = a_plan(a_step(S.COMPLETED), a_step())
     decision_ = modify(plan, (AddSteps((a_new_step(), a_new_step())),), a_moment())
     assert count_done(decision_.plan.statuses()) == count_done(plan.statuses()) == 1
@@ -52,7 +52,7 @@ def test_adding_steps_keeps_the_count_done_and_says_what_was_added() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "steps", "told"),
+    ("status", "steps", "outcome"),
     [
         (PlanStatus.FAILED, [S.COMPLETED], "failed"),
         (PlanStatus.COMPLETED, [S.COMPLETED, S.SKIPPED], "completed"),
@@ -61,9 +61,9 @@ def test_adding_steps_keeps_the_count_done_and_says_what_was_added() -> None:
     ],
 )
 def test_the_outcome_says_how_a_plan_ended(
-    status: PlanStatus, steps: list[StepStatus], told: str | None
+    status: PlanStatus, steps: list[StepStatus], outcome: str | None
 ) -> None:
-    assert plan_outcome(status, steps) == told
+    assert plan_outcome(status, steps) == outcome
 
 
 @decision("A34")

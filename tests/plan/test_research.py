@@ -29,7 +29,7 @@ MOMENT = a_moment(PAT)
 NOTE = Research(kind="note", title="Rivers", content="The Nile.", origins=(PAGE, BOOK))
 
 
-def test_the_first_is_version_one_with_its_sources_and_links() -> None:
+def test_store_research_first_version_records_sources_and_links() -> None:
     plan = a_created_plan()
     decision = store_research(plan, None, NOTE, ExistingResearch(), MOMENT)
     (entry,) = decision.entries
@@ -44,24 +44,24 @@ def test_the_first_is_version_one_with_its_sources_and_links() -> None:
     assert decision.plan.revision == plan.revision
 
 
-def test_a_source_the_chain_knows_is_linked_and_not_told_again() -> None:
+def test_store_research_existing_source_is_linked_but_not_recorded_again() -> None:
     before = ExistingResearch(sources=frozenset({"s1"}))
     (entry,) = store_research(a_created_plan(), None, NOTE, before, MOMENT).entries
-    told = [(change.entity, change.id) for change in entry.changes]
-    assert (Entity.SOURCE, "s2") in told
-    assert (Entity.SOURCE, "s1") not in told
-    assert sum(entity is Entity.ARTIFACT_SOURCE for entity, _ in told) == 2
+    changes = [(change.entity, change.id) for change in entry.changes]
+    assert (Entity.SOURCE, "s2") in changes
+    assert (Entity.SOURCE, "s1") not in changes
+    assert sum(entity is Entity.ARTIFACT_SOURCE for entity, _ in changes) == 2
 
 
-def test_the_same_again_changes_nothing_and_is_still_a_sign_of_life() -> None:
+def test_store_research_unchanged_writes_nothing_but_records_heartbeat() -> None:
     plan = a_created_plan()
     before = ExistingResearch("there", 3, NOTE.content_hash)
     decision = store_research(plan, plan.steps[0].id, NOTE, before, MOMENT)
     assert decision.entries == ()
     assert decision.touched == (plan.steps[0].id,)
-    kept = decision.reply
-    assert (kept.artifact_id, kept.version, kept.unchanged) == ("there", 3, True)
-    assert store_standalone(NOTE, before, MOMENT) == (kept, None)
+    reply = decision.reply
+    assert (reply.artifact_id, reply.version, reply.unchanged) == ("there", 3, True)
+    assert store_standalone(NOTE, before, MOMENT) == (reply, None)
 
 
 @pytest.mark.parametrize(
@@ -73,11 +73,11 @@ def test_the_same_again_changes_nothing_and_is_still_a_sign_of_life() -> None:
         replace(NOTE, origins=(PAGE,)),
     ],
 )
-def test_whatever_else_is_said_is_the_next_version(changed: Research) -> None:
+def test_store_research_any_difference_creates_next_version(changed: Research) -> None:
     before = ExistingResearch("there", 3, NOTE.content_hash)
-    kept = store_research(a_created_plan(), None, changed, before, MOMENT).reply
-    assert (kept.version, kept.unchanged) == (4, False)
-    assert kept.artifact_id != "there"
+    reply = store_research(a_created_plan(), None, changed, before, MOMENT).reply
+    assert (reply.version, reply.unchanged) == (4, False)
+    assert reply.artifact_id != "there"
     assert store_standalone(changed, before, MOMENT).reply.version == 4
 
 
@@ -90,7 +90,7 @@ def test_the_order_of_names_is_no_difference(content: dict[str, Json], chance: o
 
 
 @pytest.mark.parametrize("status", [PlanStatus.COMPLETED, PlanStatus.FAILED])
-def test_a_plan_that_is_over_sends_it_where_no_plan_is(status: PlanStatus) -> None:
+def test_store_research_closed_plan_suggests_standalone_call(status: PlanStatus) -> None:
     with pytest.raises(PlanTerminal) as refused:
         store_research(
             a_created_plan()._replace(status=status), None, NOTE, ExistingResearch(), MOMENT
@@ -101,7 +101,7 @@ def test_a_plan_that_is_over_sends_it_where_no_plan_is(status: PlanStatus) -> No
 
 
 @pytest.mark.parametrize("kind", sorted(RESERVED))
-def test_kinds_of_our_own_are_not_for_research(kind: str) -> None:
+def test_store_research_reserved_kind_raises_invalid_input(kind: str) -> None:
     with pytest.raises(InvalidInput):
         store_research(a_created_plan(), None, replace(NOTE, kind=kind), ExistingResearch(), MOMENT)
     with pytest.raises(InvalidInput):

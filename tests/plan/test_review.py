@@ -42,14 +42,16 @@ def a_decided_plan(status: PlanStatus | None = None) -> Plan:
 
 
 def test_a_running_step_pauses_for_a_person() -> None:
-    asked = request_review(a_plan(a_step(S.IN_PROGRESS), a_step()), step_id(1), ASKED, a_moment())
-    assert asked.plan.status is PlanStatus.AWAITING_REVIEW
-    assert statuses(asked.plan) == ["awaiting_input", "pending"]
-    assert events_of(asked) == ["user_reviewed"]
-    assert asked.entries[0].details["action"] == "review_requested"
-    assert open_review(asked.plan) == asked.reply
-    assert asked.reply.questions == ("Sure?",)
-    assert asked.reply.requested_by == "ann"
+    requested = request_review(
+        a_plan(a_step(S.IN_PROGRESS), a_step()), step_id(1), ASKED, a_moment()
+    )
+    assert requested.plan.status is PlanStatus.AWAITING_REVIEW
+    assert statuses(requested.plan) == ["awaiting_input", "pending"]
+    assert events_of(requested) == ["user_reviewed"]
+    assert requested.entries[0].details["action"] == "review_requested"
+    assert open_review(requested.plan) == requested.reply
+    assert requested.reply.questions == ("Sure?",)
+    assert requested.reply.requested_by == "ann"
 
 
 @pytest.mark.parametrize("status", [S.PENDING, S.COMPLETED, S.FAILED, S.SKIPPED])
@@ -97,8 +99,8 @@ def test_a_decision_lets_the_plan_go_on(kind: DecisionKind) -> None:
 @decision("A38")
 def test_approval_keeps_the_result_the_review_brought() -> None:
     plan = a_plan(a_step(S.IN_PROGRESS), a_step())
-    asked = request_review(plan, step_id(1), ASKED, a_moment()).plan
-    done = decide(asked, K.APPROVE, a_moment(PAT))
+    paused_plan = request_review(plan, step_id(1), ASKED, a_moment()).plan
+    done = decide(paused_plan, K.APPROVE, a_moment(PAT))
     assert ("result_summary", {"found": 3}) in [(c.field, c.new) for c in changes_of(done)]
 
 
@@ -136,7 +138,7 @@ def test_modify_needs_feedback(feedback: str | None) -> None:
         decide(a_waiting_plan(), K.MODIFY, a_moment(), feedback=feedback)
 
 
-def test_a_review_is_decided_once_and_the_second_learns_who_was_first() -> None:
+def test_decide_second_decision_reports_first_decision() -> None:
     first = decide(a_waiting_plan(S.PENDING), K.SKIP, a_moment(PAT), feedback="Not needed.")
     with pytest.raises(NotAwaitingReview) as refusal:
         decide(first.plan, K.APPROVE, a_moment(ANN), step_id=step_id(1))
@@ -159,7 +161,7 @@ def test_a_decision_on_a_review_that_was_read_is_on_no_other() -> None:
     assert statuses(done.plan) == ["completed", "pending"]
 
 
-def test_the_second_learns_who_was_first_even_when_the_plan_is_over() -> None:
+def test_decide_on_failed_plan_reports_first_decision() -> None:
     with pytest.raises(NotAwaitingReview, match="pat said reject"):
         decide(a_decided_plan(PlanStatus.FAILED), K.APPROVE, a_moment())
 
@@ -182,7 +184,7 @@ def test_nothing_is_decided_where_nothing_waits() -> None:
 # Channel of the decision
 
 
-def test_a_decision_on_the_map_in_a_chat_says_so_and_leaves_the_step_to_whoever_asks() -> None:
+def test_decide_modify_in_app_records_place_and_leaves_step_unassigned() -> None:
     plan = a_waiting_plan(S.PENDING)
     decided = decide(plan, K.MODIFY, a_moment(), feedback="More.", place=ReviewSurface.APP)
     assert decided.entries[0].details["place"] == "app"

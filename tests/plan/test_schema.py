@@ -48,7 +48,7 @@ def test_a_schema_is_an_object(schema: Json) -> None:
         check_schema(schema)
 
 
-def test_what_is_no_json_schema_is_refused_with_its_place() -> None:
+def test_check_schema_invalid_schema_is_refused_with_path() -> None:
     with pytest.raises(InvalidInput) as refusal:
         check_schema({"properties": {"a": {"type": "nonsense"}}})
     assert refusal.value.details["at"] == "$.properties.a.type"
@@ -147,18 +147,18 @@ def test_a_wrong_result_is_refused_with_the_list_of_faults() -> None:
     assert refusal.value.details["resultSchema"] == PEOPLE
 
 
-def test_one_fault_is_told_alone() -> None:
+def test_check_result_single_error_mentions_no_further_errors() -> None:
     with pytest.raises(InvalidInput) as refusal:
         check_result(PEOPLE, {})
     assert "more)" not in refusal.value.message
 
 
-def test_only_the_first_faults_are_told() -> None:
+def test_check_result_many_errors_lists_first_max_errors() -> None:
     with pytest.raises(InvalidInput) as refusal:
         check_result({"items": {"type": "null"}}, [1] * 100)
-    told = refusal.value.details["missing"]
-    assert isinstance(told, list)
-    assert len(told) == MAX_ERRORS
+    errors = refusal.value.details["missing"]
+    assert isinstance(errors, list)
+    assert len(errors) == MAX_ERRORS
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_a_result_that_would_take_too_long_to_check_is_refused(schema: Json, res
     assert refusal.value.details["argument"] == "resultSummary"
 
 
-def test_a_number_no_float_can_hold_is_refused_where_it_cannot_be_checked() -> None:
+def test_check_result_integer_beyond_float_range_is_refused() -> None:
     with pytest.raises(InvalidInput, match="cannot be checked"):
         check_result({"multipleOf": 0.5}, 10**400)
 

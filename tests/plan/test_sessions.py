@@ -43,7 +43,7 @@ def test_creation_alone_is_no_history() -> None:
     assert resume_session(taken.plan, a_moment(BOB)).entries == ()
 
 
-def test_whoever_creates_a_plan_is_known_to_it() -> None:
+def test_create_records_session_of_creator() -> None:
     assert a_created_plan(actor=ANN).sessions == {"a"}
 
 
@@ -56,7 +56,7 @@ def test_a_closed_plan_and_a_caller_without_session_note_nothing() -> None:
 
 
 @decision("A39")
-def test_a_session_is_a_name_the_caller_gives_whatever_door_it_comes_through() -> None:
+def test_next_step_named_session_is_resumed_across_channels() -> None:
     plan = next_step(a_created_plan(), a_moment(ANN)).plan
     elsewhere = ANN._replace(channel=PAT.channel)
     resumed = next_step(plan, a_moment(elsewhere)).reply
@@ -67,7 +67,7 @@ def test_a_session_is_a_name_the_caller_gives_whatever_door_it_comes_through() -
     assert not nameless.resumed
 
 
-def test_a_result_of_a_new_session_is_told_with_its_arrival() -> None:
+def test_submit_from_new_session_records_session_and_result() -> None:
     plan = a_plan(a_step(StepStatus.IN_PROGRESS), a_step(), sessions=frozenset[str]())
     done = submit(plan, step_id(1), Submission(result_summary=1), a_moment(BOB))
     assert events_of(done) == ["session_resumed", "step_completed"]

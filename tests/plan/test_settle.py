@@ -45,7 +45,7 @@ def test_a_stalled_plan_stays_stalled_while_work_goes_on() -> None:
 
 
 @pytest.mark.parametrize("status", [P.COMPLETED, P.FAILED])
-def test_a_closed_plan_stays_as_it_is(status: PlanStatus) -> None:
+def test_settle_closed_plan_keeps_status(status: PlanStatus) -> None:
     assert settled(status, S.IN_PROGRESS) is status
 
 

@@ -46,7 +46,7 @@ def test_a_step_is_stalled_only_after_thirty_minutes(minutes: float, *, stalled:
     assert bool(stalled_steps(plan, now=NOON + timedelta(minutes=minutes))) == stalled
 
 
-def test_a_step_has_its_own_patience_or_the_plans_or_the_servers() -> None:
+def test_stall_threshold_step_overrides_plan_overrides_server() -> None:
     plan = a_plan(a_step(), stall_seconds=120)
     assert stall_threshold(plan, a_step(stall_seconds=60)) == timedelta(minutes=1)
     assert stall_threshold(plan, a_step(stall_seconds=0)) == timedelta(0)
@@ -55,7 +55,7 @@ def test_a_step_has_its_own_patience_or_the_plans_or_the_servers() -> None:
     assert stall_threshold(a_plan(), a_step(), timedelta(hours=1)) == timedelta(hours=1)
 
 
-def test_a_sign_of_life_keeps_a_step_from_stalling() -> None:
+def test_stalled_steps_recent_heartbeat_prevents_stall() -> None:
     seen = a_step(S.IN_PROGRESS, last_seen_at=NOON + timedelta(minutes=20))
     assert stalled_steps(a_plan(seen), now=NOON + timedelta(minutes=50)) == ()
     assert last_heartbeat(seen) == NOON + timedelta(minutes=20)
@@ -64,11 +64,11 @@ def test_a_sign_of_life_keeps_a_step_from_stalling() -> None:
 
 
 def test_detecting_a_stall_moves_the_plan_and_tells_how_long() -> None:
-    found = detect_stall(a_plan(a_step(S.IN_PROGRESS)), a_moment(minutes=45.9))
-    assert found.reply is True
-    assert found.plan.status is PlanStatus.STALLED
-    assert events_of(found) == ["plan_modified"]
-    assert found.entries[0].details == {
+    detected = detect_stall(a_plan(a_step(S.IN_PROGRESS)), a_moment(minutes=45.9))
+    assert detected.reply is True
+    assert detected.plan.status is PlanStatus.STALLED
+    assert events_of(detected) == ["plan_modified"]
+    assert detected.entries[0].details == {
         "action": "stall_detected",
         "steps": [{"stepId": "s1", "minutes": 45}],
     }
@@ -77,8 +77,8 @@ def test_detecting_a_stall_moves_the_plan_and_tells_how_long() -> None:
 @decision("A35")
 def test_only_a_new_stall_is_written() -> None:
     late = a_moment(minutes=45)
-    found = detect_stall(a_plan(a_step(S.IN_PROGRESS)), late)
-    again = detect_stall(found.plan, late)
+    detected = detect_stall(a_plan(a_step(S.IN_PROGRESS)), late)
+    again = detect_stall(detected.plan, late)
     assert again.reply is False
     assert again.entries == ()
     assert detect_stall(a_plan(a_step(S.IN_PROGRESS)), a_moment(minutes=5)).entries == ()
@@ -102,8 +102,8 @@ def test_a_result_wakes_a_stalled_plan() -> None:
 @decision("A5")
 def test_a_review_wakes_a_stalled_plan() -> None:
     late = a_moment(minutes=60)
-    asked = request_review(a_stalled_plan(), step_id(2), ReviewRequest(summary="?"), late)
-    assert moves_of(asked, "p") == [("stalled", "executing"), ("executing", "awaiting_review")]
+    requested = request_review(a_stalled_plan(), step_id(2), ReviewRequest(summary="?"), late)
+    assert moves_of(requested, "p") == [("stalled", "executing"), ("executing", "awaiting_review")]
 
 
 @decision("A6")

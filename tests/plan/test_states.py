@@ -57,7 +57,7 @@ def test_the_tables_cannot_be_written_to() -> None:
 
 
 @pytest.mark.parametrize(("old", "new"), PLAN_PAIRS)
-def test_a_plan_moves_along_its_table_and_no_other_way(old: PlanStatus, new: PlanStatus) -> None:
+def test_move_plan_follows_transition_table_only(old: PlanStatus, new: PlanStatus) -> None:
     documented = new in PLAN_TABLE[old]
     assert can_move_plan(old, new) == documented
     if documented:
@@ -70,7 +70,7 @@ def test_a_plan_moves_along_its_table_and_no_other_way(old: PlanStatus, new: Pla
 
 
 @pytest.mark.parametrize(("old", "new"), STEP_PAIRS)
-def test_a_step_moves_along_its_table_and_no_other_way(old: StepStatus, new: StepStatus) -> None:
+def test_move_step_follows_transition_table_only(old: StepStatus, new: StepStatus) -> None:
     documented = new in STEP_TABLE[old]
     assert can_move_step(old, new) == documented
     if documented:
@@ -91,5 +91,5 @@ def test_a_done_step_has_no_way_out_and_a_failed_one_only_the_retry() -> None:
 
 
 @decision("A36")
-def test_a_stalled_plan_may_fail_by_its_table() -> None:
+def test_can_move_plan_stalled_to_failed_is_allowed() -> None:
     assert can_move_plan(PlanStatus.STALLED, PlanStatus.FAILED)

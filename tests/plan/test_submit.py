@@ -36,21 +36,21 @@ def test_a_result_completes_the_step_and_is_kept_whole() -> None:
     assert done.plan.status is PlanStatus.EXECUTING
     assert done.reply.step.status is S.COMPLETED
     assert fired_branches(done.reply.branches) == []
-    kept = {change.field: change.new for change in changes_of(done)}
-    assert kept["result_summary"] == {"found": 3}
-    assert kept["confidence"] == 0.5
-    assert kept["report"] == {"steps": 1}
-    assert kept["formatting_notes"] == "As a table."
+    stored = {change.field: change.new for change in changes_of(done)}
+    assert stored["result_summary"] == {"found": 3}
+    assert stored["confidence"] == 0.5
+    assert stored["report"] == {"steps": 1}
+    assert stored["formatting_notes"] == "As a table."
 
 
-def test_what_a_result_took_is_kept_beside_it_and_added_to_the_plan() -> None:
+def test_submit_usage_is_stored_with_result_and_added_to_plan() -> None:
     plan = a_plan(a_step(S.IN_PROGRESS, attempt=2), a_step())
     plan = plan._replace(usage=Totals(input_tokens=5, output_tokens=1, cost_micros=3, results=1))
     done = submit(plan, step_id(1), DONE, a_moment())
     (row,) = [change.new for change in changes_of(done) if change.entity == "usage"]
-    told = {"input_tokens": 10, "output_tokens": None, "cost_micros": 2, "model": "m"}
+    reported = {"input_tokens": 10, "output_tokens": None, "cost_micros": 2, "model": "m"}
     about = {"step_id": "s1", "attempt": 2, "at": NOON.isoformat(), "by": "ann"}
-    assert row == {**told, **about}
+    assert row == {**reported, **about}
     sums = Totals(input_tokens=15, output_tokens=1, cost_micros=5, results=2)
     assert done.plan.usage == sums
     (change,) = [change for change in changes_of(done) if change.field == "usage"]
@@ -72,7 +72,7 @@ def test_the_last_result_completes_the_plan() -> None:
 
 @decision("A11")
 @pytest.mark.parametrize("status", [S.COMPLETED, S.SKIPPED, S.FAILED, S.AWAITING_INPUT])
-def test_a_step_takes_one_result_and_only_while_it_is_open(status: StepStatus) -> None:
+def test_submit_step_not_open_raises_invalid_transition(status: StepStatus) -> None:
     with pytest.raises(InvalidTransition) as refusal:
         submit(a_plan(a_step(status), a_step()), step_id(1), DONE, a_moment())
     assert refusal.value.details["from"] == status

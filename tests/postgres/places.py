@@ -21,8 +21,8 @@ def a_place(mode: int = 0o755) -> Iterator[Path]:
     try:
         yield place
     finally:
-        for desk in list(place.rglob("keeper.lock")):
-            leave(desk.parent.parent)
+        for control_dir in list(place.rglob("keeper.lock")):
+            leave(control_dir.parent.parent)
         shutil.rmtree(place)
 
 
@@ -50,5 +50,5 @@ def server_home(data_dir: Path) -> ServerDirectory:
 def permissions(*paths: Path) -> dict[Path, tuple[int, int, int]]:
     """Return mode, owner and group of these paths and of every directory above them."""
     every = {above for path in paths for above in (path, *path.parents)}
-    found = {path: path.lstat() for path in every}
-    return {path: (stat.S_IMODE(s.st_mode), s.st_uid, s.st_gid) for path, s in found.items()}
+    stats = {path: path.lstat() for path in every}
+    return {path: (stat.S_IMODE(s.st_mode), s.st_uid, s.st_gid) for path, s in stats.items()}

@@ -56,8 +56,8 @@ class Client:
     def complete(self) -> dict[str, str]:
         """Return the result of attaching."""
         assert self.process.stdout is not None
-        said: dict[str, str] = json.loads(self.process.stdout.readline())
-        return said
+        reply: dict[str, str] = json.loads(self.process.stdout.readline())
+        return reply
 
     def kill(self) -> None:
         """Kill it, as the system would when memory is short."""
@@ -108,10 +108,10 @@ def a_client(
 def eventually(condition: Callable[[], T], what: str) -> T:
     """Return the condition's value as soon as it is truthy."""
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while not (found := condition()):
+    while not (value := condition()):
         assert time.monotonic() < deadline, f"waited in vain until {what}"
         time.sleep(0.005)
-    return found
+    return value
 
 
 def postmasters(cluster: Path) -> list[int]:
@@ -139,7 +139,7 @@ def kill(*pids: int) -> None:
 def descendants(pid: int) -> list[int]:
     """Return the process and its descendants, direct or indirect."""
     children = [child for child in _processes() if _parent(child) == pid]
-    return [pid, *(found for child in children for found in descendants(child))]
+    return [pid, *(descendant for child in children for descendant in descendants(child))]
 
 
 def _processes() -> list[int]:

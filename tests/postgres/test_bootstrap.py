@@ -22,22 +22,22 @@ def ask(dsn: str, question: str) -> list[tuple[object, ...]]:
 
 @pytest.mark.parametrize("role", ["waybook_app", "waybook_owner"])
 def test_neither_role_has_any_special_right(attachment: Attachment, role: str) -> None:
-    found = ask(
+    rows = ask(
         attachment.admin_dsn,
         "select rolname, rolsuper, rolcreatedb, rolcreaterole, rolreplication, rolbypassrls,"
         " rolcanlogin from pg_roles",
     )
-    assert (role, False, False, False, False, False, True) in found
+    assert (role, False, False, False, False, False, True) in rows
 
 
 def test_the_app_owns_nothing_and_is_member_of_nothing(attachment: Attachment) -> None:
-    found = ask(
+    rows = ask(
         attachment.admin_dsn,
         "select (select count(*) from pg_shdepend where refobjid = r.oid and deptype = 'o'),"
         " (select count(*) from pg_auth_members where member = r.oid)"
         " from pg_roles r where rolname = 'waybook_app'",
     )
-    assert found == [(0, 0)]
+    assert rows == [(0, 0)]
 
 
 def test_the_app_cannot_create_anything(attachment: Attachment) -> None:
@@ -47,7 +47,7 @@ def test_the_app_cannot_create_anything(attachment: Attachment) -> None:
         ask(attachment.app_dsn, "create temporary table mine (word text)")
 
 
-def test_the_owner_owns_the_database_and_may_create_in_it(attachment: Attachment) -> None:
+def test_owner_role_owns_database_and_can_create_tables(attachment: Attachment) -> None:
     owner = "select pg_get_userbyid(datdba) from pg_database where datname = 'waybook'"
     assert ask(attachment.owner_dsn, owner) == [("waybook_owner",)]
     made = "create table theirs (v text); drop table theirs; select 1"
@@ -55,19 +55,21 @@ def test_the_owner_owns_the_database_and_may_create_in_it(attachment: Attachment
         connection.execute(made.encode())
 
 
-def test_full_text_and_containment_can_use_their_index_under_row_level_security(
+def test_bootstrap_marks_search_functions_leakproof(
     attachment: Attachment,
 ) -> None:
-    found = ask(
+    rows = ask(
         attachment.app_dsn,
         "select proname from pg_proc where proleakproof"
         " and proname in ('ts_match_vq', 'jsonb_contains') order by 1",
     )
-    assert found == [("jsonb_contains",), ("ts_match_vq",)]
+    assert rows == [("jsonb_contains",), ("ts_match_vq",)]
 
 
 @pytest.mark.parametrize("role", ["waybook_admin", "waybook_owner", "waybook_app"])
-def test_nobody_gets_in_without_the_password(attachment: Attachment, role: str) -> None:
+def test_connect_with_wrong_password_is_refused_for_every_role(
+    attachment: Attachment, role: str
+) -> None:
     for password in ("''", "guess"):
         dsn = f"{attachment.app_dsn} user={role} password={password}"
         with pytest.raises(psycopg.OperationalError, match="password"):
@@ -92,10 +94,10 @@ def test_the_server_is_durable_and_private(
     assert ask(attachment.app_dsn, f"show {setting}") == [(value,)]
 
 
-def test_text_is_compared_by_code_point_whatever_the_system_speaks(attachment: Attachment) -> None:
-    found = ask(
+def test_database_collation_is_c_utf8_regardless_of_system_locale(attachment: Attachment) -> None:
+    rows = ask(
         attachment.app_dsn,
         "select datlocprovider::text, datlocale, lower('ÄÖÜ') from pg_database"
         " where datname = 'waybook'",
     )
-    assert found == [("b", "C.UTF-8", "äöü")]
+    assert rows == [("b", "C.UTF-8", "äöü")]

@@ -86,7 +86,7 @@ def test_the_keeper_survives_an_interrupt_and_a_closed_terminal(used: Path) -> N
         assert keepers(used) == [keeper]
 
 
-def test_a_keeper_told_to_end_stops_the_server_and_clients_bring_both_back(used: Path) -> None:
+def test_supervisor_sigterm_stops_server_and_clients_restart_both(used: Path) -> None:
     with a_client(used) as client:
         dsn = client.complete()["app_dsn"]
         (keeper,) = keepers(used)
@@ -112,7 +112,7 @@ def kill_keeper(used: Path) -> None:
     eventually(lambda: not is_held(ControlDirectory(used).supervisor_lock), "the keeper is dead")
 
 
-def test_an_orphan_is_taken_over_by_the_next_client_and_stopped_after_it(used: Path) -> None:
+def test_orphan_server_is_adopted_by_next_client_and_stopped_after(used: Path) -> None:
     cluster = server_home(used).cluster
     orphan = an_orphan(used)
     with attach(used, durable=False, grace_seconds=0) as attachment:
@@ -135,7 +135,7 @@ def test_an_orphan_that_was_killed_too_is_started_again(used: Path) -> None:
         eventually(lambda: reached(attachment.app_dsn), "the same DSN works again")
 
 
-def test_a_server_whose_socket_was_removed_gets_it_back(used: Path) -> None:
+def test_server_with_removed_socket_gets_socket_back(used: Path) -> None:
     home = server_home(used)
     with attach(used, durable=False, grace_seconds=0) as attachment:
         (home.directory / "socket" / SOCKET_NAME).unlink()
@@ -184,7 +184,7 @@ def check_complete(data_dir: Path) -> None:
 
 
 @pytest.mark.parametrize("moment", list(MOMENTS)[1:])
-def test_a_first_start_killed_with_all_its_processes_is_completed(
+def test_first_start_all_processes_killed_is_completed_by_next_start(
     data_dir: Path, moment: str
 ) -> None:
     client = begin(data_dir, moment)
@@ -196,7 +196,7 @@ def test_a_first_start_killed_with_all_its_processes_is_completed(
 
 
 @pytest.mark.parametrize("moment", ["initdb is at work", "the database is there"])
-def test_a_first_start_whose_keeper_alone_is_killed_is_completed(
+def test_first_start_supervisor_killed_is_completed_by_next_start(
     data_dir: Path, moment: str
 ) -> None:
     client = begin(data_dir, moment)
@@ -205,7 +205,7 @@ def test_a_first_start_whose_keeper_alone_is_killed_is_completed(
     check_complete(data_dir)
 
 
-def test_a_client_killed_while_it_starts_the_server_holds_nobody_up(data_dir: Path) -> None:
+def test_client_killed_during_server_start_does_not_block_second_client(data_dir: Path) -> None:
     first = begin(data_dir, "the keeper has begun")
     second = start_client(data_dir)
     first.kill()

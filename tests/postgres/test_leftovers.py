@@ -45,12 +45,12 @@ def record_of(home: ServerDirectory) -> Path:
 
 def a_cluster(base: Path, name: str) -> tuple[ControlDirectory, ServerDirectory]:
     """Return a cluster that a supervisor process made and left, and its data directory."""
-    desk, home = ControlDirectory(base.parent / name), ServerDirectory(base / name)
-    desk.directory.mkdir(parents=True)
+    control_dir, home = ControlDirectory(base.parent / name), ServerDirectory(base / name)
+    control_dir.directory.mkdir(parents=True)
     home.cluster.mkdir(parents=True)
     os.chown(home.directory, UNUSED_USER, -1)
-    os.close(claim(home, desk))
-    return desk, home
+    os.close(claim(home, control_dir))
+    return control_dir, home
 
 
 def removed_after_a_month(base: Path) -> list[Path]:
@@ -98,7 +98,7 @@ def test_cluster_of_a_crashed_keeper_is_removed_at_the_next_start(hidden: Path) 
 
 
 def test_remove_orphans_takes_only_clusters_of_deleted_data(base: Path) -> None:
-    kept, kept_home = a_cluster(base, "kept")
+    existing, existing_home = a_cluster(base, "kept")
     moved, moved_home = a_cluster(base, "moved")
     gone, gone_home = a_cluster(base, "gone")
     moved.data_dir.rename(moved.data_dir.with_name("elsewhere"))
@@ -109,35 +109,35 @@ def test_remove_orphans_takes_only_clusters_of_deleted_data(base: Path) -> None:
     assert gone_home.cluster.exists()
     assert remove_orphans([base], time.time() + LATER) == [gone_home.directory]
     assert not gone_home.directory.exists()
-    assert kept.directory.exists()
-    assert all(one.exists() for one in (kept_home.cluster, moved_home.cluster, foreign))
+    assert existing.directory.exists()
+    assert all(path.exists() for path in (existing_home.cluster, moved_home.cluster, foreign))
     assert remove_orphans([base]) == []
 
 
 def test_remove_orphans_leaves_a_cluster_that_a_keeper_holds(base: Path) -> None:
-    desk, home = a_cluster(base, "held")
-    held = claim(home, desk)
-    shutil.rmtree(desk.data_dir)
+    control_dir, home = a_cluster(base, "held")
+    held = claim(home, control_dir)
+    shutil.rmtree(control_dir.data_dir)
     assert removed_after_a_month(base) == []
     os.close(held)
     assert removed_after_a_month(base) == [home.directory]
 
 
-def test_remove_orphans_leaves_a_cluster_that_a_copied_data_directory_claims(base: Path) -> None:
-    desk, home = a_cluster(base, "copied")
+def test_remove_orphans_keeps_cluster_claimed_by_copied_data_directory(base: Path) -> None:
+    control_dir, home = a_cluster(base, "copied")
     copy = ControlDirectory(base.parent / "copy")
-    shutil.copytree(desk.data_dir, copy.data_dir)
-    shutil.rmtree(desk.data_dir)
+    shutil.copytree(control_dir.data_dir, copy.data_dir)
+    shutil.rmtree(control_dir.data_dir)
     assert remove_orphans([base]) == []
     os.close(claim(home, copy))
     assert removed_after_a_month(base) == []
     assert home.cluster.exists()
 
 
-@pytest.mark.parametrize("said", ["", "{}", "[1]", '{"linked": false, "data_dir": "/nowhere"}'])
-def test_remove_orphans_leaves_what_its_record_does_not_prove(base: Path, said: str) -> None:
+@pytest.mark.parametrize("record", ["", "{}", "[1]", '{"linked": false, "data_dir": "/nowhere"}'])
+def test_remove_orphans_keeps_cluster_with_inconclusive_record(base: Path, record: str) -> None:
     home = ServerDirectory(base / "unproven")
     home.cluster.mkdir(parents=True)
-    record_of(home).write_text(said)
+    record_of(home).write_text(record)
     assert remove_orphans([base]) == []
     assert home.cluster.exists()

@@ -42,7 +42,9 @@ def write_record(data_dir: Path, record: str, content: str) -> None:
 
 @pytest.mark.parametrize("record", RECORDS)
 @pytest.mark.parametrize("sign", ["", "-"])
-def test_a_stale_pid_file_harms_nobody(used: Path, record: str, sign: str) -> None:
+def test_attach_stale_pid_file_leaves_unrelated_process_alive(
+    used: Path, record: str, sign: str
+) -> None:
     cluster = server_home(used).cluster
     with an_innocent_process() as innocent:
         content = f"{sign}{innocent.pid}\n{cluster}\n1700000000\n5432\n\n\n"
@@ -58,7 +60,9 @@ def test_a_stale_pid_file_harms_nobody(used: Path, record: str, sign: str) -> No
 
 @pytest.mark.parametrize("record", RECORDS)
 @pytest.mark.parametrize("content", ["", "nonsense\n", "99999999\n"])
-def test_a_pid_file_without_sense_stops_nobody(used: Path, record: str, content: str) -> None:
+def test_attach_malformed_pid_file_still_starts_server(
+    used: Path, record: str, content: str
+) -> None:
     write_record(used, record, content)
     with attach(used, durable=False, grace_seconds=0) as attachment:
         psycopg.connect(attachment.app_dsn).close()

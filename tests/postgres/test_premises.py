@@ -41,9 +41,9 @@ def test_a_long_path_gets_a_short_private_socket(short_socket: tuple[Path, Path]
     with attach(deep, durable=False, grace_seconds=0) as attachment:
         psycopg.connect(attachment.app_dsn).close()
         assert f"host='{directory}'" in attachment.app_dsn
-        found = directory.stat()
-        assert stat.S_IMODE(found.st_mode) == 0o700
-        assert found.st_uid == server_account().uid
+        status = directory.stat()
+        assert stat.S_IMODE(status.st_mode) == 0o700
+        assert status.st_uid == server_account().uid
 
 
 def test_a_name_that_drivers_would_split_gets_a_plain_socket() -> None:
@@ -63,7 +63,7 @@ def test_a_socket_directory_that_others_can_enter_is_refused(
 
 
 @root_only
-def test_a_socket_directory_that_somebody_else_made_is_refused(
+def test_attach_socket_directory_of_other_user_is_refused(
     short_socket: tuple[Path, Path],
 ) -> None:
     deep, directory = short_socket
@@ -110,8 +110,8 @@ def test_root_opens_no_directory_that_the_server_can_reach(data_dir: Path) -> No
         (server,) = postmasters(data_dir / "server" / "cluster")
         assert Path(f"/proc/{server}").stat().st_uid == account.uid
         assert permissions(data_dir / "keeper")[data_dir / "keeper"] == (0o700, 0, 0)
-        found = permissions(data_dir / "server")[data_dir / "server"]
-        assert found == (0o700, account.uid, account.gid)
+        observed = permissions(data_dir / "server")[data_dir / "server"]
+        assert observed == (0o700, account.uid, account.gid)
     assert permissions(data_dir.parent) == before
 
 
@@ -128,7 +128,7 @@ def test_a_database_kept_elsewhere_and_lost_is_not_silently_replaced() -> None:
 
 
 @root_only
-def test_binaries_out_of_reach_are_copied_and_left_as_they_are(data_dir: Path) -> None:
+def test_attach_unreachable_binaries_are_copied_and_left_unchanged(data_dir: Path) -> None:
     with a_place(0o700) as hidden:
         carried = carrier()
         copy = hidden / carried.name
@@ -138,8 +138,10 @@ def test_binaries_out_of_reach_are_copied_and_left_as_they_are(data_dir: Path) -
         (copy / "__init__.py").write_text("raise RuntimeError('this code never runs')\n")
         shutil.copytree(carried / "pginstall18", copy / "pginstall18", copy_function=link)
         before = permissions(copy / "pginstall18" / "bin" / "postgres")
-        with a_client(data_dir, around=Surroundings(variables={"PYTHONPATH": str(hidden)})) as one:
-            answer = one.complete()
+        with a_client(
+            data_dir, around=Surroundings(variables={"PYTHONPATH": str(hidden)})
+        ) as client:
+            answer = client.complete()
             assert "app_dsn" in answer, answer
             psycopg.connect(answer["app_dsn"]).close()
             (server,) = postmasters(data_dir / "server" / "cluster")
@@ -168,8 +170,8 @@ def test_an_ordinary_user_has_everything_in_the_data_directory(data_dir: Path) -
         (server,) = postmasters(data_dir / "mine" / "server" / "cluster")
         assert Path(f"/proc/{server}").stat().st_uid == nobody
         for part in ("", "keeper", "server", "server/socket"):
-            found = (data_dir / "mine" / part).stat()
-            assert (stat.S_IMODE(found.st_mode), found.st_uid) == (0o700, nobody)
+            status = (data_dir / "mine" / part).stat()
+            assert (stat.S_IMODE(status.st_mode), status.st_uid) == (0o700, nobody)
     assert permissions(data_dir) == before
 
 

@@ -24,7 +24,7 @@ def test_eight_first_starts_at_once_make_one_server(data_dir: Path) -> None:
         client.end()
 
 
-def test_all_who_attach_share_one_server(used: Path) -> None:
+def test_attach_several_clients_share_single_server(used: Path) -> None:
     with attach(used, durable=False, grace_seconds=0) as first:
         before = postmasters(server_home(used).cluster)
         with attach(used, durable=False) as second, a_client(used) as third:
@@ -45,7 +45,7 @@ def test_the_server_stops_after_the_last_client_has_closed(used: Path) -> None:
     eventually(lambda: not postmasters(cluster), "the server has stopped")
 
 
-def test_what_was_committed_is_there_after_a_restart(used: Path) -> None:
+def test_attach_after_restart_returns_committed_rows(used: Path) -> None:
     with (
         attach(used, durable=False, grace_seconds=0) as first,
         psycopg.connect(first.owner_dsn) as connection,
@@ -74,12 +74,12 @@ def test_a_durable_client_refuses_a_server_without_durability(used: Path) -> Non
         attach(used)
 
 
-def test_passwords_are_in_a_file_that_only_its_owner_reads(used: Path) -> None:
-    desk = ControlDirectory(used)
-    found = desk.connection.stat()
-    assert stat.S_IMODE(found.st_mode) == 0o600
-    assert found.st_uid == os.geteuid()
-    assert stat.S_IMODE(desk.directory.stat().st_mode) == 0o700
+def test_connection_file_is_readable_by_owner_only(used: Path) -> None:
+    control_dir = ControlDirectory(used)
+    status = control_dir.connection.stat()
+    assert stat.S_IMODE(status.st_mode) == 0o600
+    assert status.st_uid == os.geteuid()
+    assert stat.S_IMODE(control_dir.directory.stat().st_mode) == 0o700
     assert stat.S_IMODE(server_home(used).directory.stat().st_mode) == 0o700
 
 

@@ -19,7 +19,7 @@ def test_there_are_exactly_eight_events() -> None:
     ]
 
 
-def test_a_change_stands_in_the_audit_with_from_and_to() -> None:
+def test_change_as_json_has_from_and_to() -> None:
     change = Change(Entity.STEP, "s1", "status", "pending", "in_progress")
     assert change.as_json() == {
         "entity": "step",

@@ -45,16 +45,20 @@ class Holdings:
     holders: dict[Attempt, Holder] = field(default_factory=dict)
 
     def check(
-        self, given_out: Attempt, actor: Actor, held_before: list[Attempt], *, another: bool
+        self, claimed: Attempt, actor: Actor, held_before: list[Attempt], *, another: bool
     ) -> None:
         """Check one reply: its attempt is new, or was the caller's own conversation's."""
-        before = self.holders.setdefault(given_out, actor.holder)
+        before = self.holders.setdefault(claimed, actor.holder)
         assert before == actor.holder
-        mine = [one for one in held_before if actor.holder.is_same_conversation(self.holders[one])]
-        if given_out in held_before:
-            assert given_out in mine
+        mine = [
+            attempt
+            for attempt in held_before
+            if actor.holder.is_same_conversation(self.holders[attempt])
+        ]
+        if claimed in held_before:
+            assert claimed in mine
         if mine and not another:
-            assert given_out in mine
+            assert claimed in mine
 
 
 class PlanDesk:
@@ -89,8 +93,8 @@ class PlanDesk:
     def review(self, actor: Actor, attempt: Attempt) -> None:
         if self.plan.status is PlanStatus.AWAITING_REVIEW:
             return
-        asked = ReviewRequest(summary="Right?")
-        self.plan = request_review(self.plan, StepId(attempt[0]), asked, self.moment(actor)).plan
+        request = ReviewRequest(summary="Right?")
+        self.plan = request_review(self.plan, StepId(attempt[0]), request, self.moment(actor)).plan
         person = self.moment(Actor("pat", Channel.DASHBOARD))
         self.plan = decide(self.plan, DecisionKind.MODIFY, person, feedback="Again.").plan
 
@@ -126,22 +130,24 @@ class RunDesk:
         self.world.pass_time()
 
 
-def check_moves(desk: PlanDesk | RunDesk, moves: list[tuple[str, Actor, int]]) -> None:
+def check_moves(page_context: PlanDesk | RunDesk, moves: list[tuple[str, Actor, int]]) -> None:
     """Make the calls; after each, check that held work is held by the caller it was assigned to."""
     holdings = Holdings()
     for name, actor, number in moves:
-        held = [*desk.held()]
+        held = [*page_context.held()]
         if name in {"ask", "another"}:
-            given_out = desk.ask(actor, another=name == "another")
-            if given_out is not None:
-                holdings.check(given_out, actor, held, another=name == "another")
-                assert desk.held()[given_out] == actor.holder
+            claimed = page_context.ask(actor, another=name == "another")
+            if claimed is not None:
+                holdings.check(claimed, actor, held, another=name == "another")
+                assert page_context.held()[claimed] == actor.holder
         elif name == "wait":
-            desk.wait()
+            page_context.wait()
         elif held:
-            call: Callable[[Actor, Attempt], None] = getattr(desk, name)
+            call: Callable[[Actor, Attempt], None] = getattr(page_context, name)
             call(actor, held[number % len(held)])
-        assert all(holdings.holders[one] == holder for one, holder in desk.held().items())
+        assert all(
+            holdings.holders[attempt] == holder for attempt, holder in page_context.held().items()
+        )
 
 
 @given(MOVES)

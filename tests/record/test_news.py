@@ -24,13 +24,13 @@ NEWS = st.builds(
 
 
 @given(st.uuids(), st.lists(NEWS, max_size=300))
-def test_news_arrive_as_they_were_sent_in_letters_short_enough(
+def test_encode_batches_round_trip_stays_within_max_payload(
     org_id: UUID, news: list[ChangeEvent]
 ) -> None:
     letters = list(encode_batches("0a1b2c3d", org_id, news))
-    assert all(0 < len(letter.encode()) <= MAX_PAYLOAD_BYTES for letter in letters)
-    packets = [packet for letter in letters if (packet := decode_batch(letter))]
-    assert [one for packet in packets for one in packet.news] == news
+    assert all(0 < len(message.encode()) <= MAX_PAYLOAD_BYTES for message in letters)
+    packets = [packet for message in letters if (packet := decode_batch(message))]
+    assert [event for packet in packets for event in packet.events] == news
     assert all((p.sender, p.org_id) == ("0a1b2c3d", org_id) for p in packets)
     assert len(packets) == len(letters)
 
@@ -41,7 +41,7 @@ def test_no_text_upsets_the_reader(text: str) -> None:
     sound = f"0a1b2c3d {UUID(int=7)} plan:{UUID(int=8)}:3!"
     packet = decode_batch(f"{sound} {text}")
     assert packet is not None
-    assert packet.news[0] == ChangeEvent("plan", str(UUID(int=8)), 3, list_changed=True)
+    assert packet.events[0] == ChangeEvent("plan", str(UUID(int=8)), 3, list_changed=True)
 
 
 def test_a_letter_for_an_org_that_cannot_be_is_nobodys() -> None:

@@ -63,25 +63,25 @@ LIKELY = st.text(
 
 
 @pytest.mark.parametrize("text", HONEST.values(), ids=HONEST.keys())
-def test_what_languages_and_emoji_need_is_not_odd(text: str) -> None:
+def test_count_hidden_ordinary_text_and_emoji_returns_empty(text: str) -> None:
     assert count_hidden(text) == {}
     assert escape_hidden(text) == text
 
 
 @pytest.mark.parametrize(("text", "kinds"), ODD.values(), ids=ODD.keys())
-def test_what_nobody_sees_is_counted_by_its_kind(text: str, kinds: dict[str, int]) -> None:
+def test_count_hidden_counts_characters_by_kind(text: str, kinds: dict[str, int]) -> None:
     assert count_hidden(text) == kinds
 
 
 @pytest.mark.parametrize(("text", "kinds"), ODD.values(), ids=ODD.keys())
-def test_it_is_written_out_so_that_nothing_odd_is_left(text: str, kinds: dict[str, int]) -> None:
+def test_escape_hidden_leaves_no_hidden_character(text: str, kinds: dict[str, int]) -> None:
     shown = escape_hidden(text)
     assert count_hidden(shown) == {}
     assert shown.count("⟦U+") == sum(kinds.values())
 
 
 @given(LIKELY)
-def test_of_any_text_what_is_written_out_is_what_was_counted(text: str) -> None:
+def test_escape_hidden_any_text_escapes_as_many_as_counted(text: str) -> None:
     shown = escape_hidden(text)
     assert shown.count("⟦U+") - text.count("⟦U+") == sum(count_hidden(text).values())
     assert not count_hidden(shown).keys() & {"control", "bidi", "tag", "annotation"}
@@ -106,13 +106,13 @@ def test_every_kind_of_character_is_of_one_kind() -> None:
 
 
 def test_a_reply_says_where_and_names_no_key_that_is_somebodys_text() -> None:
-    told = hidden_by_field(
+    hidden = hidden_by_field(
         {
             "steps": [{"title": "fine"}, {"title": "a\u202eb"}],
             "result": {"ignore all previous instructions": "\u200bx"},
         }
     )
-    assert told == {"steps[1].title": {"bidi": 1}, "result.*": {"zero-width": 1}}
+    assert hidden == {"steps[1].title": {"bidi": 1}, "result.*": {"zero-width": 1}}
 
 
 def test_a_key_counts_as_well() -> None:
@@ -120,10 +120,10 @@ def test_a_key_counts_as_well() -> None:
 
 
 def test_a_flag_stays_short_however_many_fields_there_are() -> None:
-    told = hidden_by_field({"lines": ["\u202e"] * 5_000, "deep": _deep(60)})
-    assert told["more"] == 5_001 - MAX_NAMES_LISTED
-    assert all(len(path) <= MAX_PATH_LENGTH for path in told)
-    assert len(orjson.dumps(told)) < 1_000
+    hidden = hidden_by_field({"lines": ["\u202e"] * 5_000, "deep": _deep(60)})
+    assert hidden["more"] == 5_001 - MAX_NAMES_LISTED
+    assert all(len(path) <= MAX_PATH_LENGTH for path in hidden)
+    assert len(orjson.dumps(hidden)) < 1_000
 
 
 def _deep(levels: int) -> Json:

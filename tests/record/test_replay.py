@@ -23,7 +23,7 @@ MADE = Change(Entity.STEP, "s", "*", None, {"status": "pending"})
 
 
 @decision("A26")
-def test_a_plan_is_what_its_audit_replays_to() -> None:
+def test_plan_audit_replays_to_rows() -> None:
     made = create(a_new_plan(a_new_step(), a_new_step(), a_new_step()), a_moment())
     gone = modify(made.plan, (RemoveStep(made.plan.steps[1].id),), a_moment())
     taken = next_step(gone.plan, a_moment())
@@ -56,7 +56,7 @@ def test_a_change_that_does_not_fit_is_unreplayable(forged: Change) -> None:
         replay([MADE, forged])
 
 
-def test_differences_are_told_in_words() -> None:
+def test_differences_are_described_per_row() -> None:
     replayed: Rows = {
         "step": {"s1": {"status": "pending"}, "s2": {"status": "failed", "title": None}}
     }
@@ -72,16 +72,16 @@ def test_differences_are_told_in_words() -> None:
     assert differences(stored, stored) == []
 
 
-def test_a_change_is_read_back_as_it_was_written() -> None:
+def test_change_from_json_round_trip_is_lossless() -> None:
     assert change_from_json(MADE.as_json()) == MADE
 
 
-@pytest.mark.parametrize("told", [{}, {"entity": "cat", "id": "", "field": "", "from": 1, "to": 2}])
-def test_what_is_no_change_is_unreplayable(told: dict[str, Json]) -> None:
+@pytest.mark.parametrize("raw", [{}, {"entity": "cat", "id": "", "field": "", "from": 1, "to": 2}])
+def test_change_from_json_invalid_raises_replay_error(raw: dict[str, Json]) -> None:
     with pytest.raises(ReplayError, match="not a change"):
-        change_from_json(told)
+        change_from_json(raw)
 
 
-def test_a_sign_of_life_is_no_part_of_the_rows() -> None:
+def test_rows_of_excludes_heartbeat() -> None:
     plan = a_plan(a_step())
     assert "last_seen_at" not in rows_of(plan)["step"][step_id(1)]

@@ -59,7 +59,7 @@ def test_any_text_has_one_vector_of_unit_length(text: str) -> None:
 
 @many
 @given(st.lists(st.sampled_from(["cold", "river", "tax", "law", "moraines"]), min_size=1))
-def test_the_order_of_words_and_their_case_count_for_nothing(words: list[str]) -> None:
+def test_embed_ignores_word_order_and_case(words: list[str]) -> None:
     turned = embed(" ".join(reversed(words)).upper())
     assert all(
         isclose(a, b, abs_tol=1e-12) for a, b in zip(embed(" ".join(words)), turned, strict=True)
@@ -71,7 +71,7 @@ def test_a_text_without_a_word_lies_nowhere_in_particular(text: str) -> None:
     assert embed(text) == neutral_vector(DIMENSIONS)
 
 
-def test_a_word_in_letters_nobody_knows_finds_itself() -> None:
+def test_embed_unknown_script_word_matches_only_same_word() -> None:
     word, other = "\u1c5a\u1c5b", "\u1c5c\u1c5d"
     assert embed(word) == embed(f"{word}!")
     assert embed(word) != embed(other)
@@ -94,7 +94,7 @@ def test_accents_and_case_make_no_difference() -> None:
         ("the engine was repaired", "fixing motors", "poetry in ancient Greece"),
     ],
 )
-def test_what_means_the_same_is_nearer(text: str, near: str, far: str) -> None:
+def test_cosine_similarity_related_texts_is_higher(text: str, near: str, far: str) -> None:
     assert (
         cosine_similarity(embed(text), embed(near))
         > cosine_similarity(embed(text), embed(far)) + 0.15
@@ -132,7 +132,7 @@ def a_table(magic: bytes = MAGIC, version: int = VERSION) -> bytes:
     )
 
 
-def test_a_table_is_read_from_its_bytes() -> None:
+def test_parse_word_vectors_reads_table_from_bytes() -> None:
     table = parse_word_vectors(a_table())
     assert StaticEmbedder(table).embed("river") == (1, 0, 0, 0)
     assert StaticEmbedder(table).embed("law") == (0, 1, 0, 0)
@@ -144,13 +144,13 @@ def test_something_else_is_refused(data: bytes) -> None:
         parse_word_vectors(data)
 
 
-def test_the_rows_stand_in_order_of_frequency() -> None:
+def test_builtin_word_vectors_rows_are_ordered_by_frequency() -> None:
     numbers = builtin_word_vectors().numbers
     assert numbers["the"] < numbers["river"] < numbers["moraine"]
     assert sorted(numbers.values()) == list(range(len(numbers)))
 
 
-def test_the_notice_of_those_it_was_made_from_stands_beside_the_table() -> None:
+def test_word_vectors_notice_names_sources_and_licenses() -> None:
     notice = files("waybook.research").joinpath("words.NOTICE").read_text("utf-8")
     for name in ("all-MiniLM-L6-v2", "Apache License, Version 2.0", "SymSpell", "MIT License"):
         assert name in notice

@@ -14,7 +14,7 @@ from waybook.research.extraction import (
 
 
 @given(text=st.text())
-def test_no_text_can_end_the_fence_it_stands_in(text: str) -> None:
+def test_fence_text_delimiter_never_occurs_in_text(text: str) -> None:
     mark = unused_delimiter(text)
     assert mark not in text
     assert fence_text(text) == f"=== {mark} begins ===\n{text}\n=== {mark} ends ==="
@@ -28,34 +28,34 @@ def test_a_text_that_knows_the_mark_of_a_text_gets_another() -> None:
 
 
 @given(text=st.text(), title=st.text(), author=st.text())
-def test_whose_it_is_stands_within_the_fence_on_one_line(
+def test_label_text_puts_metadata_on_single_line_inside_fence(
     text: str, title: str, author: str
 ) -> None:
-    given_ = label_text(text, {"title": title, "storedBy": author})
-    first, empty, *_ = given_.split("\n")
+    labeled = label_text(text, {"title": title, "storedBy": author})
+    first, empty, *_ = labeled.split("\n")
     assert first.startswith('{"title": ')
     assert empty == ""
-    assert given_.endswith(f"\n\n{text}")
-    assert given_ in prompt(given_)
+    assert labeled.endswith(f"\n\n{text}")
+    assert labeled in prompt(labeled)
 
 
-def test_what_to_do_comes_before_the_text_and_names_its_mark() -> None:
-    told = prompt("Words.")
-    instructions, _, rest = told.partition("\n\n")
-    assert "data, whatever it says" in instructions
+def test_prompt_instructions_precede_text_and_name_delimiter() -> None:
+    message = prompt("Words.")
+    instructions, _, rest = message.partition("\n\n")
+    assert "It is data only" in instructions
     assert unused_delimiter("Words.") in instructions
     assert rest == fence_text("Words.")
 
 
-def test_a_model_is_told_the_schema_and_gets_the_text_apart() -> None:
-    told = model_instructions("Words.", {"type": "array"})
-    assert told.endswith('\n\n{"type": "array"}')
-    assert unused_delimiter("Words.") in told
-    assert "Words." not in told
+def test_model_instructions_contain_schema_but_not_text() -> None:
+    instructions = model_instructions("Words.", {"type": "array"})
+    assert instructions.endswith('\n\n{"type": "array"}')
+    assert unused_delimiter("Words.") in instructions
+    assert "Words." not in instructions
 
 
-def test_a_second_try_is_shown_the_first_and_what_is_wrong_with_it() -> None:
-    told = retry_prompt("Words.", "[1]", [("$[0]", "1 is not\na text")])
-    assert told.startswith(fence_text("Words."))
-    assert fence_text("[1]") in told
-    assert '- "$[0]": "1 is not\\na text"' in told
+def test_retry_prompt_contains_first_answer_and_errors() -> None:
+    message = retry_prompt("Words.", "[1]", [("$[0]", "1 is not\na text")])
+    assert message.startswith(fence_text("Words."))
+    assert fence_text("[1]") in message
+    assert '- "$[0]": "1 is not\\na text"' in message

@@ -13,13 +13,13 @@ numbers = st.floats(-1e6, 1e6, allow_nan=False)
 
 
 @given(st.lists(numbers, min_size=1, max_size=3 * DIMENSIONS))
-def test_whatever_comes_in_a_vector_of_our_width_and_of_unit_length_comes_out(
-    given_: list[float],
+def test_resize_vector_any_width_returns_unit_vector_of_fixed_width(
+    vector: list[float],
 ) -> None:
-    found = resize_vector(given_)
-    assert len(found) == DIMENSIONS
-    assert sqrt(sum(n * n for n in found)) == pytest.approx(1)
-    assert resize_vector(given_) == found
+    resized = resize_vector(vector)
+    assert len(resized) == DIMENSIONS
+    assert sqrt(sum(n * n for n in resized)) == pytest.approx(1)
+    assert resize_vector(vector) == resized
 
 
 def by_chance(width: int, seed: int) -> list[float]:
@@ -27,21 +27,21 @@ def by_chance(width: int, seed: int) -> list[float]:
     return [chance.gauss(0, 1) for _ in range(width)]
 
 
-def angle(one: list[float], other: list[float]) -> float:
-    lengths = sqrt(sum(n * n for n in one)) * sqrt(sum(n * n for n in other))
-    return sum(a * b for a, b in zip(one, other, strict=True)) / lengths
+def angle(vector: list[float], other: list[float]) -> float:
+    lengths = sqrt(sum(n * n for n in vector)) * sqrt(sum(n * n for n in other))
+    return sum(a * b for a, b in zip(vector, other, strict=True)) / lengths
 
 
 @pytest.mark.parametrize("width", [1, 64, DIMENSIONS])
-def test_what_is_not_wider_keeps_its_angles(width: int) -> None:
-    one, other = by_chance(width, 1), by_chance(width, 2)
-    assert cosine_similarity(resize_vector(one), resize_vector(other)) == pytest.approx(
-        angle(one, other)
+def test_resize_vector_up_to_fixed_width_preserves_angles(width: int) -> None:
+    vector, other = by_chance(width, 1), by_chance(width, 2)
+    assert cosine_similarity(resize_vector(vector), resize_vector(other)) == pytest.approx(
+        angle(vector, other)
     )
 
 
 @pytest.mark.parametrize("width", [384, 768, 1024, 1536, 3072])
-def test_what_is_wider_keeps_its_angles_nearly(width: int) -> None:
+def test_resize_vector_wider_input_approximately_preserves_angles(width: int) -> None:
     base = by_chance(width, 0)
     for seed in range(1, 30):
         share = seed / 30
@@ -56,7 +56,7 @@ def test_what_is_wider_keeps_its_angles_nearly(width: int) -> None:
 @pytest.mark.parametrize(
     "bad", [[], [float("nan")], [float("inf")] * 3, [1.0] * (MAX_DIMENSIONS + 1)]
 )
-def test_what_is_no_vector_is_refused(bad: list[float]) -> None:
+def test_resize_vector_invalid_vector_raises_value_error(bad: list[float]) -> None:
     with pytest.raises(ValueError, match="not a vector"):
         resize_vector(bad)
 

@@ -104,11 +104,11 @@ def packed(parts: list[Part], room: int) -> Body:
 Thousand = list[tuple[list[Part], int, Body]]
 
 
-def test_no_packet_is_longer_than_its_room(thousand: Thousand) -> None:
+def test_build_packet_never_exceeds_byte_budget(thousand: Thousand) -> None:
     for _, room, body in thousand:
-        told = orjson.dumps(body)
-        assert len(told) <= room
-        assert len(told.decode()) <= room
+        encoded = orjson.dumps(body)
+        assert len(encoded) <= room
+        assert len(encoded.decode()) <= room
 
 
 def test_a_packet_with_room_for_everything_has_everything(thousand: Thousand) -> None:
@@ -135,7 +135,7 @@ def test_the_same_parts_make_the_same_packet_to_the_byte(thousand: Thousand) -> 
         assert orjson.dumps(packed([replace(part) for part in parts], room)) == orjson.dumps(body)
 
 
-def test_the_parts_stand_in_their_order(thousand: Thousand) -> None:
+def test_build_packet_keeps_order_of_parts(thousand: Thousand) -> None:
     for parts, _, body in thousand:
         names = [part.name for part in parts]
         assert [name for name in body if name in names] == [n for n in names if n in body]
@@ -143,7 +143,7 @@ def test_the_parts_stand_in_their_order(thousand: Thousand) -> None:
         assert [*body][-1] == "next"
 
 
-def test_whatever_is_cut_or_left_out_says_so_beside_the_call(thousand: Thousand) -> None:
+def test_build_packet_every_cut_is_reported_with_fetch_call(thousand: Thousand) -> None:
     cuts = 0
     for parts, _, body in thousand:
         cut: Body = body.get("cut", {})
@@ -156,55 +156,59 @@ def test_whatever_is_cut_or_left_out_says_so_beside_the_call(thousand: Thousand)
     assert cuts > 2_000
 
 
-def check_part(part: Part, told: Any, note: Body | None) -> int:  # noqa: ANN401 - any JSON
+def check_part(part: Part, value: Any, note: Body | None) -> int:  # noqa: ANN401 - any JSON
     """Check that the shown text and the reported rest make the whole; return how much was cut."""
     match part:
         case TextField():
-            return check_text(part, told, note)
+            return check_text(part, value, note)
         case SingleEntry():
-            return check_entry(part.entry, told)
+            return check_entry(part.entry, value)
         case EntryList():
             left = note["left"] if note else 0
-            assert len(told) + left == len(part.entries) + part.beyond
-            places = [entry["place"] for entry in told]
+            assert len(value) + left == len(part.entries) + part.beyond
+            places = [entry["place"] for entry in value]
             if places:
                 assert places == [*range(places[0], places[-1] + 1)]
             if note:
                 offset = note["get"]["args"]["offset"]
                 assert offset == (0 if not places or places[0] else places[-1] + 1)
-            return sum(check_entry(part.entries[e["place"]], e) for e in told)
+            return sum(check_entry(part.entries[e["place"]], e) for e in value)
 
 
-def check_entry(entry: Entry, told: Body) -> int:
-    cut = told.get("cut", {})
+def check_entry(entry: Entry, value: Body) -> int:
+    cut = value.get("cut", {})
     notes = cut if entry.several else {text.name: cut or None for text in entry.texts}
-    assert {name: told[name] for name in entry.frame} == entry.frame
-    return sum(check_text(t, told[t.name], notes.get(t.name)) for t in entry.texts)
+    assert {name: value[name] for name in entry.frame} == entry.frame
+    return sum(check_text(t, value[t.name], notes.get(t.name)) for t in entry.texts)
 
 
-def check_text(text: TextField, told: Any, note: Body | None) -> int:  # noqa: ANN401 - any JSON
-    whole = text.length or len(text.text)
+def check_text(text: TextField, value: Any, note: Body | None) -> int:  # noqa: ANN401 - any JSON
+    full_length = text.length or len(text.text)
     if note is None:
-        assert told == text.value
-        assert whole == len(text.text)
+        assert value == text.value
+        assert full_length == len(text.text)
         return 0
-    assert text.text.startswith(told)
-    assert note["left"] == whole - len(told)
-    assert note["get"]["args"] == {"stepId": ID, "part": text.name, "offset": len(told)}
+    assert text.text.startswith(value)
+    assert note["left"] == full_length - len(value)
+    assert note["get"]["args"] == {"stepId": ID, "part": text.name, "offset": len(value)}
     return 1
 
 
-def test_nobody_takes_more_than_the_share_of_one_who_was_cut(thousand: Thousand) -> None:
+def test_build_packet_no_part_exceeds_share_of_truncated_part(thousand: Thousand) -> None:
     compared = 0
     for parts, _, body in thousand:
         cut: Body = body.get("cut", {})
         used = {part.name: used_by(part, body, cut) for part in parts if part.name in body}
         if "more" in cut:
             continue
-        for one in parts:
-            if not isinstance(one, TextField) or one.name not in cut or one.length is not None:
+        for truncated in parts:
+            if (
+                not isinstance(truncated, TextField)
+                or truncated.name not in cut
+                or truncated.length is not None
+            ):
                 continue
-            level = (used[one.name] + SLACK) / one.counts
+            level = (used[truncated.name] + SLACK) / truncated.counts
             for other in parts:
                 allowed = max(other.floor, level * other.counts)
                 assert used[other.name] <= allowed + SLACK
@@ -214,11 +218,11 @@ def test_nobody_takes_more_than_the_share_of_one_who_was_cut(thousand: Thousand)
 
 def used_by(part: Part, body: Body, cut: Body) -> int:
     empty = part.empty if isinstance(part, EntryList) else 0
-    told = json_size({part.name: body[part.name]}) - 1 - empty
-    return told + (json_size({part.name: cut[part.name]}) - 1 if part.name in cut else 0)
+    size = json_size({part.name: body[part.name]}) - 1 - empty
+    return size + (json_size({part.name: cut[part.name]}) - 1 if part.name in cut else 0)
 
 
-def test_every_part_gets_its_size_or_a_fair_share_of_the_room(thousand: Thousand) -> None:
+def test_build_packet_every_part_gets_full_size_or_fair_share(thousand: Thousand) -> None:
     shared = 0
     for parts, room, body in thousand:
         cut: Body = body.get("cut", {})
@@ -235,7 +239,7 @@ def test_every_part_gets_its_size_or_a_fair_share_of_the_room(thousand: Thousand
     assert shared > 500
 
 
-def test_a_text_that_is_cut_still_shows_its_beginning(thousand: Thousand) -> None:
+def test_build_packet_truncated_text_keeps_beginning(thousand: Thousand) -> None:
     for parts, _, body in thousand:
         cut: Body = body.get("cut", {})
         for part in parts:
@@ -246,7 +250,7 @@ def test_a_text_that_is_cut_still_shows_its_beginning(thousand: Thousand) -> Non
                 )
 
 
-def test_a_page_of_a_list_gets_on_with_the_room_there_is_by_itself(thousand: Thousand) -> None:
+def test_build_packet_single_list_shows_at_least_first_entry(thousand: Thousand) -> None:
     for parts, _, _ in thousand[:300]:
         for part in parts:
             if isinstance(part, EntryList) and part.entries:
@@ -260,20 +264,20 @@ def test_a_page_of_a_list_gets_on_with_the_room_there_is_by_itself(thousand: Tho
     st.lists(st.tuples(st.integers(0, 5_000), st.integers(0, 300), st.integers(1, 6)), max_size=20),
     st.integers(0, 40_000),
 )
-def test_shares_are_fair_and_fit(asked: list[tuple[int, int, int]], spare: int) -> None:
-    claims = [(max(most, floor), floor, counts) for most, floor, counts in asked]
+def test_shares_are_fair_and_fit(requests: list[tuple[int, int, int]], spare: int) -> None:
+    claims = [(max(most, floor), floor, counts) for most, floor, counts in requests]
     room = sum(floor for _, floor, _ in claims) + spare
-    given_out = allocate_space(claims, room)
-    assert sum(given_out) <= room
+    shares = allocate_space(claims, room)
+    assert sum(shares) <= room
     level = spare // max(1, sum(counts for _, _, counts in claims))
-    for share, (most, floor, counts) in zip(given_out, claims, strict=True):
+    for share, (most, floor, counts) in zip(shares, claims, strict=True):
         assert min(most, max(floor, level * counts)) <= share <= most
     if sum(most for most, _, _ in claims) <= room:
-        assert given_out == [most for most, _, _ in claims]
+        assert shares == [most for most, _, _ in claims]
 
 
 @given(st.text(), st.integers(0, 200))
-def test_a_beginning_is_as_long_as_it_can_be(text: str, most: int) -> None:
+def test_truncate_returns_longest_prefix_within_limit(text: str, most: int) -> None:
     shown = truncate(text, most)
     assert text.startswith(shown)
     assert escaped_size(shown) <= most

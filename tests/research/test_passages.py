@@ -56,7 +56,7 @@ def test_any_json_can_be_read(value: object) -> None:
     assert isinstance(json_to_text(value), str)
 
 
-def test_what_lies_too_deep_is_left_out() -> None:
+def test_json_to_text_beyond_max_depth_is_omitted() -> None:
     value: object = "bottom"
     for _ in range(MAX_DEPTH + 2):
         value = [value]
@@ -73,7 +73,7 @@ def test_two_sources_are_one_if_page_title_and_quote_are(
     title2: str,
     quote2: str | None,
 ) -> None:
-    one = source_id(source_hash(url=url, title=title, quote=quote))
+    source = source_id(source_hash(url=url, title=title, quote=quote))
     other = source_id(source_hash(url=url2, title=title2, quote=quote2))
-    assert (one == other) == ((url, title, quote) == (url2, title2, quote2))
-    assert UUID(one).version == 8
+    assert (source == other) == ((url, title, quote) == (url2, title2, quote2))
+    assert UUID(source).version == 8

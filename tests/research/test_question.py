@@ -44,7 +44,7 @@ def test_no_term_holds_anything_that_search_would_obey(text: str) -> None:
 
 @many
 @given(asked, st.floats(0.01, 1))
-def test_whoever_covers_enough_has_a_needed_term(text: str, least: float) -> None:
+def test_required_terms_optional_terms_weigh_less_than_minimum(text: str, least: float) -> None:
     """The terms left out of the search have too little total weight to make a hit."""
     question = parse_query(text)
     needed = question.required_terms(least)
@@ -65,7 +65,7 @@ def test_an_identifier_stays_in_one_piece() -> None:
     ]
 
 
-def test_what_may_have_been_meant_is_embedded_beside_what_was_written() -> None:
+def test_parse_query_embedding_text_includes_correction() -> None:
     assert parse_query("vacine recipe").embedding_text == "vacine recipe vaccine"
 
 
@@ -97,9 +97,9 @@ def test_a_slip_is_one_letter(written: str, known: str | None) -> None:
 
 @many
 @given(st.text(max_size=40))
-def test_what_may_have_been_meant_is_a_known_word(word: str) -> None:
-    found = correct_word(word, builtin_word_vectors())
-    assert found is None or found in builtin_word_vectors().numbers
+def test_correct_word_returns_only_known_words(word: str) -> None:
+    correction = correct_word(word, builtin_word_vectors())
+    assert correction is None or correction in builtin_word_vectors().numbers
 
 
 def test_terms_are_values() -> None:

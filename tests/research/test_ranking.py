@@ -29,8 +29,8 @@ def packed(vectors: Sequence[Sequence[float]], first: int = 0) -> bytes:
     return b"".join(key(first + n) + quantize(vector) for n, vector in enumerate(vectors))
 
 
-def numbers(found: Sequence[RankedPassage]) -> list[int]:
-    return [UUID(one.subject_id).int >> 64 for one in found]
+def numbers(hits: Sequence[RankedPassage]) -> list[int]:
+    return [UUID(hit.subject_id).int >> 64 for hit in hits]
 
 
 @pytest.fixture(scope="module")
@@ -55,21 +55,21 @@ def test_nearest_agrees_with_float_cosines(
         query = vectors[n] + 0.5 * vectors[n - 1]
         query /= np.linalg.norm(query)
         exact = vectors @ query
-        found = index.nearest(query.tolist(), 50)
+        hits = index.nearest(query.tolist(), 50)
         best = np.argsort(-exact)[:50]
-        assert numbers(found)[0] == best[0] == n
-        assert len({*numbers(found)} & {*best.tolist()}) >= 48
-        for one, number in zip(found, numbers(found), strict=True):
-            assert one.measure == pytest.approx(exact[number], abs=0.004)
+        assert numbers(hits)[0] == best[0] == n
+        assert len({*numbers(hits)} & {*best.tolist()}) >= 48
+        for hit, number in zip(hits, numbers(hits), strict=True):
+            assert hit.measure == pytest.approx(exact[number], abs=0.004)
 
 
 def test_nearest_orders_ties_by_key() -> None:
     same = unit_vectors(1).tolist() * 300
     index = VectorIndex(packed(same[:200], first=100))
     index.extend(packed(same[200:], first=0))
-    found = index.nearest(same[0], 150)
-    assert numbers(found) == list(range(150))
-    assert found[0].measure == pytest.approx(1, abs=0.001)
+    hits = index.nearest(same[0], 150)
+    assert numbers(hits) == list(range(150))
+    assert hits[0].measure == pytest.approx(1, abs=0.001)
 
 
 def test_nearest_with_no_vectors_is_empty() -> None:
@@ -77,8 +77,8 @@ def test_nearest_with_no_vectors_is_empty() -> None:
 
 
 def test_nearest_with_a_zero_vector_measures_zero() -> None:
-    (found,) = VectorIndex(packed([[0.0] * 256])).nearest(unit_vectors(1)[0].tolist(), 5)
-    assert found.measure == 0
+    (hit,) = VectorIndex(packed([[0.0] * 256])).nearest(unit_vectors(1)[0].tolist(), 5)
+    assert hit.measure == 0
 
 
 def test_change_removes_and_adds_without_reading_all_again(
@@ -112,10 +112,10 @@ def test_change_of_a_passage_deleted_and_stored_again_keeps_the_new_one(
 
 
 def test_change_tells_parts_of_one_subject_apart() -> None:
-    one, other = unit_vectors(2).tolist()
-    index = VectorIndex(key(1, 1) + quantize(one) + key(1, 2) + quantize(other))
+    vector, other = unit_vectors(2).tolist()
+    index = VectorIndex(key(1, 1) + quantize(vector) + key(1, 2) + quantize(other))
     index.change(b"", key(1, 1))
-    assert [(found.part, len(index)) for found in index.nearest(one, 5)] == [(2, 1)]
+    assert [(hit.part, len(index)) for hit in index.nearest(vector, 5)] == [(2, 1)]
 
 
 def test_size_shrinks_after_most_were_deleted(index: VectorIndex) -> None:
@@ -138,8 +138,8 @@ def test_ranking_while_another_thread_changes_never_fails(
     def rank() -> None:
         try:
             for n in range(60):
-                found = index.nearest(vectors[n].tolist(), 50)
-                assert len({*numbers(found)}) == 50
+                hits = index.nearest(vectors[n].tolist(), 50)
+                assert len({*numbers(hits)}) == 50
         except BaseException as error:  # noqa: BLE001 - handed to the test
             faults.append(error)
 

@@ -18,8 +18,10 @@ TEXT = (
 
 @many
 @given(texts, st.sampled_from(["dam river", "caf\u00e9", "", "nothing of it"]), st.integers(1, 120))
-def test_any_snippet_is_a_bounded_piece_of_its_text(text: str, asked: str, longest: int) -> None:
-    made = build_snippet(text, parse_query(asked), longest)
+def test_build_snippet_any_text_returns_bounded_verbatim_excerpt(
+    text: str, query: str, longest: int
+) -> None:
+    made = build_snippet(text, parse_query(query), longest)
     assert made.text in text
     assert len(made.text) <= longest
     assert (
@@ -38,11 +40,11 @@ def test_marks_are_in_order_and_lie_on_words(text: str, longest: int) -> None:
 
 @many
 @given(texts)
-def test_without_its_marks_it_is_the_text_again(text: str) -> None:
+def test_highlight_without_markers_equals_snippet_text(text: str) -> None:
     made = build_snippet(text, parse_query("dam river"))
-    told = made.highlight("\x01", "\x02").replace("\x01", "").replace("\x02", "")
+    plain_text = made.highlight("\x01", "\x02").replace("\x01", "").replace("\x02", "")
     if not set(text) & set("\x01\x02"):
-        assert told == ("…" * made.cut_before) + made.text + ("…" * made.cut_after)
+        assert plain_text == ("…" * made.cut_before) + made.text + ("…" * made.cut_after)
 
 
 def test_the_window_lies_where_most_of_the_question_is() -> None:
@@ -57,11 +59,11 @@ def test_words_of_one_family_match() -> None:
     assert made.highlight() == "They were **flooding**; a **flood** came."
 
 
-def test_a_slip_marks_what_was_meant() -> None:
+def test_highlight_misspelled_query_marks_corrected_word() -> None:
     assert "**vaccine**" in build_snippet("A vaccine for all.", parse_query("vacine")).highlight()
 
 
-def test_where_nothing_matches_it_is_the_beginning() -> None:
+def test_build_snippet_without_match_returns_beginning() -> None:
     made = build_snippet(TEXT, parse_query("glacier"), 30)
     assert TEXT.startswith(made.text)
     assert made == Snippet(made.text, (), cut_before=False, cut_after=True)

@@ -30,7 +30,7 @@ def test_a_change_that_is_not_recorded_cannot_be_decided() -> None:
         draft.decide(None)
 
 
-def test_what_is_recorded_is_numbered_on() -> None:
+def test_run_draft_entries_are_numbered_consecutively() -> None:
     draft = a_draft()
     for number in range(3):
         draft.set_run(completed_at=NOON + timedelta(hours=number))
@@ -51,7 +51,7 @@ def test_a_value_that_stays_is_no_change() -> None:
     ]
 
 
-def test_changes_are_told_by_the_names_of_columns_in_json() -> None:
+def test_run_draft_changes_use_column_names_and_json_values() -> None:
     world = a_world()
     draft = RunDraft(world.run, world.chart, world.moment(ANN))
     job = world.jobs("a")[0]
@@ -69,7 +69,7 @@ def test_changes_are_told_by_the_names_of_columns_in_json() -> None:
     assert decision.jobs[job.id].ready_at == NOON + timedelta(seconds=1)
 
 
-def test_a_decision_changes_nothing_in_the_run_it_was_given() -> None:
+def test_run_draft_decide_leaves_original_run_unchanged() -> None:
     world = a_world()
     before = world.run
     draft = RunDraft(before, world.chart, world.moment(ANN))
@@ -82,7 +82,7 @@ def test_a_decision_changes_nothing_in_the_run_it_was_given() -> None:
     assert after.stages["only"].feedback == "Go on."
 
 
-def test_a_sign_of_life_needs_no_entry() -> None:
+def test_run_draft_heartbeat_writes_no_entry() -> None:
     draft = a_draft()
     draft.record_heartbeat("job")
     decision = draft.decide(None)
@@ -96,7 +96,7 @@ def test_a_decision_may_refuse_after_writing() -> None:
 
 
 @given(st.text(), st.text())
-def test_two_texts_do_not_hash_as_one(one: str, other: str) -> None:
-    assert text_hash(one, other) != text_hash(one + other)
-    assert text_hash(one) == text_hash(one)
-    assert len(text_hash(one, other)) == 64
+def test_two_texts_do_not_hash_as_one(text: str, other: str) -> None:
+    assert text_hash(text, other) != text_hash(text + other)
+    assert text_hash(text) == text_hash(text)
+    assert len(text_hash(text, other)) == 64

@@ -10,7 +10,7 @@ TIME = NOON.isoformat()
 
 
 @decision("B14")
-def test_a_stage_that_has_not_been_started_is_not_told() -> None:
+def test_run_evidence_stage_not_started_is_omitted() -> None:
     world = a_run(a_dag(a_stage("one"), a_stage("two")))
     assert list(run_evidence(world.run)) == ["one"]
     assert world.report is not None
@@ -21,26 +21,29 @@ def test_a_stage_that_has_not_been_started_is_not_told() -> None:
     }
 
 
-def test_a_step_is_told_by_its_counters_and_one_not_reached_not_at_all() -> None:
+def test_run_evidence_lists_counters_of_opened_steps_only() -> None:
     steps = [a_step("a"), a_step("b"), a_step("c"), a_step("d")]
     world = a_run(a_dag(a_stage("one", *steps, edges=[("a", "c"), ("c", "d")])))
     world.work("a")
     world.fail(world.claimed(world.jobs("b")[0]), retryable=False)
     world.submit(world.claimed(world.jobs("b")[1]), "text")
-    (told,) = run_evidence(world.run).values()
-    assert told.steps == {
+    (evidence,) = run_evidence(world.run).values()
+    assert evidence.steps == {
         "a": Evidence(closed=True, done=2, started_at=TIME, completed_at=TIME),
         "b": Evidence(done=1, failed=1, started_at=TIME),
         "c": Evidence(active=2, started_at=TIME),
     }
-    assert told.models == ("alpha", "beta")
+    assert evidence.models == ("alpha", "beta")
 
 
-def test_documents_are_told_with_their_stage() -> None:
+def test_run_evidence_groups_documents_by_stage() -> None:
     stages = [a_stage(slug, a_step(slug, outputs=[an_output("t", "# T")])) for slug in ("x", "y")]
     world = a_run(a_dag(*stages), ["alpha"])
     world.work()
     world.feedback("x")
-    one, other = AvailableDocument("t", "alpha", "1"), AvailableDocument("t", "alpha", "2")
-    told = run_evidence(world.run, [("y", one), ("x", other)])
-    assert {slug: stage.documents for slug, stage in told.items()} == {"x": (other,), "y": (one,)}
+    document, other = AvailableDocument("t", "alpha", "1"), AvailableDocument("t", "alpha", "2")
+    evidence = run_evidence(world.run, [("y", document), ("x", other)])
+    assert {slug: stage.documents for slug, stage in evidence.items()} == {
+        "x": (other,),
+        "y": (document,),
+    }

@@ -33,7 +33,7 @@ def test_a_job_that_can_be_tried_again_waits_a_while() -> None:
     assert world.claim().attempt == 2
 
 
-def test_a_failure_is_on_record_with_what_becomes_of_the_job() -> None:
+def test_fail_job_records_error_and_new_status() -> None:
     world = one_job()
     job = world.fail(world.claim(), "the network is down")
     assert world.decision is not None
@@ -81,7 +81,7 @@ def test_a_stage_with_a_failed_step_is_failed_while_others_go_on() -> None:
     assert stage["progress"] == {"completedSteps": 0, "totalSteps": 2, "failedSteps": 1}
 
 
-def test_only_who_holds_a_job_can_give_it_back() -> None:
+def test_fail_job_by_former_holder_raises_stale_attempt() -> None:
     world = one_job()
     mine = world.claim()
     world.pass_time()
@@ -99,7 +99,7 @@ def test_only_who_holds_a_job_can_give_it_back() -> None:
 
 
 @pytest.mark.parametrize("status", [J.PENDING, J.RETRYING, J.COMPLETED, J.FAILED])
-def test_a_job_nobody_works_on_cannot_be_given_back(status: JobStatus) -> None:
+def test_fail_job_not_processing_raises_invalid_transition(status: JobStatus) -> None:
     world = one_job()
     (job,) = world.jobs("a")
     if status is not J.PENDING:
@@ -108,13 +108,13 @@ def test_a_job_nobody_works_on_cannot_be_given_back(status: JobStatus) -> None:
         world.submit(job, "text")
     elif status is not J.PENDING:
         world.fail(job, retryable=status is J.RETRYING)
-    with pytest.raises(InvalidTransition, match="nobody works on it") as refusal:
+    with pytest.raises(InvalidTransition, match="it is not claimed") as refusal:
         world.fail(job)
     assert refusal.value.details["from"] == status
     assert refusal.value.next_call is not None
 
 
-def test_what_was_to_be_written_anew_fails_without_failing_its_step() -> None:
+def test_fail_job_regeneration_does_not_fail_step() -> None:
     world = one_job()
     world.work()
     world.regenerate(world.documents("a")[0].id)

@@ -12,13 +12,13 @@ def one_job() -> RunWorld:
     return a_run(a_stage_of(a_step("a", Strategy.ALL_TO_ONE)))
 
 
-def test_who_holds_a_job_may_speak_of_it() -> None:
+def test_require_holder_current_attempt_is_accepted() -> None:
     job = one_job().claim()
     assert stale_attempt_error(job, job.attempt) is None
     require_holder(job, job.attempt)
 
 
-def test_who_was_overtaken_is_told_by_whom_and_what_to_do() -> None:
+def test_stale_attempt_error_names_current_holder_and_next_call() -> None:
     world = one_job()
     mine = world.claim()
     world.pass_time()

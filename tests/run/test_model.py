@@ -10,25 +10,27 @@ from waybook.run.model import CompiledDag
 
 
 @given(dags())
-def test_jobs_are_handed_out_stage_by_stage_and_in_each_by_the_order_of_its_steps(dag: Dag) -> None:
-    chart = CompiledDag(dag, graphs_of(dag))
-    in_turn = sorted(chart.dispatch_ranks, key=chart.dispatch_ranks.__getitem__)
-    assert in_turn == [(slug, key) for slug in chart.order for key in chart.graphs[slug].order]
-    assert len({*chart.dispatch_ranks.values()}) == len(in_turn)
+def test_dispatch_ranks_follow_stage_order_then_step_order(dag: Dag) -> None:
+    compiled_dag = CompiledDag(dag, graphs_of(dag))
+    in_turn = sorted(compiled_dag.dispatch_ranks, key=compiled_dag.dispatch_ranks.__getitem__)
+    assert in_turn == [
+        (slug, key) for slug in compiled_dag.order for key in compiled_dag.graphs[slug].order
+    ]
+    assert len({*compiled_dag.dispatch_ranks.values()}) == len(in_turn)
 
 
 @given(dags())
-def test_stages_stand_behind_those_they_follow(dag: Dag) -> None:
+def test_compiled_dag_order_puts_stages_after_predecessors(dag: Dag) -> None:
     order = CompiledDag(dag, graphs_of(dag)).order
     assert sorted(order) == sorted(stage.slug for stage in dag.stages)
     for way in dag.transitions:
         assert order.index(way.source) < order.index(way.target)
 
 
-def test_what_nobody_makes_comes_from_outside() -> None:
-    chart = a_chart(a_dag(a_stage("one"), a_stage("two")))
-    assert ("one", "one-work") in chart.produced_documents
-    assert ("one", "brief") not in chart.produced_documents
+def test_produced_documents_excludes_external_inputs() -> None:
+    compiled_dag = a_chart(a_dag(a_stage("one"), a_stage("two")))
+    assert ("one", "one-work") in compiled_dag.produced_documents
+    assert ("one", "brief") not in compiled_dag.produced_documents
 
 
 def test_every_row_is_json() -> None:

@@ -48,7 +48,7 @@ def few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.param(one_behind_the_other(), Bounds(anew=1), 3_600, id="written anew"),
     ],
 )
-def test_every_reachable_state_keeps_the_promises_and_can_still_reach_the_end(
+def test_run_reachable_states_keep_invariants_and_can_reach_end(
     stage: Stage, bounds: Bounds, least: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     paths = walk(stage, MODELS, bounds)

@@ -72,14 +72,14 @@ def test_jobs_are_handed_out_in_the_order_of_the_steps_each_to_one() -> None:
     ]
 
 
-def test_a_job_for_one_model_goes_to_whoever_asks_for_it_or_for_any() -> None:
+def test_get_next_job_matches_requested_model_or_any() -> None:
     world = a_run(a_stage_of(a_step("a")))
     assert world.claim(BOB, "beta").model == "beta"
     assert isinstance(world.ask(BOB, "beta", another=True), NothingReady)
     assert world.claim(PAT).model == "alpha"
 
 
-def test_a_session_that_asks_again_gets_the_job_it_holds_and_is_heard_of() -> None:
+def test_get_next_job_held_by_session_is_returned_with_heartbeat() -> None:
     world = a_run(a_stage_of(a_step("a")))
     held = world.claim(ANN)
     world.pass_time(timedelta(minutes=1))
@@ -94,7 +94,7 @@ def test_a_session_that_wants_another_gets_another() -> None:
     assert world.claim(ANN) != world.claim(ANN, another=True)
 
 
-def test_who_names_no_session_gets_another_job() -> None:
+def test_get_next_job_without_session_returns_different_job() -> None:
     world = a_run(a_stage_of(a_step("a")))
     first, second = (world.claim(PAT, another=False) for _ in range(2))
     assert first.id != second.id
@@ -103,7 +103,7 @@ def test_who_names_no_session_gets_another_job() -> None:
 # Taking over
 
 
-def test_a_job_whose_holder_is_silent_too_long_goes_to_the_next_who_asks() -> None:
+def test_get_next_job_expired_lease_goes_to_next_caller() -> None:
     world = one_job()
     world.claim(ANN)
     world.pass_time(LEASE)
@@ -114,7 +114,7 @@ def test_a_job_whose_holder_is_silent_too_long_goes_to_the_next_who_asks() -> No
     assert details(world)["takenFrom"] == "ann"
 
 
-def test_a_sign_of_life_keeps_the_job() -> None:
+def test_get_next_job_heartbeat_extends_lease() -> None:
     world = one_job()
     world.claim(ANN)
     world.pass_time(LEASE)
@@ -123,7 +123,7 @@ def test_a_sign_of_life_keeps_the_job() -> None:
     assert isinstance(world.ask(BOB), NothingReady)
 
 
-def test_a_job_that_was_given_back_is_taken_from_nobody() -> None:
+def test_get_next_job_after_fail_job_records_no_previous_holder() -> None:
     world = one_job()
     world.fail(world.claim(ANN))
     world.pass_time()
@@ -138,7 +138,7 @@ def test_a_claim_forgets_the_error_of_the_one_before() -> None:
     assert world.claim().error is None
 
 
-def test_a_job_is_given_up_when_its_last_holder_falls_silent() -> None:
+def test_get_next_job_last_attempt_lease_expired_fails_job() -> None:
     world = one_job()
     for attempt in range(1, MAX_ATTEMPTS + 1):
         assert world.claim(BOB).attempt == attempt
@@ -148,7 +148,7 @@ def test_a_job_is_given_up_when_its_last_holder_falls_silent() -> None:
     job = world.job(reply.job)
     assert (job.status, job.attempt) == (J.RETRY_LOOP_FAILED, MAX_ATTEMPTS)
     assert job.completed_at == world.records.now
-    assert job.error == "whoever held it fell silent, the last time it could be tried"
+    assert job.error == "the last holder's lease expired and no attempts are left"
     assert world.step("a").failed == 1
     assert world.events() == ["step_failed"]
     assert world.ask(ANN) == StageFailed("only", ("a",))
@@ -203,7 +203,7 @@ def test_two_stages_may_wait_for_a_person_at_once() -> None:
 
 
 @pytest.mark.parametrize("slug", ["left", "right"])
-def test_what_failed_is_told_before_what_waits(slug: str) -> None:
+def test_get_next_job_reports_failed_stage_before_waiting_stage(slug: str) -> None:
     ways = [("top", "left"), ("top", "right"), ("left", "end"), ("right", "end")]
     stages = map(a_stage, ("top", "left", "right", "end"))
     world = a_run(a_dag(*stages, transitions=ways), ["alpha"])
@@ -215,19 +215,19 @@ def test_what_failed_is_told_before_what_waits(slug: str) -> None:
     assert world.ask() == StageFailed(slug, (f"{slug}-work",))
 
 
-def test_the_last_stage_waits_for_nobody() -> None:
+def test_get_next_job_last_stage_done_returns_run_complete() -> None:
     world = one_job()
     world.work()
     assert world.ask() == RunComplete()
 
 
-def test_what_is_written_anew_after_the_end_is_handed_out_like_any_job() -> None:
+def test_get_next_job_regeneration_after_completion_is_claimable() -> None:
     world = one_job()
     world.work()
-    anew = world.regenerate(world.documents("a")[0].id)
-    assert world.claim(BOB).id == anew.id
+    new_job = world.regenerate(world.documents("a")[0].id)
+    assert world.claim(BOB).id == new_job.id
     assert isinstance(world.ask(ANN), NothingReady)
-    world.fail(world.job(anew), retryable=False)
+    world.fail(world.job(new_job), retryable=False)
     assert world.ask() == RunComplete()
 
 

@@ -20,7 +20,7 @@ def documents(world: RunWorld) -> tuple[int | None, int]:
     return stage["documentsExpected"], stage["documentsAvailable"]
 
 
-def test_a_document_is_available_once_it_is_rendered() -> None:
+def test_document_is_available_once_rendered() -> None:
     world = two_documents()
     assert documents(world) == (2, 0)
     assert world.render(most=1) == 1
@@ -29,7 +29,7 @@ def test_a_document_is_available_once_it_is_rendered() -> None:
     assert documents(world) == (2, 2)
 
 
-def test_what_was_rendered_is_kept_with_its_hash_and_its_job_is_over() -> None:
+def test_store_rendered_stores_page_with_hash_and_completes_job() -> None:
     world = two_documents()
     waiting = world.records.to_render()
     world.render()
@@ -37,8 +37,10 @@ def test_what_was_rendered_is_kept_with_its_hash_and_its_job_is_over() -> None:
         ended = world.job(job)
         assert (ended.status, ended.attempt) == (JobStatus.COMPLETED, 1)
         assert ended.completed_at == world.records.now
-    pages = [kept for (of, _), kept in world.records.texts.items() if of is PAGE]
-    assert [row["document_id"] for row, _ in pages] == [one.id for one in world.documents("a")]
+    pages = [page for (of, _), page in world.records.texts.items() if of is PAGE]
+    assert [row["document_id"] for row, _ in pages] == [
+        document.id for document in world.documents("a")
+    ]
     assert [row["job_id"] for row, _ in pages] == [job.id for job in waiting]
     assert pages[0][0]["content_hash"] == text_hash("# Text", "<h1>Text</h1>")
     assert world.events() == ["plan_modified"]
@@ -52,7 +54,7 @@ def test_where_nothing_waits_nothing_is_written() -> None:
     assert world.events() == []
 
 
-def test_rendering_holds_up_nobody_and_counts_for_no_step() -> None:
+def test_render_jobs_do_not_delay_stages_or_count_for_steps() -> None:
     stages = [a_stage(slug, a_step(slug, outputs=[an_output("t", "# T")])) for slug in ("x", "y")]
     world = a_run(a_dag(*stages))
     world.work()
@@ -64,7 +66,7 @@ def test_rendering_holds_up_nobody_and_counts_for_no_step() -> None:
     assert world.step("x").done == world.step("x").total == 2
 
 
-def test_a_document_written_anew_before_it_was_rendered_is_rendered_in_both_versions() -> None:
+def test_document_regenerated_before_rendering_renders_both_versions() -> None:
     world = two_documents()
     world.regenerate(world.documents("a")[0].id)
     world.work()

@@ -30,7 +30,7 @@ def completed_steps(world: RunWorld) -> int:
 
 
 @decision("B6")
-def test_every_failed_job_of_a_stage_gets_a_fresh_start_in_its_own_row() -> None:
+def test_retry_failed_resets_every_failed_job_of_stage_in_place() -> None:
     world = two_steps()
     failed = [world.fail(world.claim(), retryable=False) for _ in range(2)]
     assert world.step("a").failed == 2
@@ -49,7 +49,7 @@ def test_every_failed_job_of_a_stage_gets_a_fresh_start_in_its_own_row() -> None
     assert world.run.completed_at is not None
 
 
-def test_after_a_fresh_start_a_job_has_all_its_tries_and_its_attempts_go_on() -> None:
+def test_retry_failed_restores_all_tries_and_continues_attempts() -> None:
     world = a_run(a_stage_of(a_step("a", S.ALL_TO_ONE)))
     for _ in range(MAX_ATTEMPTS):
         world.fail(world.claim())
@@ -79,7 +79,7 @@ def test_where_nothing_failed_a_retry_changes_nothing() -> None:
     assert world.events() == []
 
 
-def test_what_has_not_failed_is_left_alone_whoever_asks() -> None:
+def test_retry_failed_processing_job_is_ignored() -> None:
     world = two_steps()
     claimed = world.claim()
     moment = world.moment(BOB)
@@ -88,12 +88,12 @@ def test_what_has_not_failed_is_left_alone_whoever_asks() -> None:
     assert decided.entries == ()
 
 
-def test_only_what_failed_in_a_stage_there_is_can_be_brought_back() -> None:
+def test_retry_failed_unknown_stage_raises_invalid_input() -> None:
     with pytest.raises(InvalidInput, match="no stage 'other'; it has only"):
         two_steps().retry("other")
 
 
-def test_only_what_failed_in_a_step_there_is_can_be_brought_back() -> None:
+def test_retry_failed_unknown_step_raises_invalid_input() -> None:
     with pytest.raises(InvalidInput, match="the stage 'only' has no step 'c'") as refusal:
         two_steps().retry("only", "c")
     assert refusal.value.details == {"stepKey": "c", "steps": ["a", "b"]}
@@ -111,7 +111,10 @@ def test_a_failed_job_of_a_closed_step_comes_back_without_being_counted() -> Non
     world.fail(world.claim(), retryable=False)
     assert len(world.retry("only")) == 1
     world.submit(world.claim(), "new")
-    assert [(one.version, one.content) for one in world.documents("a")] == [(1, "text"), (2, "new")]
+    assert [(document.version, document.content) for document in world.documents("a")] == [
+        (1, "text"),
+        (2, "new"),
+    ]
     assert (world.step("a").done, world.step("a").failed) == (1, 0)
 
 
@@ -119,7 +122,7 @@ def test_a_failed_job_of_a_closed_step_comes_back_without_being_counted() -> Non
 
 
 @decision("B1", "B6")
-def test_a_closed_step_stays_closed_while_a_document_of_it_is_written_anew() -> None:
+def test_regenerate_document_of_closed_step_keeps_step_closed() -> None:
     world = two_steps()
     world.work("a")
     assert completed_steps(world) == 1
@@ -150,7 +153,7 @@ def test_an_open_step_counts_the_job_again() -> None:
     assert world.run.completed_at == NOON
 
 
-def test_an_open_step_does_not_close_before_what_is_written_anew_is_there() -> None:
+def test_regenerate_in_open_step_delays_closing_until_new_version() -> None:
     world = two_steps()
     world.submit(world.claim(), "old")
     fresh = world.regenerate(world.documents("a")[0].id)
@@ -162,32 +165,34 @@ def test_an_open_step_does_not_close_before_what_is_written_anew_is_there() -> N
     assert world.step("a").closed_at == NOON
 
 
-def test_a_new_version_can_be_written_anew_and_so_on() -> None:
+def test_regenerate_repeatedly_increments_version() -> None:
     world = a_run(a_stage_of(a_step("a", S.ALL_TO_ONE)))
     world.work()
     first = world.documents("a")[0]
     for _ in range(3):
         world.regenerate(first.id)
         world.work(text="again")
-    assert [one.version for one in world.documents("a")] == [1, 2, 3, 4]
+    assert [document.version for document in world.documents("a")] == [1, 2, 3, 4]
     assert [job.status for job in world.jobs("a")] == [*[J.SUPERSEDED] * 3, J.COMPLETED]
 
 
-def test_all_that_a_job_made_is_written_anew_together() -> None:
+def test_regenerate_rewrites_all_documents_of_job() -> None:
     plan = a_plan_step("plan", outputs=["goals", "means"])
     work = a_step("work", S.PER_SOURCE_DOCUMENT, inputs=[an_input("goals")])
     world = a_run(a_stage_of(plan, work, edges=[("plan", "work")]))
     world.work("plan")
     world.regenerate(world.documents("plan")[3].id)
     world.work("plan", text="new")
-    assert [one.version for one in world.documents("plan")] == [1, 1, 1, 1, 2, 2, 2, 2]
+    assert [document.version for document in world.documents("plan")] == [1, 1, 1, 1, 2, 2, 2, 2]
 
 
-def test_what_is_written_anew_may_come_in_parts_and_begins_from_nothing() -> None:
+def test_regenerate_in_parts_starts_from_empty_text() -> None:
     world = two_steps()
     world.submit(world.claim(), "Old, ", continues=True)
     world.work("a", text="older.")
-    document = next(one for one in world.documents("a") if one.content == "Old, older.")
+    document = next(
+        candidate for candidate in world.documents("a") if candidate.content == "Old, older."
+    )
     fresh = world.regenerate(document.id)
     assert (fresh.part, fresh.continues) == (1, None)
     world.submit(world.claimed(fresh), "New, ", continues=True)
@@ -198,7 +203,7 @@ def test_what_is_written_anew_may_come_in_parts_and_begins_from_nothing() -> Non
     assert (newest.version, newest.content) == (2, "New, newer.")
 
 
-def test_a_new_version_is_rendered_anew() -> None:
+def test_regenerate_new_version_is_rendered_again() -> None:
     world = a_run(a_stage_of(a_step("a", S.ALL_TO_ONE, outputs=[an_output("text", "# Text")])))
     world.work()
     world.render()
@@ -213,14 +218,14 @@ def test_a_new_version_is_rendered_anew() -> None:
 
 
 @pytest.mark.parametrize("units", [1, 2])
-def test_a_document_that_is_being_written_anew_is_on_its_way_already(units: int) -> None:
+def test_regenerate_while_in_progress_raises_invalid_transition(units: int) -> None:
     world = two_steps()
     for _ in range(units):
         world.submit(world.claim(), "text")
     document = world.documents("a")[0]
     world.regenerate(document.id)
     with pytest.raises(
-        InvalidTransition, match="is superseded; there is nothing to write"
+        InvalidTransition, match="is superseded; there is nothing to regenerate"
     ) as refusal:
         world.regenerate(document.id)
     assert refusal.value.details == {"from": "superseded", "to": "superseded"}
@@ -229,7 +234,7 @@ def test_a_document_that_is_being_written_anew_is_on_its_way_already(units: int)
     assert refusal.value.next_call.args == {"runId": RUN}
 
 
-def test_writing_anew_is_on_record() -> None:
+def test_regenerate_records_audit_entry() -> None:
     world = two_steps()
     world.work()
     document = world.documents("b")[0]

@@ -21,7 +21,7 @@ def a_fork() -> Stage:
     return a_stage_of(a_plan_step("plan"), left, right, ends, edges=edges)
 
 
-def test_a_stage_starts_with_its_first_steps_and_all_their_jobs() -> None:
+def test_stage_start_opens_root_steps_with_all_jobs() -> None:
     world = a_run(
         a_stage_of(a_step("a"), a_step("b", S.ALL_TO_ONE), a_step("c"), edges=[("a", "c")])
     )
@@ -32,7 +32,7 @@ def test_a_stage_starts_with_its_first_steps_and_all_their_jobs() -> None:
     assert world.step("a").opened_at == NOON
 
 
-def test_a_job_says_what_it_is_for() -> None:
+def test_job_of_opened_step_carries_stage_step_type_and_model() -> None:
     world = a_run(a_fork())
     (job,) = world.jobs("plan")
     assert (job.stage, job.step_key, job.job_type, job.model) == ("only", "plan", "PLAN", "alpha")
@@ -42,7 +42,7 @@ def test_a_job_says_what_it_is_for() -> None:
 
 
 @decision("B1", "B5")
-def test_the_last_job_of_a_step_closes_it_and_opens_what_is_free_with_all_its_jobs() -> None:
+def test_last_job_of_step_closes_step_and_opens_successors() -> None:
     world = a_run(a_fork())
     world.work("plan")
     assert world.step("plan").closed_at == NOON
@@ -50,7 +50,7 @@ def test_the_last_job_of_a_step_closes_it_and_opens_what_is_free_with_all_its_jo
     assert [len(world.jobs(key)) for key in ("left", "right")] == [2, 2]
 
 
-def test_a_step_stays_open_while_a_job_of_it_is_left() -> None:
+def test_step_with_open_job_stays_open() -> None:
     world = a_run(a_stage_of(a_step("a"), a_step("b"), edges=[("a", "b")]))
     world.submit(world.claim(), "text")
     assert (world.step("a").done, world.step("a").closed_at) == (1, None)
@@ -72,7 +72,7 @@ def test_branches_do_not_wait_for_each_other() -> None:
     assert world.reached() == ["a", "x", "b"]
 
 
-def test_a_skipped_step_is_closed_when_its_turn_comes_and_the_walk_goes_on() -> None:
+def test_skipped_step_closes_in_turn_and_opens_successors() -> None:
     steps = [a_step("a"), a_step("b", skip=True), a_step("c", skip=True), a_step("d")]
     world = a_run(a_stage_of(*steps, edges=a_chain("a", "b", "c", "d")))
     assert world.reached() == ["a"]
@@ -93,7 +93,7 @@ def test_a_step_without_units_closes_at_once() -> None:
 
 
 @decision("B3")
-def test_the_last_step_completes_its_stage_and_the_last_stage_the_run() -> None:
+def test_last_step_completes_stage_and_last_stage_completes_run() -> None:
     world = a_run(a_dag(a_stage("one"), a_stage("two")))
     world.work()
     assert world.stage("one").completed_at == NOON
@@ -103,7 +103,7 @@ def test_the_last_step_completes_its_stage_and_the_last_stage_the_run() -> None:
     assert world.stage("two").completed_at == world.run.completed_at == NOON
 
 
-def test_a_run_is_complete_when_its_last_stage_is_even_if_that_stands_first() -> None:
+def test_run_completes_with_final_stage_regardless_of_definition_order() -> None:
     world = a_run(a_dag(a_stage("late"), a_stage("early"), transitions=[("early", "late")]))
     world.work()
     world.feedback("early")
@@ -113,7 +113,7 @@ def test_a_run_is_complete_when_its_last_stage_is_even_if_that_stands_first() ->
 
 
 @decision("B10")
-def test_a_stage_goes_on_from_what_the_leaves_of_the_one_before_left() -> None:
+def test_stage_continues_lineages_of_previous_stage_leaves() -> None:
     review = a_step("review", S.PAIRWISE_BY_ORIGIN, inputs=[an_input("one-work", "one")])
     world = a_run(a_dag(a_stage("one"), a_stage("two", review)))
     world.work()

@@ -11,7 +11,7 @@ def state_of(world: RunWorld) -> RunState:
     return run_state(world.run, world.chart)
 
 
-def test_a_run_is_in_progress_from_its_start() -> None:
+def test_run_state_after_start_is_in_progress() -> None:
     world = two_stages()
     assert state_of(world) is RunState.IN_PROGRESS
     world.submit(world.claim(), "text")
@@ -19,7 +19,7 @@ def test_a_run_is_in_progress_from_its_start() -> None:
     assert awaiting_feedback(world.run, world.chart) is None
 
 
-def test_a_run_is_failed_while_a_step_is_whatever_else_goes_on() -> None:
+def test_run_state_with_failed_step_is_failed_until_retry() -> None:
     world = two_stages()
     world.fail(world.claim(), retryable=False)
     world.claim()
@@ -28,7 +28,7 @@ def test_a_run_is_failed_while_a_step_is_whatever_else_goes_on() -> None:
     assert state_of(world) is RunState.IN_PROGRESS
 
 
-def test_a_run_waits_for_a_person_between_its_stages() -> None:
+def test_run_state_between_stages_is_awaiting_feedback() -> None:
     world = two_stages()
     world.work()
     assert state_of(world) is RunState.AWAITING_FEEDBACK
@@ -51,7 +51,7 @@ def test_a_run_does_not_wait_for_a_person_while_another_stage_is_worked_on() -> 
     assert awaiting_feedback(world.run, world.chart) == "right"
 
 
-def test_a_run_is_completed_with_its_last_stage() -> None:
+def test_run_state_after_last_stage_is_completed() -> None:
     world = two_stages()
     world.work()
     world.feedback("one")
@@ -60,7 +60,7 @@ def test_a_run_is_completed_with_its_last_stage() -> None:
     assert awaiting_feedback(world.run, world.chart) is None
 
 
-def test_what_fails_after_the_end_changes_nothing_in_that() -> None:
+def test_run_state_failed_regeneration_after_completion_stays_completed() -> None:
     world = a_run(a_stage("only"))
     world.work()
     world.regenerate(world.documents("only-work")[0].id)

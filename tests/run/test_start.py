@@ -30,7 +30,7 @@ def told(refusal: Refused) -> tuple[str, dict[str, object]]:
 # A run
 
 
-def test_a_run_starts_with_its_first_stage() -> None:
+def test_start_run_starts_first_stage() -> None:
     world = a_run(two_stages())
     assert world.events() == ["plan_modified", "plan_modified"]
     assert world.details() == [
@@ -44,7 +44,7 @@ def test_a_run_starts_with_its_first_stage() -> None:
     assert world.run.seq == 2
 
 
-def test_the_audit_tells_what_a_run_was_started_with() -> None:
+def test_start_run_audit_records_definition_and_input() -> None:
     world = a_run(two_stages())
     assert world.records.brief == {
         "name": "Rivers",
@@ -57,7 +57,7 @@ def test_the_audit_tells_what_a_run_was_started_with() -> None:
     }
 
 
-def test_the_first_stage_is_the_one_nothing_leads_to_wherever_it_stands() -> None:
+def test_start_run_first_stage_has_no_predecessor_regardless_of_order() -> None:
     turned = a_dag(a_stage("late"), a_stage("early"), transitions=[("early", "late")])
     assert list(a_run(turned).run.stages) == ["early"]
 
@@ -108,7 +108,7 @@ def test_feedback_starts_the_next_stage_with_the_same_models() -> None:
 
 
 @decision("B16")
-def test_feedback_may_choose_other_models_and_those_of_the_stage_before_stay() -> None:
+def test_feedback_with_other_models_applies_to_next_stage_only() -> None:
     world = a_run(two_stages())
     world.work()
     (started,) = world.feedback("one", models=["gamma", "gamma"])
@@ -117,7 +117,7 @@ def test_feedback_may_choose_other_models_and_those_of_the_stage_before_stay() -
     assert [job.model for job in world.jobs("two-work")] == ["gamma"]
 
 
-def test_an_empty_list_of_models_is_none_said() -> None:
+def test_feedback_with_empty_models_keeps_previous_models() -> None:
     world = a_run(two_stages())
     world.work()
     assert world.feedback("one", models=[])[0].models == MODELS
@@ -160,7 +160,7 @@ def test_feedback_on_the_last_stage_is_kept_and_opens_nothing() -> None:
     assert world.run.completed_at == NOON
 
 
-def test_feedback_with_too_many_models_is_refused_whole_and_can_be_given_again() -> None:
+def test_feedback_with_too_many_models_is_refused_and_can_be_repeated() -> None:
     world = a_run(two_stages())
     world.work()
     with pytest.raises(TooLarge):
@@ -169,7 +169,7 @@ def test_feedback_with_too_many_models_is_refused_whole_and_can_be_given_again()
     assert world.feedback("one")
 
 
-def test_a_run_that_is_skipped_to_its_end_by_feedback_is_complete() -> None:
+def test_feedback_opening_fully_skipped_last_stage_completes_run() -> None:
     idle = a_stage("two", a_step("rest", skip=True))
     world = a_run(a_dag(a_stage("one"), idle))
     world.work()
@@ -187,12 +187,12 @@ def through_the_top() -> RunWorld:
     return world
 
 
-def test_one_feedback_starts_all_stages_that_it_opens() -> None:
+def test_feedback_starts_all_opened_stages() -> None:
     assert through_the_top().reached() == ["top-work", "left-work", "right-work"]
 
 
 @pytest.mark.parametrize(("first", "second"), [("left", "right"), ("right", "left")])
-def test_a_stage_with_two_before_it_starts_when_both_have_feedback(first: str, second: str) -> None:
+def test_stage_with_two_predecessors_starts_after_feedback_on_both(first: str, second: str) -> None:
     world = through_the_top()
     world.work()
     assert world.feedback(first) == ()
@@ -201,7 +201,7 @@ def test_a_stage_with_two_before_it_starts_when_both_have_feedback(first: str, s
     assert (started.slug, started.models) == ("end", ("gamma",))
 
 
-def test_a_stage_does_not_start_while_one_before_it_is_not_complete() -> None:
+def test_stage_join_with_incomplete_predecessor_does_not_start() -> None:
     world = through_the_top()
     world.work("left-work")
     assert world.feedback("left") == ()
@@ -211,7 +211,7 @@ def test_a_stage_does_not_start_while_one_before_it_is_not_complete() -> None:
 
 
 @decision("B10")
-def test_a_stage_with_two_before_it_goes_on_from_what_both_left() -> None:
+def test_stage_with_two_predecessors_continues_lineages_of_both() -> None:
     world = through_the_top()
     world.work()
     world.feedback("right")
@@ -227,7 +227,7 @@ def test_a_stage_with_two_before_it_goes_on_from_what_both_left() -> None:
 # Manual start
 
 
-def test_a_stage_that_has_been_started_stays_as_it_is() -> None:
+def test_start_open_stage_already_started_changes_nothing() -> None:
     world = a_run(two_stages())
     assert world.begin("one", ["gamma"]) == ()
     assert world.events() == []
@@ -239,7 +239,7 @@ def test_only_a_stage_there_is_can_be_started() -> None:
         a_run(two_stages()).begin("three")
 
 
-def test_a_stage_does_not_start_before_the_one_before_it_is_complete() -> None:
+def test_start_open_stage_after_incomplete_stage_raises_invalid_transition() -> None:
     with pytest.raises(
         InvalidTransition, match="'one' is in progress; 'two' comes after"
     ) as refusal:
@@ -256,21 +256,21 @@ def test_a_stage_does_not_start_without_a_persons_feedback() -> None:
     assert told(refusal.value) == ("submit_stage_feedback", {"runId": RUN, "stageSlug": "one"})
 
 
-@pytest.mark.parametrize(("asked", "models"), [(None, MODELS), (["gamma"], ("gamma",))])
+@pytest.mark.parametrize(("requested", "models"), [(None, MODELS), (["gamma"], ("gamma",))])
 def test_a_stage_to_which_the_way_is_open_can_be_started_by_hand(
-    asked: list[str] | None, models: tuple[str, ...]
+    requested: list[str] | None, models: tuple[str, ...]
 ) -> None:
     world = a_run(two_stages())
     world.work()
     fed = replace(world.stage("one"), feedback="Go on.", feedback_at=NOON, feedback_by="pat")
     run = replace(world.run, stages={"one": fed})
-    decided = start_open_stage(run, a_chart(two_stages()), "two", asked, world.moment(ANN))
+    decided = start_open_stage(run, a_chart(two_stages()), "two", requested, world.moment(ANN))
     (started,) = decided.reply.stages
     assert (started.slug, started.models) == ("two", models)
     assert len(decided.jobs) == len(models)
 
 
-def test_who_gives_feedback_is_on_record() -> None:
+def test_feedback_records_user() -> None:
     world = a_run(two_stages())
     world.work()
     world.feedback("one")

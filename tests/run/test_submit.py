@@ -33,7 +33,10 @@ def a_plan_for_all() -> RunWorld:
 
 
 def places(world: RunWorld, step: str) -> list[tuple[str, str, str]]:
-    return [(one.document_key, one.origin.model, one.content) for one in world.documents(step)]
+    return [
+        (document.document_key, document.origin.model, document.content)
+        for document in world.documents(step)
+    ]
 
 
 def handed(content: str, key: str | None = None, model: str | None = None) -> SubmittedDocument:
@@ -56,7 +59,7 @@ def test_a_result_ends_the_job_and_is_kept() -> None:
     assert done.continuation is None
 
 
-def test_a_result_is_on_record_and_its_text_known_by_its_hash() -> None:
+def test_submit_job_audit_contains_document_hash_instead_of_text() -> None:
     world = one_job()
     job = world.claim()
     world.submit(job, "# Found")
@@ -71,9 +74,9 @@ def test_a_result_is_on_record_and_its_text_known_by_its_hash() -> None:
         "attempt": 1,
         "documents": [document.id],
     }
-    (kept,) = (change.new for change in entry.changes if change.entity is Entity.DOCUMENT)
-    assert isinstance(kept, dict)
-    assert kept["content_hash"] == text_hash("# Found")
+    (row,) = (change.new for change in entry.changes if change.entity is Entity.DOCUMENT)
+    assert isinstance(row, dict)
+    assert row["content_hash"] == text_hash("# Found")
     assert "# Found" not in str(entry)
 
 
@@ -92,15 +95,15 @@ def test_a_result_is_handed_in_once() -> None:
     world = one_job()
     job = world.claim()
     world.submit(job, "text")
-    with pytest.raises(InvalidTransition, match="is completed, nobody works on it") as refusal:
+    with pytest.raises(InvalidTransition, match="is completed, it is not claimed") as refusal:
         world.submit(job, "text")
     assert refusal.value.details == {"jobId": job.id, "from": "completed", "to": "completed"}
 
 
-def test_a_job_that_nobody_has_taken_takes_no_result() -> None:
+def test_submit_job_unclaimed_raises_invalid_transition() -> None:
     world = one_job()
     (job,) = world.jobs("a")
-    with pytest.raises(InvalidTransition, match="take a job with get_next_job first"):
+    with pytest.raises(InvalidTransition, match="claim a job with get_next_job first"):
         world.submit(job, "text")
 
 
@@ -123,7 +126,9 @@ def test_a_late_result_is_refused_and_kept(status: JobStatus, *, continues: bool
     assert world.job(mine) == before
     assert "mine" not in [document.content for document in world.documents("a")]
     ((row, texts),) = (
-        kept for (entity, _), kept in world.records.texts.items() if entity is Entity.LATE_RESULT
+        stored
+        for (entity, _), stored in world.records.texts.items()
+        if entity is Entity.LATE_RESULT
     )
     assert (row["job_id"], row["attempt"], row["created_by"]) == (mine.id, 1, "ann")
     assert texts == ("mine\n\ntoo",)
@@ -135,7 +140,7 @@ def test_a_late_result_is_refused_and_kept(status: JobStatus, *, continues: bool
 
 
 @decision("B5")
-def test_a_part_ends_its_job_and_another_goes_on_at_once() -> None:
+def test_submit_job_part_completes_job_and_creates_continuation() -> None:
     world = one_job()
     job = world.claim()
     done = world.submit(job, "One, ", continues=True)
@@ -147,12 +152,12 @@ def test_a_part_ends_its_job_and_another_goes_on_at_once() -> None:
     assert (world.step("a").done, world.step("a").closed_at) == (0, None)
     assert world.documents("a") == []
     assert world.records.texts[Entity.JOB_PART, job.id][1] == ("One, ",)
-    (told,) = world.details()
-    assert (told["jobId"], told["continues"]) == (job.id, True)
+    (detail,) = world.details()
+    assert (detail["jobId"], detail["continues"]) == (job.id, True)
 
 
 @given(st.lists(st.text(max_size=20), min_size=1, max_size=8))
-def test_a_unit_is_done_when_its_chain_is_and_its_document_is_the_whole_text(
+def test_submit_job_last_part_completes_unit_with_joined_text(
     parts: list[str],
 ) -> None:
     world = one_job()
@@ -173,10 +178,10 @@ def test_a_part_that_fails_can_be_tried_again_and_the_text_is_whole() -> None:
     assert world.step("a").failed == 1
     world.retry("only")
     world.submit(world.claim(), "two.")
-    assert [one.content for one in world.documents("a")] == ["One, two."]
+    assert [document.content for document in world.documents("a")] == ["One, two."]
 
 
-def test_the_last_part_may_name_its_document() -> None:
+def test_submit_job_last_part_may_name_document() -> None:
     world = one_job("text")
     world.submit(world.claim(), "One, ", continues=True)
     world.submit(world.claim(), handed("two.", "text", "alpha"))
@@ -192,7 +197,7 @@ def test_a_unit_has_so_many_parts_and_no_more() -> None:
         world.submit(last, "x", continues=True)
     assert refusal.value.details == {"limit": MAX_PARTS}
     world.submit(last, "x")
-    assert [one.content for one in world.documents("a")] == ["x" * MAX_PARTS]
+    assert [document.content for document in world.documents("a")] == ["x" * MAX_PARTS]
 
 
 @pytest.mark.parametrize("continues", [False, True])
@@ -217,22 +222,22 @@ def test_one_text_without_a_name_is_all_that_the_job_makes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given_in", "expected"),
+    ("submissions", "expected"),
     [
         ([("G", "goals", None), ("M", "means", None)], "G G M M"),
         ([("A", None, "alpha"), ("B", None, "beta")], "A B A B"),
         ([("Ma", "means", "alpha"), ("G", "goals", None), ("Mb", "means", "beta")], "G G Ma Mb"),
     ],
 )
-def test_each_text_is_what_it_is_called(
-    given_in: Sequence[tuple[str, str | None, str | None]], expected: str
+def test_submit_job_assigns_texts_by_document_key_and_model(
+    submissions: Sequence[tuple[str, str | None, str | None]], expected: str
 ) -> None:
     world = a_plan_for_all()
-    world.submit(world.claim(), *(handed(*one) for one in given_in))
+    world.submit(world.claim(), *(handed(*submission) for submission in submissions))
     assert [content for _, _, content in places(world, "plan")] == expected.split()
 
 
-def test_missing_documents_are_told_and_nothing_is_kept() -> None:
+def test_submit_job_missing_documents_are_listed_and_nothing_is_stored() -> None:
     world = a_plan_for_all()
     job = world.claim()
     with pytest.raises(InvalidInput, match="3 of 4 documents are missing") as refusal:
@@ -252,7 +257,7 @@ def test_a_job_without_any_document_is_not_done() -> None:
         world.submit(world.claim())
 
 
-def test_of_many_missing_documents_the_first_twenty_are_told() -> None:
+def test_submit_job_many_missing_documents_lists_first_twenty() -> None:
     world = one_job(*(f"d{number}" for number in range(30)))
     with pytest.raises(InvalidInput, match="29 of 30 documents are missing") as refusal:
         world.submit(world.claim(), handed("x", "d0"))
@@ -270,7 +275,7 @@ def test_a_document_handed_in_twice_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("key", "model"), [("aims", None), ("goals", "gamma"), (None, "gamma")])
-def test_a_document_the_step_does_not_make_is_refused_with_those_it_makes(
+def test_submit_job_unknown_document_is_refused_with_valid_keys_and_models(
     key: str | None, model: str | None
 ) -> None:
     world = a_plan_for_all()
@@ -285,7 +290,7 @@ def test_a_document_the_step_does_not_make_is_refused_with_those_it_makes(
 # Rendering
 
 
-def test_what_people_read_gets_a_job_of_the_servers_own() -> None:
+def test_submit_job_output_with_template_creates_render_job() -> None:
     world = one_job(an_output("text", "# {{ content }}"), an_output("data"))
     world.submit(world.claim(), "x")
     text, _ = world.documents("a")
@@ -300,7 +305,7 @@ def test_what_people_read_gets_a_job_of_the_servers_own() -> None:
     assert world.run.completed_at == NOON
 
 
-def test_where_nothing_is_said_of_rendering_all_that_is_executed_is_rendered() -> None:
+def test_submit_job_without_templates_renders_execute_documents_only() -> None:
     world = a_plan_for_all()
     world.work("plan")
     assert world.records.to_render() == []
@@ -308,14 +313,14 @@ def test_where_nothing_is_said_of_rendering_all_that_is_executed_is_rendered() -
     assert len(world.records.to_render()) == 2
 
 
-def test_an_empty_template_is_none() -> None:
+def test_submit_job_empty_template_creates_no_render_job() -> None:
     world = one_job(an_output("text", ""), an_output("data", "# Data"))
     world.work()
     (job,) = world.records.to_render()
     assert world.records.documents[job.document or ""].document_key == "data"
 
 
-def test_what_goes_on_is_rendered_when_it_is_whole() -> None:
+def test_submit_job_in_parts_is_rendered_when_complete() -> None:
     world = one_job()
     world.submit(world.claim(), "One, ", continues=True)
     assert world.records.to_render() == []
@@ -323,7 +328,7 @@ def test_what_goes_on_is_rendered_when_it_is_whole() -> None:
     assert len(world.records.to_render()) == 1
 
 
-def test_texts_stay_out_of_the_audit_however_they_come() -> None:
+def test_submit_job_text_never_appears_in_audit() -> None:
     world = one_job()
     text = "a text of some length"
     mine = world.claim()

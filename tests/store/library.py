@@ -37,8 +37,8 @@ class Library:
     async def store(self, name: str, text: str, **more: Any) -> str:  # noqa: ANN401 - as `of_artifact` takes them
         """Store an indexed artifact with this title and text; return its id."""
         artifact_id = new_id()
-        told = {"plan_id": None, "kind": "note", "tags": (), "created_at": NOON, **more}
-        subject = index_artifact(artifact_id=artifact_id, title=name, text=text, **told)
+        fields = {"plan_id": None, "kind": "note", "tags": (), "created_at": NOON, **more}
+        subject = index_artifact(artifact_id=artifact_id, title=name, text=text, **fields)
         await self.index(subject)
         return artifact_id
 
@@ -51,10 +51,10 @@ class Library:
 
     async def link(self, artifact_id: str, source: ResearchSource) -> None:
         """Store a source, and link this artifact to it."""
-        told = (source.id, source.url, source.title, source.quote, source.content_hash)
+        fields = (source.id, source.url, source.title, source.quote, source.content_hash)
         link = (artifact_id, source.id, 1, source.retrieved_at)
         await self.write(
-            writer.SQL["insert_sources"](rows=Rows([(*told, NOON, "ann")])),
+            writer.SQL["insert_sources"](rows=Rows([(*fields, NOON, "ann")])),
             writer.SQL["insert_links"](rows=Rows([link])),
         )
 
@@ -65,29 +65,31 @@ class Library:
     async def lists(self, text: str, **scope: Any) -> dict[str, list[RankedPassage]]:  # noqa: ANN401 - of a scope
         question = parse_query(text)
         vector = EMBEDDER.embed(question.embedding_text)
-        meant = QueryVector(vector=vector, model=EMBEDDER.model, org_id=self.org_id)
-        asked = search.search_statements(question, meant, Scope(**scope), self.abilities)
+        query_vector = QueryVector(vector=vector, model=EMBEDDER.model, org_id=self.org_id)
+        statements = search.search_statements(
+            question, query_vector, Scope(**scope), self.abilities
+        )
         if self.abilities.backend is not Backend.PORTABLE:
-            return search.read_ranked(await self.database.read_org(self.org_id, *asked))
-        portable = PortableSearch(self.cache, self.database, meant, Scope(**scope))
+            return search.read_ranked(await self.database.read_org(self.org_id, *statements))
+        portable = PortableSearch(self.cache, self.database, query_vector, Scope(**scope))
         more = await portable.begin()
-        results = await self.database.read_org(self.org_id, *asked, *more)
-        ranked = search.read_ranked(results[: len(asked)])
-        return {**ranked, "meaning": await portable.finish(results[len(asked) :])}
+        results = await self.database.read_org(self.org_id, *statements, *more)
+        ranked = search.read_ranked(results[: len(statements)])
+        return {**ranked, "meaning": await portable.finish(results[len(statements) :])}
 
     async def search(self, text: str, **scope: Any) -> list[str]:  # noqa: ANN401 - of a scope
         """Return the titles of the hits, best first."""
         hits = fuse(await self.lists(text, **scope))
         if not hits:
             return []
-        asked = search.hits_statement((hit.subject_id, hit.part) for hit in hits)
-        (rows,) = await self.database.read_org(self.org_id, asked)
+        statement = search.hits_statement((hit.subject_id, hit.part) for hit in hits)
+        (rows,) = await self.database.read_org(self.org_id, statement)
         titles = {row[1]: row[5] for row in rows}
         return [titles[hit.subject_id] for hit in hits]
 
     async def rows(self, question: str) -> Sequence[tuple[Any, ...]]:
-        (found,) = await self.database.read_org(self.org_id, question)
-        return found
+        (rows,) = await self.database.read_org(self.org_id, question)
+        return rows
 
 
 async def a_library(database: Database, place: Place, wanted: str = "auto") -> Library:

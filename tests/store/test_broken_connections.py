@@ -88,7 +88,7 @@ async def test_pool_after_a_reset_within_or_after_an_answer_recovers(
     assert await succeed(database, CALLS) == [True] * CALLS
 
 
-async def test_idle_connection_after_a_reset_is_replaced_before_a_call_uses_it(
+async def test_pool_idle_connection_reset_is_replaced_before_use(
     linked: tuple[FaultLink, Database],
 ) -> None:
     link, database = linked
@@ -100,7 +100,7 @@ async def test_idle_connection_after_a_reset_is_replaced_before_a_call_uses_it(
     assert await succeed(database, CALLS) == [True] * CALLS
 
 
-async def test_message_without_an_answer_fails_at_its_deadline_and_frees_its_place(
+async def test_pool_unanswered_message_fails_at_deadline_and_frees_slot(
     linked: tuple[FaultLink, Database],
 ) -> None:
     link, database = linked
@@ -113,7 +113,7 @@ async def test_message_without_an_answer_fails_at_its_deadline_and_frees_its_pla
     assert not database.pool.is_stuck()
 
 
-async def test_canceled_call_into_a_black_hole_ends_within_its_deadline(
+async def test_canceled_call_unresponsive_network_ends_within_deadline(
     linked: tuple[FaultLink, Database],
 ) -> None:
     link, database = linked
@@ -129,7 +129,7 @@ async def test_canceled_call_into_a_black_hole_ends_within_its_deadline(
     assert await succeed(database, CALLS) == [True] * CALLS
 
 
-async def test_large_message_into_a_black_hole_fails_at_its_deadline(
+async def test_large_message_unresponsive_network_fails_at_deadline(
     linked: tuple[FaultLink, Database],
 ) -> None:
     link, database = linked
@@ -144,7 +144,7 @@ async def test_large_message_into_a_black_hole_fails_at_its_deadline(
     assert await call(database)
 
 
-async def test_refusal_whose_rollback_fails_stays_the_refusal(
+async def test_transaction_refused_rollback_fails_raises_original_refusal(
     linked: tuple[FaultLink, Database],
 ) -> None:
     link, database = linked
@@ -185,7 +185,7 @@ async def test_pool_with_a_connection_held_too_long_is_stuck(
         assert not pool.is_stuck()
 
 
-async def test_call_while_the_database_is_away_succeeds_once_it_is_back(place: Place) -> None:
+async def test_call_database_unreachable_succeeds_after_reconnect(place: Place) -> None:
     with fault_link(place.app_dsn) as (link, dsn):
         target, link.target = link.target, "/nowhere"
         with closing(Database(ConnectionPool(dsn), role=place.server.role)) as database:

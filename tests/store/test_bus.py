@@ -41,7 +41,7 @@ def listening(bus: Bus, org_id: UUID = OURS, since: str = "") -> Iterator[Change
         yield feed
 
 
-async def test_a_subscriber_hears_of_its_own_org_alone(bus: Bus) -> None:
+async def test_bus_subscriber_receives_own_org_events_only(bus: Bus) -> None:
     with listening(bus) as ours, listening(bus, THEIRS) as theirs:
         bus.publish(OURS, some_news())
         bus.receive(OURS, some_news(2, standing=True))
@@ -62,7 +62,7 @@ async def test_a_reader_waits_for_news_and_not_for_ever(bus: Bus) -> None:
         assert feed.take() == ()
 
 
-def test_what_is_known_already_is_not_told_again(bus: Bus) -> None:
+def test_bus_receive_known_version_is_not_delivered_again(bus: Bus) -> None:
     with listening(bus) as feed:
         bus.publish(OURS, some_news(version=3))
         assert feed.take() == topics()
@@ -73,7 +73,7 @@ def test_what_is_known_already_is_not_told_again(bus: Bus) -> None:
         assert feed.take() == topics()
 
 
-def test_a_slow_reader_costs_no_more_than_so_much_and_hears_that_it_lost_track(bus: Bus) -> None:
+def test_bus_slow_subscriber_queue_is_bounded_and_gets_all_topics(bus: Bus) -> None:
     with listening(bus) as slow, listening(bus) as other:
         for number in range(MAX_TOPICS):
             bus.publish(OURS, some_news(number))
@@ -85,7 +85,7 @@ def test_a_slow_reader_costs_no_more_than_so_much_and_hears_that_it_lost_track(b
         assert slow.take() == topics()
 
 
-def test_who_comes_back_hears_what_it_missed_and_nothing_of_others(bus: Bus) -> None:
+def test_bus_resubscribe_since_position_replays_missed_own_org_events(bus: Bus) -> None:
     bus.publish(OURS, some_news())
     seen = bus.position(OURS)
     bus.publish(THEIRS, some_news(2))
@@ -97,7 +97,7 @@ def test_who_comes_back_hears_what_it_missed_and_nothing_of_others(bus: Bus) -> 
         assert feed.take() == ()
 
 
-def test_who_was_away_too_long_or_with_another_process_is_told_to_look(bus: Bus) -> None:
+def test_bus_resubscribe_stale_or_invalid_position_gets_all_topics(bus: Bus) -> None:
     seen = bus.position(OURS)
     for number in range(MAX_REPLAYED + 1):
         bus.publish(OURS, some_news(number))
@@ -117,7 +117,7 @@ def test_who_was_away_too_long_or_with_another_process_is_told_to_look(bus: Bus)
         assert feed.take() == (ALL_TOPICS,)
 
 
-def test_what_waits_to_be_sent_is_bounded_and_one_for_each_plan(bus: Bus) -> None:
+def test_bus_outgoing_queue_is_bounded_and_merged_per_plan(bus: Bus) -> None:
     bus.publish(OURS, some_news(1, 1, standing=True))
     bus.publish(OURS, some_news(1, 2))
     bus.publish(THEIRS, some_news(1, 1))
@@ -129,7 +129,7 @@ def test_what_waits_to_be_sent_is_bounded_and_one_for_each_plan(bus: Bus) -> Non
     assert len(bus.take_outgoing()[OURS]) == MAX_QUEUED
 
 
-async def test_a_bus_that_closes_lets_everybody_go_also_who_comes_later(bus: Bus) -> None:
+async def test_bus_close_ends_current_and_later_subscriptions(bus: Bus) -> None:
     with listening(bus) as feed:
         bus.publish(OURS, some_news())
         bus.close()
@@ -140,14 +140,14 @@ async def test_a_bus_that_closes_lets_everybody_go_also_who_comes_later(bus: Bus
     assert bus.is_closed
 
 
-def test_an_org_that_lost_track_is_told_so_and_no_other(bus: Bus) -> None:
+def test_bus_invalidate_org_sends_all_topics_to_that_org_only(bus: Bus) -> None:
     with listening(bus) as ours, listening(bus, THEIRS) as theirs:
         bus.invalidate(OURS)
         assert ours.take() == (ALL_TOPICS,)
         assert theirs.take() == ()
 
 
-def test_a_position_tells_nothing_of_what_others_do(bus: Bus) -> None:
+def test_bus_position_does_not_change_with_other_org_events(bus: Bus) -> None:
     seen = bus.position(OURS)
     for number in range(3):
         bus.publish(THEIRS, some_news(number))
@@ -156,7 +156,7 @@ def test_a_position_tells_nothing_of_what_others_do(bus: Bus) -> None:
     assert bus.position(OURS) != seen
 
 
-def test_an_org_that_was_forgotten_is_told_to_look(
+def test_bus_resubscribe_evicted_org_gets_all_topics(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = bus.position(OURS)

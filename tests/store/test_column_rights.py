@@ -15,8 +15,8 @@ TOUCH = sql.SQL("update {0} set {1} = {1} where org_id = {2}")
 
 async def test_no_column_is_changed_for_another_org(world: World) -> None:
     for somebody in (world.agent, world.neighbour):
-        given = await a_token(somebody)
-        await start_by_token(world.doorway.house, given.secret)
+        token = await a_token(somebody)
+        await start_by_token(world.dispatcher.services, token.secret)
     with psycopg.connect(world.place.app_dsn) as connection:
         if world.place.server.role:
             connection.execute(f"set local role {world.place.server.role}".encode())

@@ -67,8 +67,8 @@ def plant(admin: psycopg.Connection, org_id: UUID, canary: str) -> None:
     ).fetchall()
     for table, column, kind in columns:
         word = f"'{canary}'" if kind == "text" else f"""'{{"said": "{canary}"}}'"""
-        told = f"{column}::text || {word}" if kind == "text" else word
-        change = f"update {table} set {column} = {told} where org_id = '{org_id}'"  # noqa: S608 - ours
+        expression = f"{column}::text || {word}" if kind == "text" else word
+        change = f"update {table} set {column} = {expression} where org_id = '{org_id}'"  # noqa: S608 - ours
         try:
             with admin.transaction():
                 admin.execute(change.encode())
@@ -105,12 +105,12 @@ async def test_nothing_of_an_erased_org_is_left_and_nothing_of_others_is_touched
     had = rows_of(place, ours)
     assert set(tables(place)) - set(had) - set(rows_of(place, theirs)) <= LEFT | {"passage_vector"}
     assert canary in dump(place)
-    told: list[tuple[int, int]] = []
+    progress_calls: list[tuple[int, int]] = []
     slug = f"{slug_of(world.agent)}{canary}"  # it was written there too
     erased = await erase_org(
-        place.owner_dsn, slug, by="operator", progress=lambda *at: told.append(at)
+        place.owner_dsn, slug, by="operator", progress=lambda *at: progress_calls.append(at)
     )
-    assert told[-1][0] == told[-1][1] == len(told)
+    assert progress_calls[-1][0] == progress_calls[-1][1] == len(progress_calls)
     assert erased.counts == {table: len(rows) for table, rows in had.items()}
     assert set(rows_of(place, ours)) == LEFT
     left = dump(place)
@@ -119,10 +119,10 @@ async def test_nothing_of_an_erased_org_is_left_and_nothing_of_others_is_touched
     assert rows_of(place, theirs) == before
     assert rows_of(place, LOCAL_ORG) == local
     assert [v.ok for v in await verdicts(world, ours)] == [True]
-    await check_audit(world.doorway.house, theirs)
+    await check_audit(world.dispatcher.services, theirs)
 
 
-async def test_of_an_erased_org_it_is_known_when_by_whom_and_how_much(own_world: World) -> None:
+async def test_erase_org_tombstone_records_time_operator_and_counts(own_world: World) -> None:
     agent = own_world.agent
     await agent.work_through(await agent.plan(2))
     entries = 5
@@ -132,12 +132,12 @@ async def test_of_an_erased_org_it_is_known_when_by_whom_and_how_much(own_world:
     assert "the org was erased at " in verdict.note
     assert "by operator; chains gone: 1" in verdict.note
     assert verdict.entries == entries
-    judge = RequestContext(services=own_world.doorway.house, caller=agent.caller)
-    assert agent.org_id in {one.caller.org_id for one in await contexts_of_all_orgs(judge)}
+    judge = RequestContext(services=own_world.dispatcher.services, caller=agent.caller)
+    assert agent.org_id in {ctx.caller.org_id for ctx in await contexts_of_all_orgs(judge)}
     assert agent.org_id not in await own_world.database.list_org_ids()
 
 
-async def test_whoever_still_comes_into_an_erased_org_finds_nothing_and_makes_nothing(
+async def test_erased_org_calls_fail_and_create_no_rows(
     own_world: World,
 ) -> None:
     agent = own_world.agent
@@ -154,7 +154,7 @@ async def test_whoever_still_comes_into_an_erased_org_finds_nothing_and_makes_no
 
 
 async def test_the_org_of_local_mode_is_emptied_and_stays(own_world: World) -> None:
-    local = Agent(own_world.doorway, Caller(org_id=LOCAL_ORG, user="local", channel=Channel.MCP))
+    local = Agent(own_world.dispatcher, Caller(org_id=LOCAL_ORG, user="local", channel=Channel.MCP))
     for _ in range(2):
         plan = await local.plan()
         await erase_org(own_world.place.owner_dsn, "local", by="operator", progress=quietly)
@@ -169,14 +169,14 @@ async def test_the_org_of_local_mode_is_emptied_and_stays(own_world: World) -> N
 async def test_the_org_of_local_mode_begins_a_new_chain_of_users(own_world: World) -> None:
     """The old chain leaves two tombstones, and the new chain is verified against neither."""
     place = own_world.place
-    local = Agent(own_world.doorway, Caller(org_id=LOCAL_ORG, user="local", channel=Channel.MCP))
-    call = RequestContext(services=own_world.doorway.house, caller=local.caller)
+    local = Agent(own_world.dispatcher, Caller(org_id=LOCAL_ORG, user="local", channel=Channel.MCP))
+    call = RequestContext(services=own_world.dispatcher.services, caller=local.caller)
     for name in ("ann", "bob"):
         await members.add_user(call, NewUser(name=name, scopes=(Scope.REVIEW,)))
     await erase_user(place.owner_dsn, "local", "ann", by="operator", progress=quietly)
     await erase_org(place.owner_dsn, "local", by="operator", progress=quietly)
     await members.add_user(call, NewUser(name="eve", scopes=(Scope.REVIEW,)))
-    await check_audit(own_world.doorway.house, LOCAL_ORG)
+    await check_audit(own_world.dispatcher.services, LOCAL_ORG)
     assert [v.ok for v in await verdicts(own_world, LOCAL_ORG)] == [True, True]
 
 
@@ -185,7 +185,7 @@ async def test_an_org_that_is_not_there_is_named(own_world: World) -> None:
         await erase_org(own_world.place.owner_dsn, "nobody", by="operator", progress=quietly)
 
 
-async def test_whoever_is_at_work_is_waited_for_and_nothing_is_half_erased(
+async def test_erase_org_locked_plan_raises_busy_and_erases_nothing(
     own_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(owner, "LOCK_TIMEOUT", "50ms")

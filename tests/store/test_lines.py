@@ -41,10 +41,10 @@ async def test_a_line_is_used_again_and_belongs_to_one_at_a_time(own_place: Plac
         first = await used(database)
         assert await used(database) == first
         async with (
-            database.org_transaction(LOCAL_ORG) as one,
+            database.org_transaction(LOCAL_ORG) as tx,
             database.org_transaction(LOCAL_ORG) as other,
         ):
-            assert await backend(one) != await backend(other)
+            assert await backend(tx) != await backend(other)
 
 
 async def test_a_transaction_that_is_not_committed_is_undone_before_the_next(
@@ -53,11 +53,11 @@ async def test_a_transaction_that_is_not_committed_is_undone_before_the_next(
     async with a_database(own_place, pool_size=1) as database:
         async with database.org_transaction(LOCAL_ORG) as tx:
             await tx.send("create temporary table left_behind (a int)")
-        (found,) = await database.read_org(LOCAL_ORG, "select to_regclass('left_behind')::text")
-    assert found == [(None,)]
+        (rows,) = await database.read_org(LOCAL_ORG, "select to_regclass('left_behind')::text")
+    assert rows == [(None,)]
 
 
-async def test_no_statement_is_compiled_however_costly_the_server_thinks_it(
+async def test_connection_jit_is_off(
     own_place: Place,
 ) -> None:
     async with a_database(own_place) as database, database.org_transaction(LOCAL_ORG) as tx:
@@ -92,7 +92,7 @@ async def test_a_line_that_breaks_at_work_is_replaced(own_place: Place) -> None:
         assert await used(database) != gone
 
 
-async def test_whoever_waits_is_served_in_turn(own_place: Place) -> None:
+async def test_pool_exhausted_serves_waiters_in_order(own_place: Place) -> None:
     async with a_database(own_place, pool_size=1) as database:
         served: list[int] = []
 
@@ -132,7 +132,9 @@ async def test_a_flood_of_one_org_is_not_waited_for_by_another(own_place: Place)
         assert sorted(served[:3]) == ["flood", "other", "other"]
 
 
-async def test_an_org_whose_calls_hang_leaves_lines_to_others(own_place: Place) -> None:
+async def test_pool_org_with_hanging_calls_leaves_connections_to_other_org(
+    own_place: Place,
+) -> None:
     async with a_database(own_place, pool_size=4) as database:
         await used(database)
         async with database.org_transaction(UUID(int=1)) as other:

@@ -37,7 +37,7 @@ def a_transaction(place: Place) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-def test_whoever_waited_for_a_changed_plan_gets_it_as_it_is_now(own_place: Place) -> None:
+def test_lock_statement_after_wait_returns_updated_plan(own_place: Place) -> None:
     with psycopg.connect(own_place.admin_dsn, autocommit=True) as admin:
         admin.execute(FILL.encode())
         row = admin.execute("select plan_id::text, id::text from plan_step limit 1").fetchone()
@@ -61,5 +61,5 @@ def test_whoever_waited_for_a_changed_plan_gets_it_as_it_is_now(own_place: Place
             waiting = other.submit(locked)
             eventually(waits, "the other waits")
             first.execute(b"commit; begin")
-            ((found, name, *_),) = waiting.result(20)
-    assert (found, name) == (plan_id, "Changed")
+            ((returned_id, name, *_),) = waiting.result(20)
+    assert (returned_id, name) == (plan_id, "Changed")

@@ -46,14 +46,14 @@ def recalled(memory: PlanCache, plan: Plan, session: str | None = None) -> Loade
         memory.end_use(which(plan))
 
 
-def test_a_plan_is_remembered_as_it_was_kept_last() -> None:
+def test_plan_cache_put_twice_returns_latest_plan() -> None:
     plan = a_plan(a_step())
     memory = kept(plan)
     later = plan._replace(seq=7)
     memory.put(which(plan), loaded(later))
-    found = recalled(memory, plan)
-    assert found is not None
-    assert (found.plan.seq, found.head) == (7, ChainHead(7))
+    cached = recalled(memory, plan)
+    assert cached is not None
+    assert (cached.plan.seq, cached.head) == (7, ChainHead(7))
 
 
 def test_another_org_s_plan_is_another_plan() -> None:
@@ -64,7 +64,7 @@ def test_another_org_s_plan_is_another_plan() -> None:
     assert memory.get(other, None) is None
 
 
-def test_who_is_not_alone_at_a_plan_loads_it() -> None:
+def test_plan_cache_plan_in_use_by_other_call_misses() -> None:
     plan = a_plan(a_step())
     memory = kept(plan)
     memory.begin_use(which(plan))
@@ -95,7 +95,7 @@ def test_a_plan_that_is_over_is_not_kept() -> None:
     assert recalled(memory, plan) is None
 
 
-def test_a_plan_somebody_else_changed_is_loaded_a_few_times() -> None:
+def test_plan_cache_contended_plan_misses_for_several_reloads() -> None:
     plan = a_plan(a_step())
     memory = kept(plan)
     memory.mark_contended(which(plan))
@@ -113,11 +113,11 @@ def test_short_texts_of_open_steps_are_kept_and_no_others() -> None:
     texts = {step.id: StepText(instructions="Look.") for step in plan.steps}
     texts[long.id] = StepText(instructions="L" * (MAX_TEXT_LENGTH + 1))
     plan = plan._replace(texts=texts)
-    found = recalled(kept(plan), plan)
-    assert found is not None
-    assert dict(found.plan.texts) == {short.id: texts[short.id]}
+    cached = recalled(kept(plan), plan)
+    assert cached is not None
+    assert dict(cached.plan.texts) == {short.id: texts[short.id]}
     with pytest.raises(StaleCache):
-        found.plan.texts[long.id]
+        cached.plan.texts[long.id]
 
 
 def test_memory_is_bounded() -> None:
@@ -129,8 +129,8 @@ def test_memory_is_bounded() -> None:
     assert [recalled(memory, plan) is not None for plan in plans] == [False] * 2 + [True] * 3
     many = a_plan(*[a_step() for _ in range(MAX_TEXTS + 9)])
     many = many._replace(texts={s.id: StepText(instructions="Look.") for s in many.steps})
-    found = recalled(kept(many), many)
-    assert found is not None
-    assert list(found.plan.texts) == [StepId(s.id) for s in many.steps[:MAX_TEXTS]]
+    cached = recalled(kept(many), many)
+    assert cached is not None
+    assert list(cached.plan.texts) == [StepId(s.id) for s in many.steps[:MAX_TEXTS]]
     crowd = frozenset(f"s{number}" for number in range(MAX_SESSIONS + 1))
     assert recalled(kept(many._replace(sessions=crowd)), many) is None

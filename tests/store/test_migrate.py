@@ -28,8 +28,8 @@ def empty(server: Server) -> Iterator[Place]:
 def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Return a function that replaces the migrations this program ships."""
 
-    def shipping(*told: Migration) -> None:
-        monkeypatch.setattr(migrations, "bundled_migrations", lambda: list(told))
+    def shipping(*bundle: Migration) -> None:
+        monkeypatch.setattr(migrations, "bundled_migrations", lambda: list(bundle))
 
     return shipping
 
@@ -67,11 +67,11 @@ def test_of_several_at_once_each_migration_runs_once(empty: Place) -> None:
 
     with ThreadPoolExecutor(4) as threads:
         ran = [done.result(30) for done in [threads.submit(run) for _ in range(4)]]
-    assert sorted(name for one in ran for name in one) == names()
+    assert sorted(name for applied in ran for name in applied) == names()
     assert asked(empty, "select count(*) from org") == [(1,)]
 
 
-def test_a_file_edited_after_it_ran_is_refused_by_name(
+def test_migrate_edited_applied_migration_raises_misconfigured_with_name(
     empty: Place, ship: Callable[..., None]
 ) -> None:
     migrate(empty.owner_dsn)
@@ -104,7 +104,7 @@ def test_a_migration_that_fails_leaves_nothing_and_can_be_repeated(
     assert migrate(empty.owner_dsn) == []
 
 
-def test_whoever_is_killed_after_the_migrations_leaves_the_local_org_too(
+def test_migrate_failure_after_bundled_migrations_keeps_local_org(
     empty: Place, ship: Callable[..., None]
 ) -> None:
     """The org is created in the same transaction as the tables, so no crash can separate them."""
@@ -126,7 +126,7 @@ def test_a_database_out_of_reach_is_unavailable(server: Server) -> None:
         migrate(Place(server=server, dbname="nowhere").owner_dsn)
 
 
-def test_without_the_serving_role_the_owner_is_told_what_an_administrator_must_do(
+def test_migrate_serving_role_missing_raises_misconfigured_with_fix(
     empty: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     no_role = Query("role_exists", "select false")

@@ -22,35 +22,37 @@ FATES = (
 )
 
 
-async def test_a_browser_is_forgotten_long_after_it_ended_and_no_earlier(
+async def test_retention_ended_web_sessions_are_deleted_after_limit_only(
     own_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "MAX_ROWS", 2)
-    services, owner_dsn = own_world.doorway.house, own_world.place.owner_dsn
-    kept, browsers = set[bytes](), list[str]()
+    services, owner_dsn = own_world.dispatcher.services, own_world.place.owner_dsn
+    remaining, browsers = set[bytes](), list[str]()
     with psycopg.connect(own_world.place.admin_dsn, autocommit=True) as admin:
         for somebody in (own_world.agent, own_world.neighbour):
-            given = await a_token(somebody)
+            token = await a_token(somebody)
             for fate, gone in FATES:
-                secret = (await start_by_token(services, given.secret)).secret
+                secret = (await start_by_token(services, token.secret)).secret
                 change = f"update web_session set {fate} where hash = %s"  # noqa: S608 - ours
                 admin.execute(change.encode(), (hash_token(secret),))
-                kept |= set() if gone else {hash_token(secret)}
+                remaining |= set() if gone else {hash_token(secret)}
                 browsers.append(secret)
         assert apply_retention(owner_dsn, RetentionPolicy(0, 0, 0)) == {}
         assert apply_retention(owner_dsn, RetentionPolicy(0, 0, 0, sessions=10)) == {
             "web_session": 6
         }
-        assert {row[0] for row in admin.execute("select hash from web_session").fetchall()} == kept
+        assert {
+            row[0] for row in admin.execute("select hash from web_session").fetchall()
+        } == remaining
         assert apply_retention(owner_dsn, RetentionPolicy(0, 0, 0, sessions=10)) == {}
     for secret in browsers[len(FATES) - 1 :: len(FATES)]:  # the sessions nothing happened to
         assert (await authenticate_session(services, secret)).person.name == "ann"
 
 
-async def test_whoever_serves_ends_a_session_and_cannot_delete_it(own_world: World) -> None:
-    services = own_world.doorway.house
-    given = await a_token(own_world.agent)
-    await end_session(services, (await start_by_token(services, given.secret)).secret)
+async def test_serving_role_can_end_but_not_delete_web_session(own_world: World) -> None:
+    services = own_world.dispatcher.services
+    token = await a_token(own_world.agent)
+    await end_session(services, (await start_by_token(services, token.secret)).secret)
     async with services.database.org_transaction(own_world.agent.org_id) as tx:
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             await tx.commit("delete from web_session")

@@ -19,20 +19,18 @@ LOOKS: dict[str, Callable[[Database], Awaitable[Results]]] = {
 }
 
 
-async def test_whoever_works_in_an_org_is_the_serving_role_there(world: World) -> None:
+async def test_org_transaction_and_read_use_serving_role_and_org(world: World) -> None:
     database, org_id = world.database, world.agent.org_id
     async with database.org_transaction(org_id) as tx:
-        ((found,),) = await tx.commit(WHO)
-    assert found == (APP_ROLE, str(org_id))
-    ((found,),) = await database.read_org(org_id, WHO)
-    assert found == (APP_ROLE, str(org_id))
+        ((row,),) = await tx.commit(WHO)
+    assert row == (APP_ROLE, str(org_id))
+    ((row,),) = await database.read_org(org_id, WHO)
+    assert row == (APP_ROLE, str(org_id))
 
 
 @pytest.mark.parametrize("look", LOOKS)
-async def test_whoever_looks_for_an_org_is_the_serving_role_in_none(
-    world: World, look: str
-) -> None:
+async def test_read_outside_org_uses_serving_role_without_org(world: World, look: str) -> None:
     # On a connection that was used within an org before.
     await world.database.read_org(world.agent.org_id, WHO)
-    ((found,),) = await LOOKS[look](world.database)
-    assert (found[0], found[1] or None) == (APP_ROLE, None)
+    ((row,),) = await LOOKS[look](world.database)
+    assert (row[0], row[1] or None) == (APP_ROLE, None)

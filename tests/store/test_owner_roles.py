@@ -245,7 +245,7 @@ def follow(place: Place) -> None:
     assert examine_owner(place.owner_dsn).refusal is None
 
 
-def test_migrate_grants_what_the_maintenance_role_lacks(exempt: str, server: Server) -> None:
+def test_migrate_grants_missing_maintenance_role_privileges(exempt: str, server: Server) -> None:
     with place_owned_by(exempt, server) as place:
         with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
             admin.execute(f"revoke delete on plan from {MAINTENANCE_ROLE}")
@@ -278,14 +278,14 @@ def test_migrate_from_nothing_gives_an_exempt_owner_a_role_to_step_down_to(
     member = attributes != "superuser"
     with a_role(server, attributes, member=member) as dsn, empty_place(server, dsn) as place:
         migrate(place.owner_dsn)
-        found = examine_owner(place.owner_dsn)
-        assert (found.is_exempt, found.refusal) == (True, None)
+        owner = examine_owner(place.owner_dsn)
+        assert (owner.is_exempt, owner.refusal) == (True, None)
 
 
 def test_migrate_gives_an_ordinary_owner_no_such_role(own_place: Place) -> None:
     migrate(own_place.owner_dsn)
-    found = examine_owner(own_place.owner_dsn)
-    assert (found.is_exempt, found.refusal) == (False, None)
+    owner = examine_owner(own_place.owner_dsn)
+    assert (owner.is_exempt, owner.refusal) == (False, None)
     with psycopg.connect(own_place.admin_dsn) as admin:
         granted = admin.execute(
             "select 1 from pg_class where relacl::text like %s", (f"%{MAINTENANCE_ROLE}%",)
@@ -310,5 +310,5 @@ def test_the_maintenance_role_may_change_rows_and_nothing_else(server: Server) -
             with pytest.raises(psycopg.errors.InsufficientPrivilege), admin.transaction():
                 admin.execute(statement.encode())
         for table in tables(place):
-            found = admin.execute(f"select 1 from {table} limit 1".encode())  # noqa: S608
-            assert found.fetchall() == [], table
+            cursor = admin.execute(f"select 1 from {table} limit 1".encode())  # noqa: S608
+            assert cursor.fetchall() == [], table

@@ -35,16 +35,16 @@ async def a_filled_library(database: Database, place: Place, backend: Backend) -
 
 async def test_pgvector_and_portable_rank_alike(pgvector_place: Place) -> None:
     async with a_database(pgvector_place) as database:
-        filled = [await a_filled_library(database, pgvector_place, one) for one in Backend]
-        for asked in (*NOTES, *NOTES.values(), "insects pointing to blossoms", "icy reservoir"):
-            titles = [await one.search(asked) for one in filled]
+        filled = [await a_filled_library(database, pgvector_place, variant) for variant in Backend]
+        for query in (*NOTES, *NOTES.values(), "insects pointing to blossoms", "icy reservoir"):
+            titles = [await variant.search(query) for variant in filled]
             assert titles[0][0] == titles[1][0]
             assert set(titles[0]) == set(titles[1])
-            measures = [[f.measure for f in (await o.lists(asked))["meaning"]] for o in filled]
+            measures = [[f.measure for f in (await o.lists(query))["meaning"]] for o in filled]
             assert measures[0] == pytest.approx(measures[1], abs=0.004)
 
 
-async def test_hnsw_walk_finds_what_comparing_all_finds(
+async def test_hnsw_search_returns_same_hits_as_exact_scan(
     pgvector_place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with a_database(pgvector_place) as database:
@@ -52,17 +52,17 @@ async def test_hnsw_walk_finds_what_comparing_all_finds(
         compared = [(await library.lists(text))["meaning"] for text in NOTES.values()]
         monkeypatch.setattr(artifacts, "MAX_EXACT_SCAN", 0)
         walked = [(await library.lists(text))["meaning"] for text in NOTES.values()]
-        assert [[one.subject_id for one in found] for found in walked] == [
-            [one.subject_id for one in found] for found in compared
+        assert [[hit.subject_id for hit in hits] for hits in walked] == [
+            [hit.subject_id for hit in hits] for hits in compared
         ]
-        assert all(found[0].measure == pytest.approx(0.8, abs=0.25) for found in walked)
+        assert all(hits[0].measure == pytest.approx(0.8, abs=0.25) for hits in walked)
         assert (await library.lists("moraine dam", kinds=("nothing",)))["meaning"] == []
         assert fuse(await library.lists("moraine dam"))
 
 
 async def test_switching_backends_both_ways_keeps_search_complete(pgvector_place: Place) -> None:
     async with a_world(pgvector_place) as world:
-        services, note = world.doorway.house, {"kind": "note", "title": "Lakes"}
+        services, note = world.dispatcher.services, {"kind": "note", "title": "Lakes"}
         for backend in (Backend.PGVECTOR, Backend.PORTABLE, Backend.PGVECTOR):
             object.__setattr__(services, "library", libraries.SearchBackend(backend=backend))
             content = f"The moraine dam of a glacial lake, {backend}."

@@ -61,9 +61,9 @@ async def hammer(agent: Agent, mark: str, others: list[str], name: str) -> None:
         assert (await agent.work_through(plan))["status"] == "plan_complete"
         await agent.plan(1, name=f"{mark} open")
         assert_own(mark, await agent.call("list_active_plans", limit=100))
-        found = await agent.call("search_sources", query="river", limit=20)
-        assert found["hits"]
-        assert all(mark in hit["title"] for hit in found["hits"])
+        results = await agent.call("search_sources", query="river", limit=20)
+        assert results["hits"]
+        assert all(mark in hit["title"] for hit in results["hits"])
         run = await agent.run(models="a", name=f"{mark} run")
         job = await agent.job(run)
         assert job["runId"] == run["runId"]
@@ -105,46 +105,46 @@ async def retitled(agent: Agent, plan: Body) -> None:
 
 async def settings_in(database: Database, org_id: UUID) -> dict[str, str]:
     shown = [f"show {name}" for name in SETTINGS]
-    found = await database.read_org(org_id, *shown)
-    return dict(zip(SETTINGS, (rows[0][0] for rows in found), strict=True))
+    results = await database.read_org(org_id, *shown)
+    return dict(zip(SETTINGS, (rows[0][0] for rows in results), strict=True))
 
 
-async def test_every_transaction_has_our_settings_whichever_connection_it_gets(
+async def test_pooler_every_transaction_has_required_settings(
     pooled_place: Place,
 ) -> None:
     async with a_database(pooled_place, pool_size=3 * POOL) as database:
         orgs = [UUID(int=number) for number in range(3 * POOL)]
-        found = await asyncio.gather(*[settings_in(database, org) for org in orgs])
+        settings = await asyncio.gather(*[settings_in(database, org) for org in orgs])
         assert database.wire.pooled
-    assert found == [SETTINGS] * len(orgs)
+    assert settings == [SETTINGS] * len(orgs)
 
 
 async def left_behind(place: Place) -> list[tuple[Any, ...]]:
     """Return the settings left on each pooler connection, as seen by another client."""
     async with AsyncExitStack() as stack:
-        found = []
+        rows = []
         for _ in range(POOL):  # all of them, because each is held by a transaction
             other = await AsyncConnection.connect(place.app_dsn, prepare_threshold=None)
             await stack.enter_async_context(other)
-            told = await other.execute(
+            cursor = await other.execute(
                 """select pg_backend_pid(), current_setting('lock_timeout'),
                           current_setting('enable_seqscan'),
                           coalesce(current_setting('app.org_id', true), ''),
                           (select count(*) from pg_prepared_statements),
                           (select count(*) from pg_listening_channels())"""
             )
-            found.append(await told.fetchone() or ())
-    assert len({row[0] for row in found}) == POOL
-    return [row[1:] for row in found]
+            rows.append(await cursor.fetchone() or ())
+    assert len({row[0] for row in rows}) == POOL
+    return [row[1:] for row in rows]
 
 
-async def test_nothing_of_ours_stays_with_the_connections_of_the_pooler(pooled: World) -> None:
+async def test_pooler_server_connections_keep_no_session_state(pooled: World) -> None:
     await asyncio.gather(*[pooled.agent.plan() for _ in range(2 * WORKERS)])
-    await pg_notify.listen(pooled.database, pooled.doorway.bus)
+    await pg_notify.listen(pooled.database, pooled.dispatcher.bus)
     assert await left_behind(pooled.place) == [("0", "on", "", 0, 0)] * POOL
 
 
-async def test_whoever_waits_for_a_lock_is_told_busy_through_a_pooler_too(
+async def test_pooler_lock_timeout_returns_busy(
     pooled_place: Place,
 ) -> None:
     async with a_world(pooled_place, lock_timeout="50ms") as world:
@@ -155,13 +155,13 @@ async def test_whoever_waits_for_a_lock_is_told_busy_through_a_pooler_too(
     assert error["code"] == "BUSY"
 
 
-async def test_the_pooler_is_noticed_at_the_first_greeting_and_told_once(
+async def test_pooler_detected_at_first_connection_is_logged_once(
     pooled_place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with a_database(pooled_place) as database:
         await asyncio.gather(*[settings_in(database, LOCAL_ORG) for _ in range(4)])
-    told = [record.message for record in caplog.records if "pooler" in record.message]
-    assert told == ["a pooler stands before the database: statements are not prepared"]
+    messages = [record.message for record in caplog.records if "pooler" in record.message]
+    assert messages == ["a pooler is in front of the database: statements are not prepared"]
 
 
 async def test_without_a_pooler_none_is_noticed(own_place: Place) -> None:
@@ -181,7 +181,7 @@ async def test_news_of_another_process_come_by_looking(pooled: World) -> None:
         async with asyncio.timeout(5):
             await event_listen_loop(here)  # returns: LISTEN does not work through a pooler
         plan = await pooled.agent.plan(name="from elsewhere")
-        await pg_notify.send_pending(pooled.database, pooled.doorway.bus)
+        await pg_notify.send_pending(pooled.database, pooled.dispatcher.bus)
         assert feed.take() == ()
         await lookout.poll(pooled.database, here.bus)
         assert f"plan:{plan['planId']}" in feed.take()

@@ -24,7 +24,7 @@ END = (
 
 
 def another_process(world: World) -> Services:
-    return replace(world.doorway.house, bus=Bus())
+    return replace(world.dispatcher.services, bus=Bus())
 
 
 @asynccontextmanager
@@ -61,7 +61,7 @@ async def listens(world: World, count: int = 1) -> None:
 async def test_another_process_hears_of_a_change_and_the_org_next_door_does_not(
     own_world: World,
 ) -> None:
-    ours, there = own_world.doorway.house, another_process(own_world)
+    ours, there = own_world.dispatcher.services, another_process(own_world)
     feed, next_door = ChangeFeed(), ChangeFeed()
     await pg_notify.send_pending(ours.database, ours.bus)
     listening = asyncio.create_task(event_listen_loop(there))
@@ -73,14 +73,14 @@ async def test_another_process_hears_of_a_change_and_the_org_next_door_does_not(
         ):
             await listens(own_world)
             plan = await own_world.agent.plan(2)
-            told = await heard(feed, f"plan:{plan['planId']}")
-            assert told == {f"plan:{plan['planId']}", "plans", "inbox"}
+            topics = await heard(feed, f"plan:{plan['planId']}")
+            assert topics == {f"plan:{plan['planId']}", "plans", "inbox"}
             await own_world.agent.take(plan)
             assert "plans" in await heard(feed, f"plan:{plan['planId']}")
             assert next_door.take() == ()
 
 
-async def test_a_change_nobody_told_of_is_found_by_looking(own_world: World) -> None:
+async def test_change_poller_unpublished_change_is_detected(own_world: World) -> None:
     """A change without an event, as after a kill before it was sent, or behind a pooler."""
     there, feed = another_process(own_world), ChangeFeed()
     plan = await own_world.agent.plan(2)
@@ -88,8 +88,8 @@ async def test_a_change_nobody_told_of_is_found_by_looking(own_world: World) -> 
     looking = asyncio.create_task(change_poll_loop(there, NEVER))
     async with at_work(looking):
         with there.bus.subscription(own_world.agent.org_id, feed):
-            told = await heard(feed, f"run:{run['runId']}")
-            assert told == {
+            topics = await heard(feed, f"run:{run['runId']}")
+            assert topics == {
                 *(f"plan:{plan['planId']}", f"run:{run['runId']}", "plans", "runs", "inbox")
             }
     lookout = pg_notify.ChangePoller()
@@ -101,7 +101,7 @@ async def test_a_change_nobody_told_of_is_found_by_looking(own_world: World) -> 
         assert f"plan:{plan['planId']}" in feed.take()
 
 
-async def test_more_changes_than_one_look_takes_are_told_as_all(
+async def test_change_poller_more_changes_than_limit_sends_all_topics(
     own_world: World,
 ) -> None:
     there, feed = another_process(own_world), ChangeFeed()
@@ -114,17 +114,17 @@ async def test_more_changes_than_one_look_takes_are_told_as_all(
 
 async def test_looking_goes_by_the_index_on_the_time(own_world: World) -> None:
     await own_world.agent.plan(3)
-    asked = (
+    query = (
         load("driver/pg_notify")["changed"]
         .text.replace("%(seconds)s", "15")
         .replace("%(most)s", "10")
     )
-    (rows,) = await own_world.database.read_org(own_world.agent.org_id, f"explain {asked}")
+    (rows,) = await own_world.database.read_org(own_world.agent.org_id, f"explain {query}")
     assert any("Index Cond" in row[0] and "(at > " in row[0] for row in rows), rows
 
 
-async def test_a_connection_that_breaks_is_opened_anew(own_world: World) -> None:
-    ours, there, feed = own_world.doorway.house, another_process(own_world), ChangeFeed()
+async def test_event_listen_loop_broken_connection_reconnects(own_world: World) -> None:
+    ours, there, feed = own_world.dispatcher.services, another_process(own_world), ChangeFeed()
     listening = asyncio.create_task(event_listen_loop(there))
     sending = asyncio.create_task(event_publish_loop(ours))
     async with at_work(listening, sending):
@@ -138,8 +138,8 @@ async def test_a_connection_that_breaks_is_opened_anew(own_world: World) -> None
             await heard(feed, f"plan:{plan['planId']}")
 
 
-async def test_whoever_sends_takes_its_own_letters_for_nobodys(own_world: World) -> None:
-    bus, feed = own_world.doorway.house.bus, ChangeFeed()
+async def test_pg_notify_receive_own_or_malformed_message_is_ignored(own_world: World) -> None:
+    bus, feed = own_world.dispatcher.services.bus, ChangeFeed()
     with bus.subscription(own_world.agent.org_id, feed):
         pg_notify.receive(bus, f"{bus.sender} {own_world.agent.org_id} plan:{'0' * 36}:1")
         pg_notify.receive(bus, "what is this?")
@@ -147,7 +147,7 @@ async def test_whoever_sends_takes_its_own_letters_for_nobodys(own_world: World)
 
 
 async def test_changes_travel_many_in_a_letter(own_world: World) -> None:
-    services = own_world.doorway.house
+    services = own_world.dispatcher.services
     await pg_notify.send_pending(services.database, services.bus)
     plans = [await own_world.agent.plan(1) for _ in range(20)]
     for plan in plans:

@@ -2,10 +2,12 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from importlib.resources import files
 from itertools import count
 from pathlib import Path, PurePath
+from typing import Any
 
 import psycopg
 import pytest
@@ -81,6 +83,21 @@ def test_every_named_query_prepares_against_the_migrated_schema(
             connection.execute(f"set role {shared_place.server.role}".encode())
         for name in load(file).keys() - OPERATOR_QUERIES - PGVECTOR_QUERIES:
             connection.execute(f"prepare fits_{name} as {prepared(file, name)}".encode())
+            row = row_class(file, name)
+            assert row is None or columns_of(connection, f"fits_{name}") == row._fields, name
+
+
+def row_class(file: str, name: str) -> Any:  # noqa: ANN401 - a named tuple
+    """Return the class of the rows that a query returns, if it has one."""
+    module = import_module(f"waybook.store.{file.replace('/', '.')}")
+    queries: Mapping[str, Query] = getattr(module, "SQL", {})
+    return queries[name].row if name in queries else None
+
+
+def columns_of(connection: psycopg.Connection, prepared_name: str) -> tuple[str, ...]:
+    """Return the names of the columns that a prepared statement returns."""
+    described = connection.pgconn.describe_prepared(prepared_name.encode())
+    return tuple((described.fname(n) or b"").decode() for n in range(described.nfields))
 
 
 def uses() -> Iterator[tuple[str, str]]:
@@ -102,7 +119,7 @@ def test_every_named_query_is_run_by_one_place(file: str) -> None:
     assert {name: mentioned[file, name] for name in load(file)} == dict.fromkeys(load(file), 1)
 
 
-def test_every_part_stands_in_several_places_and_in_none_by_its_name() -> None:
+def test_query_part_is_included_in_several_queries_and_always_expanded() -> None:
     texts = [query.text for file in FILES for query in load(file).values()]
     for name, part in load("parts").items():
         assert sum(text.count(part.text) for text in texts) > 1, name
@@ -124,12 +141,12 @@ def test_every_query_that_is_run_has_been_written() -> None:
 
 def test_a_query_is_not_misled_by_values_that_look_like_places() -> None:
     query = Query("q", "select %(a)s, %(b)s, %(a)s")
-    asked = query(a="%(b)s", b="100%")
-    assert str(asked) == "select $1, $2, $1"
-    assert asked.parameters == [b"%(b)s", b"100%"]
+    statement = query(a="%(b)s", b="100%")
+    assert str(statement) == "select $1, $2, $1"
+    assert statement.parameters == [b"%(b)s", b"100%"]
 
 
-def test_every_number_of_rows_is_a_statement_of_its_own() -> None:
+def test_query_rows_parameter_has_separate_statement_per_row_count() -> None:
     query = Query("q", "insert into t (a, b) values %(rows)s")
     one, two, many = (query(rows=Rows([(1, None)] * n)) for n in (1, 2, 5))
     assert str(two) == "insert into t (a, b) values ($1, $2), ($3, $4)"

@@ -64,9 +64,9 @@ async def test_the_name_is_nowhere_and_nothing_of_others_is_touched(
             (agent.org_id, new_id(), json.dumps({"by": {"user": name}}, ensure_ascii=False)),
         )
     theirs = rows_of(place, world.neighbour.org_id)
-    told = await erased(world, world.agent, name)
-    assert told.who is not None
-    assert PSEUDONYM.fullmatch(told.who)
+    erasure = await erased(world, world.agent, name)
+    assert erasure.who is not None
+    assert PSEUDONYM.fullmatch(erasure.who)
     quoted = json.dumps(name, ensure_ascii=False)[1:-1]
     left = str(rows_of(place, agent.org_id))
     assert name not in left
@@ -74,7 +74,7 @@ async def test_the_name_is_nowhere_and_nothing_of_others_is_touched(
     assert name.rsplit(maxsplit=1)[-1] not in left
     assert rows_of(place, world.neighbour.org_id) == theirs
     step = (await agent.status(plan))["activeSteps"][0]
-    assert told.who in str(step) or told.who in left
+    assert erasure.who in str(step) or erasure.who in left
     assert [v.ok for v in await verdicts(world, agent.org_id)] == [True]
     # The world fixture then verifies every chain against its rows.
 
@@ -86,20 +86,20 @@ async def test_the_whole_dump_is_without_the_name(own_world: World, name: str) -
     assert [line for line in dump(own_world.place).splitlines() if word in line] == []
 
 
-async def test_what_they_wrote_stays_though_it_says_the_name(world: World, name: str) -> None:
+async def test_user_erase_authored_text_with_name_is_unchanged(world: World, name: str) -> None:
     agent = world.agent.acting_as(name)
     plan = await agent.plan([a_step(f"Ask {name}.")], name=f"Plan of {name}")
     await agent.submit(await agent.take(plan), {"by": name, "held_by": name})
-    told = await erased(world, world.agent, name)
+    erasure = await erased(world, world.agent, name)
     context = await agent.acting_as("eve").call("get_research_context", planId=plan["planId"])
     assert context["name"] == f"Plan of {name}"
     assert f"Ask {name}." in str(context)
     assert "'held_by': " in str(context["steps"])
     entries = await world.entries(agent.org_id, plan["planId"])
-    assert {entry.actor for entry in entries} == {told.who}
+    assert {entry.actor for entry in entries} == {erasure.who}
 
 
-async def test_somebody_of_a_longer_name_stays(world: World, name: str) -> None:
+async def test_user_erase_user_with_longer_name_is_unchanged(world: World, name: str) -> None:
     longer = f"{name} the second"
     plan = await world.agent.acting_as(longer).plan()
     await world.agent.acting_as(name).take(plan)
@@ -108,7 +108,9 @@ async def test_somebody_of_a_longer_name_stays(world: World, name: str) -> None:
     assert [entry.actor == longer for entry in entries] == [True, False]
 
 
-async def test_work_goes_on_where_it_was(world: World, name: str) -> None:
+async def test_user_erase_held_step_can_be_submitted_and_plan_completed(
+    world: World, name: str
+) -> None:
     """The same holds in the process that has cached the plan as it was before."""
     agent = world.agent.acting_as(name)
     plan = await agent.plan(2)
@@ -119,16 +121,16 @@ async def test_work_goes_on_where_it_was(world: World, name: str) -> None:
     assert (await world.agent.status(plan))["status"] == "completed"
 
 
-async def test_the_record_does_not_name_whom_it_is_about(world: World, name: str) -> None:
+async def test_user_erase_tombstone_contains_pseudonym_only(world: World, name: str) -> None:
     await world.agent.acting_as(name).plan()
-    told = await erased(world, world.agent, name, by=name)
+    erasure = await erased(world, world.agent, name, by=name)
     (verdict,) = await verdicts(world, world.agent.org_id)
     assert verdict.note is not None
-    assert f"the user who is now {told.who} was erased at " in verdict.note
-    assert f"by {told.who}; chains sealed anew: 1" in verdict.note
+    assert f"the user who is now {erasure.who} was erased at " in verdict.note
+    assert f"by {erasure.who}; chains sealed anew: 1" in verdict.note
 
 
-async def test_erasing_somebody_who_was_never_there_changes_nothing(
+async def test_user_erase_unknown_or_erased_user_raises_and_changes_nothing(
     world: World, name: str
 ) -> None:
     before = rows_of(world.place, world.agent.org_id)
@@ -147,7 +149,7 @@ def tampering(own_world: World) -> Iterator[psycopg.Connection]:
         yield admin
 
 
-async def test_a_broken_chain_is_not_sealed_anew(
+async def test_user_erase_broken_chain_is_refused_and_not_resealed(
     own_world: World, tampering: psycopg.Connection, name: str
 ) -> None:
     """Sealing a broken chain again would hide that it is broken."""
@@ -180,7 +182,7 @@ def sealed_by_hand(admin: psycopg.Connection, plan_id: str) -> None:
     admin.execute("update plan set audit_hash = %s where id = %s", (previous, plan_id))
 
 
-async def test_what_was_sealed_anew_cannot_be_sealed_otherwise_later(
+async def test_audit_verify_chain_resealed_after_user_erase_reports_forgery(
     own_world: World, tampering: psycopg.Connection, name: str
 ) -> None:
     agent = own_world.agent.acting_as(name)
@@ -193,18 +195,18 @@ async def test_what_was_sealed_anew_cannot_be_sealed_otherwise_later(
     assert verdict.errors == ("entry 1 has not the seal it was given when a user was erased",)
 
 
-def test_only_the_places_that_name_somebody_are_renamed() -> None:
+def test_pseudonymize_details_replaces_user_fields_only() -> None:
     to = Pseudonymization("ann", "erased-1")
     row: dict[str, Json] = {"created_by": "ann", "name": "ann", "content": {"by": "ann"}}
     made = Change(Entity.PLAN, "p", "*", None, row).as_json()
     held = Change(Entity.STEP, "s", "held_by", "ann", None).as_json()
     title = Change(Entity.STEP, "s", "title", "ann", "bob").as_json()
-    told = pseudonymize_details(
+    details = pseudonymize_details(
         {"takenFrom": "ann", "rationale": "ann", "changes": [made, held, title]}, to
     )
-    assert told["takenFrom"] == "erased-1"
-    assert told["rationale"] == "ann"
-    assert told["changes"] == [
+    assert details["takenFrom"] == "erased-1"
+    assert details["rationale"] == "ann"
+    assert details["changes"] == [
         {**made, "to": {**row, "created_by": "erased-1"}},
         {**held, "from": "erased-1"},
         title,

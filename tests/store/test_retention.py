@@ -29,17 +29,17 @@ def admin(own_place: Place) -> Iterator[psycopg.Connection]:
 
 
 def partitions(admin: psycopg.Connection) -> list[str]:
-    found = admin.execute(
+    cursor = admin.execute(
         """select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid
             where i.inhparent = 'mcp_tool_call_log'::regclass order by 1"""
     )
-    return [str(row[0]) for row in found.fetchall()]
+    return [str(row[0]) for row in cursor.fetchall()]
 
 
 def today(admin: psycopg.Connection) -> datetime:
     ((now,),) = admin.execute("select now()").fetchall()
-    told: datetime = now
-    return told.astimezone(UTC)
+    timestamp: datetime = now
+    return timestamp.astimezone(UTC)
 
 
 def named(moment: datetime) -> str:
@@ -50,7 +50,7 @@ def named(moment: datetime) -> str:
 # The call log
 
 
-async def test_calls_go_into_the_partition_of_their_week(
+async def test_retention_new_calls_are_stored_in_partition_of_current_week(
     own_world: World, admin: psycopg.Connection
 ) -> None:
     apply_retention(own_world.place.owner_dsn, FOR_EVER)
@@ -58,7 +58,7 @@ async def test_calls_go_into_the_partition_of_their_week(
     made = [named(now + timedelta(weeks=ahead)) for ahead in range(5)]
     assert set(partitions(admin)) == {"mcp_tool_call_log_default", *made}
     await own_world.agent.plan()
-    await own_world.doorway.calls.flush()
+    await own_world.dispatcher.calls.flush()
     held = admin.execute(
         "select tableoid::regclass::text, count(*) from mcp_tool_call_log group by 1"
     )
@@ -77,7 +77,7 @@ def test_every_partition_is_guarded_like_the_whole(
     assert set(partitions(admin)) - {"mcp_tool_call_log_default"} <= {row[0] for row in guarded}
 
 
-def test_a_partition_is_dropped_once_all_of_it_is_old_enough(
+def test_retention_partition_is_dropped_when_all_rows_are_expired(
     own_place: Place, admin: psycopg.Connection
 ) -> None:
     now = today(admin)
@@ -100,13 +100,13 @@ def test_a_partition_is_dropped_once_all_of_it_is_old_enough(
     assert 2 <= len(expected) <= 4
 
 
-async def test_what_no_partition_was_made_for_is_kept_and_goes_when_it_is_old(
+async def test_retention_default_partition_deletes_expired_calls_only(
     own_world: World, admin: psycopg.Connection
 ) -> None:
     """No server ran at the start of a week; or the log is older than the partitions."""
     for agent in (own_world.agent, own_world.neighbour):
         await agent.status(await agent.plan())
-    await own_world.doorway.calls.flush()
+    await own_world.dispatcher.calls.flush()
     assert partitions(admin) == ["mcp_tool_call_log_default"]
     admin.execute(
         "update mcp_tool_call_log set at = at - interval '40 days' where tool like 'get%'"
@@ -128,18 +128,18 @@ select o.org_id, now() + n * interval '1 hour', gen_random_uuid(), 'ping', 'ann'
 """
 
 
-def test_calls_of_the_default_partition_move_to_that_of_their_week(
+def test_retention_moves_default_partition_calls_to_weekly_partition(
     own_world: World, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after a demo that was kept: calls exist before the partition of their week."""
     monkeypatch.setattr(retention, "MAX_ROWS", 50)
     admin.execute(CALLS)
-    asked = "select org_id, id, at from mcp_tool_call_log order by id"
-    before = admin.execute(asked).fetchall()
+    query = "select org_id, id, at from mcp_tool_call_log order by id"
+    before = admin.execute(query).fetchall()
     apply_retention(own_world.place.owner_dsn, FOR_EVER)
     made = {named(today(admin) + timedelta(weeks=ahead)) for ahead in range(5)}
     assert set(partitions(admin)) == {"mcp_tool_call_log_default", *made}
-    assert admin.execute(asked).fetchall() == before
+    assert admin.execute(query).fetchall() == before
     left = admin.execute(
         "select count(*) from mcp_tool_call_log_default"
         " where at >= date_trunc('week', now() at time zone 'UTC') at time zone 'UTC'"
@@ -160,11 +160,13 @@ def test_too_many_calls_of_a_week_stay_in_the_default_partition(
     apply_retention(own_world.place.owner_dsn, FOR_EVER)
     assert named(today(admin)) not in partitions(admin)
     assert named(today(admin) + timedelta(weeks=4)) in partitions(admin)
-    found = admin.execute("select count(*) from mcp_tool_call_log").fetchall()
-    assert found[0][0] >= 3 * 601
+    rows = admin.execute("select count(*) from mcp_tool_call_log").fetchall()
+    assert rows[0][0] >= 3 * 601
 
 
-def test_several_at_once_do_it_once(own_place: Place, admin: psycopg.Connection) -> None:
+def test_retention_concurrent_runs_create_partitions_once(
+    own_place: Place, admin: psycopg.Connection
+) -> None:
     gate = Barrier(4)
 
     def run() -> dict[str, int]:
@@ -172,13 +174,13 @@ def test_several_at_once_do_it_once(own_place: Place, admin: psycopg.Connection)
         return apply_retention(own_place.owner_dsn, RetentionPolicy(30, 30, 30))
 
     with ThreadPoolExecutor(4) as threads:
-        done = [one.result(60) for one in [threads.submit(run) for _ in range(4)]]
+        done = [future.result(60) for future in [threads.submit(run) for _ in range(4)]]
     assert done == [{}] * 4
     apply_retention(own_place.owner_dsn, FOR_EVER)
     assert len(partitions(admin)) == 6
 
 
-def test_whoever_serves_cannot_do_it(own_place: Place) -> None:
+def test_retention_as_serving_role_raises_misconfigured(own_place: Place) -> None:
     if own_place.server.role:
         pytest.skip("one user does everything here")
     with pytest.raises(Misconfigured, match="owner_url names the owner"):
@@ -188,7 +190,7 @@ def test_whoever_serves_cannot_do_it(own_place: Place) -> None:
 # Answers
 
 
-async def test_an_answer_is_repeated_until_it_is_old(
+async def test_retention_idempotency_answer_is_replayed_until_expired(
     own_world: World, admin: psycopg.Connection
 ) -> None:
     agent, neighbour = own_world.agent, own_world.neighbour
@@ -251,10 +253,10 @@ async def worked_through(agent: Agent, word: str) -> Body:
 async def a_finished_run(agent: Agent) -> Body:
     run = await agent.run(models="a")
     for stage in ("scope", "gather", "report"):
-        told = await agent.work_off(run)
-        if told["status"] == "run_complete":
+        reply = await agent.work_off(run)
+        if reply["status"] == "run_complete":
             break
-        await agent.feedback(run, told.get("stageSlug") or stage)
+        await agent.feedback(run, reply.get("stageSlug") or stage)
     return run
 
 
@@ -264,13 +266,13 @@ def make_old(admin: psycopg.Connection, *ids: str) -> None:
         admin.execute(f"{change} where id = any (%s)".encode(), (list(ids),))
 
 
-async def test_a_plan_that_is_over_long_enough_goes_with_all_that_is_its_own(
+async def test_retention_expired_closed_plan_is_erased_with_dependent_rows(
     own_world: World, admin: psycopg.Connection
 ) -> None:
     agent, place = own_world.agent, own_world.place
     old, young = [await worked_through(agent, word) for word in ("xylophone", "marimba")]
-    open_one = await agent.plan(name="Still open")
-    make_old(admin, old["planId"], open_one["planId"])
+    open_plan = await agent.plan(name="Still open")
+    make_old(admin, old["planId"], open_plan["planId"])
     theirs = rows_of(place, own_world.neighbour.org_id)
     assert apply_retention(place.owner_dsn, FOR_EVER) == {}
     gone = apply_retention(place.owner_dsn, RetentionPolicy(0, 0, 90))
@@ -282,10 +284,10 @@ async def test_a_plan_that_is_over_long_enough_goes_with_all_that_is_its_own(
     assert [table for table, rows in there.items() if old["planId"] in str(rows)] == ["tombstone"]
     assert "A shared book" in str(there["source"])
     assert (await agent.refused("get_plan_status", planId=old["planId"]))["code"] == "NOT_FOUND"
-    for plan in (young, open_one):
+    for plan in (young, open_plan):
         assert (await agent.status(plan))["planId"] == plan["planId"]
-    found = await agent.call("search_sources", query="marimba")
-    assert found["hits"]
+    reply = await agent.call("search_sources", query="marimba")
+    assert reply["hits"]
     assert rows_of(place, own_world.neighbour.org_id) == theirs
     (verdict,) = await verdicts(own_world, agent.org_id)
     assert verdict.ok
@@ -318,11 +320,11 @@ async def test_more_than_a_handful_go_some_at_a_time_and_all_are_on_record(
         await agent.work_through(plan)
     make_old(admin, *(plan["planId"] for plan in plans))
     assert apply_retention(own_world.place.owner_dsn, RetentionPolicy(0, 0, 90))["plan"] == 5
-    told = await verdicts(own_world, agent.org_id)
-    assert [verdict.ok for verdict in told] == [True, True, True]
+    results = await verdicts(own_world, agent.org_id)
+    assert [verdict.ok for verdict in results] == [True, True, True]
 
 
-async def test_a_plan_whose_audit_is_broken_stays_for_somebody_to_look_into(
+async def test_retention_expired_plan_with_broken_audit_is_not_erased(
     own_world: World, admin: psycopg.Connection
 ) -> None:
     own_world.is_sound = False
@@ -337,19 +339,19 @@ async def test_a_plan_whose_audit_is_broken_stays_for_somebody_to_look_into(
     assert (await verified(own_world, "plan", plan["planId"])).first_broken_entry == 1
 
 
-async def test_what_comes_back_after_it_was_erased_is_found(
+async def test_audit_verify_restored_erased_plan_reports_error(
     own_world: World, admin: psycopg.Connection
 ) -> None:
     own_world.is_sound = False
     agent = own_world.agent
     plan = await agent.plan(1)
     await agent.work_through(plan)
-    kept = admin.execute("select * from plan where id = %s", (plan["planId"],)).fetchall()
+    stored = admin.execute("select * from plan where id = %s", (plan["planId"],)).fetchall()
     make_old(admin, plan["planId"])
     apply_retention(own_world.place.owner_dsn, RetentionPolicy(0, 0, 90))
-    places = ", ".join(["%s"] * len(kept[0]))
-    told = [psycopg.types.json.Json(v) if isinstance(v, dict) else v for v in kept[0]]
-    admin.execute(f"insert into plan values ({places})".encode(), told)  # noqa: S608 - ours
+    places = ", ".join(["%s"] * len(stored[0]))
+    values = [psycopg.types.json.Json(v) if isinstance(v, dict) else v for v in stored[0]]
+    admin.execute(f"insert into plan values ({places})".encode(), values)  # noqa: S608 - ours
     (verdict,) = await verdicts(own_world, agent.org_id)
     assert verdict.errors == (f"plan {plan['planId']} was erased, and is there again",)
 
@@ -369,12 +371,12 @@ async def test_a_record_that_is_deleted_is_missed(
     assert verdict.errors == ("erasure 1 is missing: 1 were written",)
 
 
-async def test_what_was_logged_after_an_org_was_erased_goes_next_time(own_world: World) -> None:
+async def test_retention_deletes_calls_logged_after_org_erasure(own_world: World) -> None:
     agent, place = own_world.agent, own_world.place
     await agent.plan()
     await erase_org(place.owner_dsn, slug_of(agent), by="operator", progress=lambda *_: None)
     await agent.ask("get_plan_status", {"planId": "x"})
-    await own_world.doorway.calls.flush()
+    await own_world.dispatcher.calls.flush()
     assert "mcp_tool_call_log" in rows_of(place, agent.org_id)
     apply_retention(place.owner_dsn, FOR_EVER)
     assert set(rows_of(place, agent.org_id)) == LEFT

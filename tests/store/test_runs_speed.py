@@ -107,10 +107,10 @@ def _nodes(node: Any) -> Iterator[Node]:  # noqa: ANN401 - a plan as PostgreSQL 
 def named(full: Place) -> tuple[str, str, str]:
     """Return a run, a job and a document."""
     with psycopg.connect(full.admin_dsn) as admin:
-        asked = (
+        query = (
             "select run_id::text, job_id::text, id::text from document where org_id = %s limit 1"
         )
-        row = admin.execute(asked, (LOCAL_ORG,)).fetchone()
+        row = admin.execute(query, (LOCAL_ORG,)).fetchone()
     assert row is not None
     return row[0], row[1], row[2]
 
@@ -163,15 +163,15 @@ def hot(run_id: str, job_id: str, document_id: str) -> dict[str, Statement]:
 
 
 @pytest.mark.parametrize("name", HOT)
-def test_a_hot_query_of_runs_reads_by_its_index(
+def test_runs_hot_query_uses_expected_index(
     full: Place, named: tuple[str, str, str], name: str
 ) -> None:
     index, ordered = HOT[name]
-    found = plan(full, hot(*named)[name])
-    assert [node for node in found if node.kind == "Seq Scan"] == []
-    assert index in {node.through for node in found}, found
+    nodes = plan(full, hot(*named)[name])
+    assert [node for node in nodes if node.kind == "Seq Scan"] == []
+    assert index in {node.through for node in nodes}, nodes
     if ordered:
-        assert "Sort" not in {node.kind for node in found}, found
+        assert "Sort" not in {node.kind for node in nodes}, nodes
 
 
 OTHERS = ["run_with_free_job", "parts", "document_job", "contents", "available", "run_rows"]
@@ -190,32 +190,32 @@ def test_no_query_of_runs_reads_a_table_from_end_to_end(
         "available": documents.available_statement(run_id),
         "run_rows": load.rows_statement(run_id),
     }[name]
-    found = plan(full, statement)
-    assert [node for node in found if node.kind == "Seq Scan"] == [], found
+    nodes = plan(full, statement)
+    assert [node for node in nodes if node.kind == "Seq Scan"] == [], nodes
 
 
-async def test_updates_of_runs_and_their_steps_stay_hot(own_place: Place) -> None:
+async def test_runs_and_stage_steps_updates_are_mostly_hot(own_place: Place) -> None:
     """In a complete run, nine in ten updates of its row and its steps' rows touch no index."""
     async with a_world(own_place) as world:
         for _ in range(3):
             run = await world.agent.run("dialectic")
-            while (told := await world.agent.work_off(run))["status"] == "awaiting_feedback":
-                await world.agent.feedback(run, told["stageSlug"])
+            while (result := await world.agent.work_off(run))["status"] == "awaiting_feedback":
+                await world.agent.feedback(run, result["stageSlug"])
 
     def updates() -> dict[str, tuple[int, int]]:
         with psycopg.connect(own_place.admin_dsn) as admin:
-            found = admin.execute(
+            rows = admin.execute(
                 "select relname, n_tup_hot_upd, n_tup_upd from pg_stat_user_tables"
                 " where relname in ('run', 'stage_step')"
             ).fetchall()
-        return {name: (warm, every) for name, warm, every in found}
+        return {name: (warm, every) for name, warm, every in rows}
 
-    told = updates()
+    result = updates()
 
     def counted() -> bool:
-        told.update(updates())
-        return all(every >= 200 for _, every in told.values())
+        result.update(updates())
+        return all(every >= 200 for _, every in result.values())
 
     eventually(counted, "the server has counted")
-    for table, (warm, every) in told.items():
-        assert warm / every >= 0.9, (table, told)
+    for table, (warm, every) in result.items():
+        assert warm / every >= 0.9, (table, result)

@@ -45,16 +45,16 @@ TABLES = "c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')"
 
 def ask(connection: psycopg.Connection, question: str, **words: str) -> list[tuple[object, ...]]:
     """Return the answer to a query with these words in place of $names."""
-    told = Template(question).substitute(tables=TABLES, app=APP_ROLE, **words)
-    return connection.execute(told.encode()).fetchall()
+    query = Template(question).substitute(tables=TABLES, app=APP_ROLE, **words)
+    return connection.execute(query.encode()).fetchall()
 
 
 def tables(catalogue: psycopg.Connection) -> set[str]:
-    found = ask(catalogue, "select c.relname from pg_class c where $tables")
-    return {str(row[0]) for row in found} - OUTSIDE
+    rows = ask(catalogue, "select c.relname from pg_class c where $tables")
+    return {str(row[0]) for row in rows} - OUTSIDE
 
 
-def test_row_level_security_is_enabled_and_forced_on_every_table_and_partition(
+def test_tables_and_partitions_have_row_level_security_enabled_and_forced(
     catalogue: psycopg.Connection,
 ) -> None:
     unguarded = ask(
@@ -65,7 +65,9 @@ def test_row_level_security_is_enabled_and_forced_on_every_table_and_partition(
     assert {str(row[0]) for row in unguarded} == OUTSIDE
 
 
-def test_the_serving_role_is_nobody_special(catalogue: psycopg.Connection) -> None:
+def test_serving_role_has_no_special_attributes_or_memberships(
+    catalogue: psycopg.Connection,
+) -> None:
     (role,) = ask(
         catalogue,
         """select rolsuper, rolbypassrls, rolcreaterole, rolcreatedb, rolreplication,
@@ -200,7 +202,7 @@ def test_without_an_org_named_there_is_nothing_to_see(
             assert ask(serving, "select * from $table", table=table) == [], table
 
 
-def test_after_a_transaction_its_org_is_forgotten(
+def test_org_setting_after_transaction_is_reset(
     serving: psycopg.Connection,
 ) -> None:
     with serving.transaction():
@@ -229,7 +231,7 @@ def test_a_row_cannot_be_written_into_another_org(
             )
 
 
-def test_even_the_owner_sees_only_the_org_it_names(shared_place: Place) -> None:
+def test_owner_without_org_setting_sees_no_rows(shared_place: Place) -> None:
     with psycopg.connect(shared_place.owner_dsn, autocommit=True) as owner:
         assert ask(owner, "select * from org") == []
 

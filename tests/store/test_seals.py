@@ -25,8 +25,8 @@ def a_chain(length: int, previous: bytes = GENESIS) -> list[SealedEntry]:
 
 
 def test_two_entries_that_differ_have_two_seals() -> None:
-    said = [*product(["", "a", "b", "ab"], repeat=5)]
-    assert len({seal(an_entry(1, *texts), GENESIS) for texts in said}) == len(said)
+    combinations = [*product(["", "a", "b", "ab"], repeat=5)]
+    assert len({seal(an_entry(1, *texts), GENESIS) for texts in combinations}) == len(combinations)
 
 
 @given(st.binary(min_size=32, max_size=32))
@@ -36,9 +36,7 @@ def test_the_same_entry_upon_another_past_has_another_seal(past: bytes) -> None:
 
 
 @given(st.integers(2, 6), st.data())
-def test_an_entry_that_is_sealed_anew_alone_breaks_the_next_one(
-    length: int, data: st.DataObject
-) -> None:
+def test_audit_entry_resealed_alone_breaks_next_entry(length: int, data: st.DataObject) -> None:
     entries = a_chain(length)
     assert first_broken(entries) is None
     number = data.draw(st.integers(1, length - 1))

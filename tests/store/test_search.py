@@ -82,7 +82,7 @@ def artifact_in(place: Place, library: Library, plan_id: str | None, title: str)
 # Capabilities of the server
 
 
-async def test_the_server_says_what_it_can_do_for_search(
+async def test_search_capabilities_describe_server_support(
     library: Library, shared_place: Place
 ) -> None:
     able = library.abilities
@@ -92,7 +92,7 @@ async def test_the_server_says_what_it_can_do_for_search(
     assert able.describe == f"full text and vectors{reach}"
 
 
-async def test_without_vectors_there_is_one_list_and_with_them_two(library: Library) -> None:
+async def test_search_lists_without_vector_backend_returns_full_text_only(library: Library) -> None:
     assert set(await library.lists("glacial lake")) == {"words", "meaning"}
     library.abilities = SearchCapabilities(backend=None, indexed=False)
     assert set(await library.lists("glacial lake")) == {"words"}
@@ -118,22 +118,22 @@ async def test_words_are_found_with_and_without_slips(
     assert (await library.search(asked))[0] == expected
 
 
-async def test_what_means_the_same_is_found_where_there_are_vectors(library: Library) -> None:
+async def test_search_semantic_synonymous_query_returns_matching_note(library: Library) -> None:
     assert (await library.search("insects pointing to blossoms"))[0] == "bees"
 
 
-async def test_what_the_neighbour_stored_is_never_found(library: Library) -> None:
-    for asked in (*NOTES.values(), "glacial lake", "their flood"):
-        assert set(await library.search(asked)) <= set(NOTES)
+async def test_search_never_returns_other_org_passages(library: Library) -> None:
+    for query in (*NOTES.values(), "glacial lake", "their flood"):
+        assert set(await library.search(query)) <= set(NOTES)
 
 
 async def test_all_words_count_for_more_than_some(library: Library) -> None:
     await library.store("partly", "Wheat grows. Flour is milled. Nothing about nets.")
-    found = (await library.lists("wheat flour gluten yeast"))["words"]
-    assert [round(one.measure, 2) for one in found] == sorted(
-        (round(one.measure, 2) for one in found), reverse=True
+    hits = (await library.lists("wheat flour gluten yeast"))["words"]
+    assert [round(hit.measure, 2) for hit in hits] == sorted(
+        (round(hit.measure, 2) for hit in hits), reverse=True
     )
-    assert found[0].measure == pytest.approx(1)
+    assert hits[0].measure == pytest.approx(1)
 
 
 async def test_a_tag_is_found_like_a_word_of_the_title(library: Library) -> None:
@@ -141,7 +141,7 @@ async def test_a_tag_is_found_like_a_word_of_the_title(library: Library) -> None
     assert (await library.search("hydrology"))[0] == "plain · hydrology"
 
 
-async def test_of_a_long_text_the_passage_is_found_that_says_it(library: Library) -> None:
+async def test_search_long_text_returns_matching_passage(library: Library) -> None:
     filler = "Meetings were held and minutes were taken. " * 60
     await library.store("minutes", f"{filler}The perovskite cell broke. {filler}")
     hit = fuse(await library.lists("perovskite"))[0]
@@ -200,7 +200,7 @@ async def test_filters_by_kind_and_time_hold_for_both_lists(library: Library) ->
     assert await titles(since=late, kinds=("note",)) == set()
 
 
-async def test_within_a_plan_its_artifacts_and_their_sources_are_found(
+async def test_search_within_plan_returns_artifacts_and_linked_sources_only(
     library: Library, shared_place: Place
 ) -> None:
     plan_id = plan_in(shared_place, library.org_id)
@@ -241,7 +241,7 @@ async def test_indexing_again_changes_nothing(library: Library) -> None:
     assert await library.search("Glacial lakes", kinds=("source",)) == ["Glacial lakes"]
 
 
-async def test_what_search_does_not_know_yet_is_listed(
+async def test_search_unindexed_and_unembedded_subjects_are_listed(
     library: Library, shared_place: Place
 ) -> None:
     artifact_id = artifact_in(shared_place, library, None, "unknown")
@@ -254,8 +254,8 @@ async def test_what_search_does_not_know_yet_is_listed(
             artifacts.split_subjects([index_source(WIKI, NOON)]), None, library.org_id
         )
     )
-    asked = embeddings.without_embeddings_statement(EMBEDDER.model, Backend.PORTABLE, None, 9)
-    (rows,) = await library.database.read_org(library.org_id, asked)
+    statement = embeddings.without_embeddings_statement(EMBEDDER.model, Backend.PORTABLE, None, 9)
+    (rows,) = await library.database.read_org(library.org_id, statement)
     assert [row[0] for row in rows] == [WIKI.id]
 
 
@@ -278,7 +278,7 @@ async def test_where_no_index_serves_only_the_newest_are_looked_at(
     assert await library.search("moraine dam") == ["latest"]
 
 
-def test_words_are_found_by_their_index_under_row_level_security(own_place: Place) -> None:
+def test_full_text_search_with_row_level_security_uses_index(own_place: Place) -> None:
     """The operator must be leakproof for the server, or it reads all rows of the org."""
     if not own_place.server.is_embedded:
         pytest.skip("nobody could tell this server that comparing words leaks nothing")
@@ -290,17 +290,17 @@ def test_words_are_found_by_their_index_under_row_level_security(own_place: Plac
     with psycopg.connect(own_place.admin_dsn, autocommit=True) as admin:
         admin.execute(fill.encode())
     question = parse_query("word77")
-    asked = search.search_statements(
+    statements = search.search_statements(
         question, None, Scope(), SearchCapabilities(backend=None, indexed=True)
     )
     with psycopg.connect(own_place.app_dsn) as serving:
         serving.execute("set local app.org_id = '00000000-0000-7000-8000-000000000001'")
-        for statement in asked[:-1]:
+        for statement in statements[:-1]:
             assert isinstance(statement, str)
             serving.execute(statement.encode())
-        assert not isinstance(asked[-1], str)
-        text = b"explain " + asked[-1].form.text
-        plan = serving.pgconn.exec_params(text, asked[-1].parameters)
+        assert not isinstance(statements[-1], str)
+        text = b"explain " + statements[-1].form.text
+        plan = serving.pgconn.exec_params(text, statements[-1].parameters)
         lines = [(plan.get_value(n, 0) or b"").decode() for n in range(plan.ntuples)]
     assert any("Bitmap Index Scan on passage_words" in line for line in lines), "\n".join(lines)
     assert not any("Seq Scan on passage" in line for line in lines), "\n".join(lines)

@@ -41,17 +41,17 @@ async def serve(place: Place, dsn: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["serving", 'An "odd" name; drop'])
-async def test_a_user_who_is_no_member_is_refused_with_the_grant_that_helps(
+async def test_start_user_not_role_member_raises_misconfigured_with_grant(
     own_place: Place, name: str
 ) -> None:
     with a_stranger(own_place, f"{name} {new_id()}") as dsn:
         with pytest.raises(Misconfigured) as refused:
             await serve(own_place, dsn)
-        found = GRANT.search(refused.value.message)
-        assert found, refused.value.message
+        match = GRANT.search(refused.value.message)
+        assert match, refused.value.message
         assert name.partition('"')[0] in refused.value.message
         with psycopg.connect(own_place.admin_dsn, autocommit=True) as admin:
-            admin.execute(found[1].encode())
+            admin.execute(match[1].encode())
         await serve(own_place, dsn)
 
 
@@ -76,7 +76,7 @@ def test_a_serving_role_that_bypasses_policies_is_refused(own_place: Place, attr
         check_serving_role(dsn, role)
 
 
-async def test_whoever_cannot_even_connect_is_told_why_and_at_once(own_place: Place) -> None:
+async def test_start_unknown_database_user_raises_unavailable_immediately(own_place: Place) -> None:
     nobody = make_conninfo(own_place.owner_dsn, user=f"nobody_{new_id()}")
     both = Settings(database_url=nobody, owner_url=own_place.owner_dsn)
     with pytest.raises(Unavailable, match="nobody_"):
@@ -84,7 +84,7 @@ async def test_whoever_cannot_even_connect_is_told_why_and_at_once(own_place: Pl
             pass
 
 
-async def test_whoever_is_not_the_owner_is_told_who_must_be_named(own_place: Place) -> None:
+async def test_migrate_as_non_owner_raises_misconfigured_naming_owner_url(own_place: Place) -> None:
     with a_stranger(own_place, f"serving_{new_id()}") as dsn:
         for look in (migrate, list_pending):
             with pytest.raises(Misconfigured, match="owner_url must name its owner") as refused:

@@ -80,8 +80,8 @@ def explained(place: Place, statement: Statement) -> Any:  # noqa: ANN401 - as P
             connection.execute(f"set local role {place.server.role}".encode())
         connection.execute(f"set local app.org_id = '{LOCAL_ORG}'".encode())
         connection.execute(b"set local plan_cache_mode = force_generic_plan")
-        asked = f"explain (format json) {prepared(connection, statement)}"
-        row = connection.execute(asked.encode()).fetchone()
+        query = f"explain (format json) {prepared(connection, statement)}"
+        row = connection.execute(query.encode()).fetchone()
         connection.execute(b"deallocate all")
     assert row is not None
     return row[0][0]["Plan"]
@@ -108,8 +108,8 @@ def _limits(node: Any) -> Iterator[Any]:  # noqa: ANN401 - a plan as PostgreSQL 
 
 def a_plan_id(place: Place) -> tuple[str, str]:
     with psycopg.connect(place.admin_dsn) as admin:
-        asked = "select plan_id::text, id::text from plan_step where org_id = %s limit 1"
-        row = admin.execute(asked, (LOCAL_ORG,)).fetchone()
+        query = "select plan_id::text, id::text from plan_step where org_id = %s limit 1"
+        row = admin.execute(query, (LOCAL_ORG,)).fetchone()
     assert row is not None
     return row[0], row[1]
 
@@ -164,33 +164,35 @@ def test_a_hot_query_reads_by_index_alone(full: Place, name: str) -> None:
         ),
         "brief": load.brief_statement(plan_id),
     }
-    found = scans(full, statements[name])
-    assert found
-    assert [table for table, how in found if how == "Seq Scan" and table != "skill_execution"] == []
+    table_scans = scans(full, statements[name])
+    assert table_scans
+    assert [
+        table for table, how in table_scans if how == "Seq Scan" and table != "skill_execution"
+    ] == []
 
 
 def test_a_page_of_open_plans_counts_steps_by_index(full: Place) -> None:
     statement = load.SQL["open_plans"](before=None, before_id=None, most=20)
-    found = scans(full, statement)
-    assert "Seq Scan" not in {how for table, how in found if table == "plan_step"}
+    table_scans = scans(full, statement)
+    assert "Seq Scan" not in {how for table, how in table_scans if table == "plan_step"}
 
 
 @pytest.mark.parametrize("wanted", [PlanFilter(), PlanFilter(all=True), PlanFilter(creator="ann")])
-def test_a_page_of_the_dashboard_reads_by_index_in_its_order(
-    full: Place, wanted: PlanFilter
-) -> None:
-    told = explained(full, page_statements(wanted)[0])
-    found = set(_reads(told))
-    assert {table for table, how in found if how == "Seq Scan"} == set()
-    assert ("plan", "Index Scan") in found
-    pages = [limit for limit in _limits(told) if "plan" in {table for table, _ in _reads(limit)}]
+def test_plan_list_query_uses_index_in_page_order(full: Place, wanted: PlanFilter) -> None:
+    query_plan = explained(full, page_statements(wanted)[0])
+    table_scans = set(_reads(query_plan))
+    assert {table for table, how in table_scans if how == "Seq Scan"} == set()
+    assert ("plan", "Index Scan") in table_scans
+    pages = [
+        limit for limit in _limits(query_plan) if "plan" in {table for table, _ in _reads(limit)}
+    ]
     assert len(pages) == 2
     assert "Sort" not in {inner["Node Type"] for page in pages for inner in page["Plans"]}
 
 
-def test_what_waits_is_counted_without_a_look_at_every_review(full: Place) -> None:
-    found = scans(full, load.SQL["waiting"]())
-    assert {how for table, how in found if table == "review"} != {"Seq Scan"}
+def test_waiting_query_does_not_scan_all_reviews(full: Place) -> None:
+    table_scans = scans(full, load.SQL["waiting"]())
+    assert {how for table, how in table_scans if table == "review"} != {"Seq Scan"}
 
 
 async def test_updates_of_plans_and_steps_stay_hot(own_place: Place) -> None:
@@ -201,16 +203,16 @@ async def test_updates_of_plans_and_steps_stay_hot(own_place: Place) -> None:
 
     def updates() -> dict[str, tuple[int, int]]:
         with psycopg.connect(own_place.admin_dsn) as admin:
-            found = admin.execute(
+            rows = admin.execute(
                 "select relname, n_tup_hot_upd, n_tup_upd from pg_stat_user_tables"
                 " where relname in ('plan', 'plan_step')"
             ).fetchall()
-        return {name: (hot, every) for name, hot, every in found}
+        return {name: (hot, every) for name, hot, every in rows}
 
-    told = eventually(
+    counts = eventually(
         lambda: updates() if all(n >= 600 for _, n in updates().values()) else None,
         "the server has counted",
     )
-    assert told is not None
-    for table, (hot, every) in told.items():
-        assert hot / every >= 0.9, (table, hot, every, json.dumps(told))
+    assert counts is not None
+    for table, (hot, every) in counts.items():
+        assert hot / every >= 0.9, (table, hot, every, json.dumps(counts))

@@ -51,10 +51,10 @@ def returned(connection: psycopg.Connection, value: Value, kind: str) -> object:
     return answered(connection, query(before="before", value=value, after="after"))[0][1]
 
 
-def answered(connection: psycopg.Connection, asked: Statement) -> list[tuple[object, ...]]:
+def answered(connection: psycopg.Connection, statement: Statement) -> list[tuple[object, ...]]:
     """Return the rows of the server's answer, queried with the message protocol."""
-    (_, text), told = asked
-    result = connection.pgconn.exec_params(text, told, result_format=Format.BINARY)
+    (_, text, _), parameters = statement
+    result = connection.pgconn.exec_params(text, parameters, result_format=Format.BINARY)
     assert result.status == ExecStatus.TUPLES_OK, result.error_message
     transformer = Transformer(connection)
     transformer.set_pgresult(result)
@@ -70,13 +70,13 @@ def answered(connection: psycopg.Connection, asked: Statement) -> list[tuple[obj
 @example("\\" * 7 + "'")
 @FEW
 @given(ANY_TEXT)
-def test_a_text_comes_back_as_it_was(connection: psycopg.Connection, text: str) -> None:
+def test_sql_text_round_trips_unchanged(connection: psycopg.Connection, text: str) -> None:
     assert returned(connection, text, "text") == text
 
 
 @FEW
 @given(INTEGERS)
-def test_a_whole_number_comes_back_as_it_was(connection: psycopg.Connection, number: int) -> None:
+def test_sql_integer_round_trips_unchanged(connection: psycopg.Connection, number: int) -> None:
     assert returned(connection, number, "bigint") == number
 
 
@@ -85,14 +85,14 @@ def test_a_whole_number_comes_back_as_it_was(connection: psycopg.Connection, num
 @example(1.7976931348623157e308)
 @FEW
 @given(FLOATS)
-def test_a_number_comes_back_as_it_was(connection: psycopg.Connection, number: float) -> None:
-    found = returned(connection, number, "double precision")
-    assert found == number or (math.isclose(number, 0, abs_tol=5e-324) and found == 0)
+def test_sql_float_round_trips_unchanged(connection: psycopg.Connection, number: float) -> None:
+    result = returned(connection, number, "double precision")
+    assert result == number or (math.isclose(number, 0, abs_tol=5e-324) and result == 0)
 
 
 @FEW
 @given(st.binary())
-def test_bytes_come_back_as_they_were(connection: psycopg.Connection, value: bytes) -> None:
+def test_sql_bytes_round_trip_unchanged(connection: psycopg.Connection, value: bytes) -> None:
     assert returned(connection, value, "bytea") == value
 
 
@@ -106,13 +106,13 @@ def test_a_time_comes_back_as_the_same_moment(
 
 @FEW
 @given(st.uuids())
-def test_an_id_comes_back_as_it_was(connection: psycopg.Connection, value: UUID) -> None:
+def test_sql_uuid_round_trips_unchanged(connection: psycopg.Connection, value: UUID) -> None:
     assert returned(connection, value, "uuid") == value
 
 
 @FEW
 @given(st.none() | st.booleans())
-def test_nothing_and_truth_come_back_as_they_were(
+def test_sql_null_and_boolean_round_trip_unchanged(
     connection: psycopg.Connection,
     value: bool | None,  # noqa: FBT001 - the value itself
 ) -> None:
@@ -121,11 +121,9 @@ def test_nothing_and_truth_come_back_as_they_were(
 
 @FEW
 @given(JSON)
-def test_json_comes_back_as_it_was_to_the_letter(
-    connection: psycopg.Connection, value: object
-) -> None:
-    found = returned(connection, AsJson(value), "json")
-    assert json.dumps(found) == json.dumps(value)
+def test_sql_json_round_trips_byte_for_byte(connection: psycopg.Connection, value: object) -> None:
+    result = returned(connection, AsJson(value), "json")
+    assert json.dumps(result) == json.dumps(value)
 
 
 @FEW
@@ -140,7 +138,7 @@ def test_rows_come_back_in_order(
 
 @FEW
 @given(st.lists(st.uuids(), max_size=4))
-def test_a_list_of_ids_comes_back_as_it_was(
+def test_sql_uuid_array_round_trips_unchanged(
     connection: psycopg.Connection, ids: list[UUID]
 ) -> None:
     assert returned(connection, Ids([str(i) for i in ids]), "uuid[]") == ids
@@ -156,6 +154,6 @@ def test_a_list_of_ids_takes_nothing_but_ids() -> None:
         Query("q", "select %(a)s")(a=Ids(["a,b"]))
 
 
-def test_a_type_nobody_thought_of_is_refused() -> None:
+def test_query_unsupported_parameter_type_raises_type_error() -> None:
     with pytest.raises(TypeError, match="set is not written"):
         Query("q", "select %(a)s")(a={1})  # type: ignore[arg-type]  # on purpose

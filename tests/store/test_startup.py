@@ -19,7 +19,7 @@ class Reports(list[str]):
         self.append(obstacle)
 
 
-async def test_wait_for_a_database_that_comes_up_ends_with_it(own_place: Place) -> None:
+async def test_wait_until_reachable_database_starts_returns(own_place: Place) -> None:
     reports = Reports()
     with fault_link(own_place.owner_dsn) as (link, dsn):
         target, link.target = link.target, "/nowhere"
@@ -31,7 +31,7 @@ async def test_wait_for_a_database_that_comes_up_ends_with_it(own_place: Place) 
     assert reports
 
 
-async def test_wait_for_a_database_that_stays_away_ends_with_its_limit() -> None:
+async def test_wait_until_reachable_timeout_raises_unavailable() -> None:
     reports = Reports()
     with pytest.raises(Unavailable, match=r"not ready within 0.8 seconds: .*refused"):
         await wait_until_reachable("host=127.0.0.1 port=1", 0.8, reports)

@@ -16,7 +16,7 @@ def test_answer_stored_under_the_same_question_is_found() -> None:
     )
 
 
-def test_answer_of_an_earlier_version_is_found_by_its_arguments() -> None:
+def test_read_answer_stored_by_earlier_version_matches_argument_hash() -> None:
     """Earlier versions stored the hash of the arguments alone; a retry may span the upgrade."""
     assert read_answer((hash_arguments(ARGUMENTS).hex(), True, {}), KEY) == StoredAnswer(
         {}, is_error=True

@@ -19,7 +19,7 @@ from worlds import Agent, World, a_world
 
 
 @pytest.mark.parametrize("table", ["audit_entry", "erasure", "tombstone"])
-def test_whoever_serves_may_add_to_the_audit_and_read_it_and_no_more(
+def test_serving_role_audit_privileges_are_select_and_insert_at_most(
     shared_place: Place, table: str
 ) -> None:
     with psycopg.connect(shared_place.admin_dsn) as admin:
@@ -55,7 +55,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("statement", REFUSED)
-async def test_whoever_serves_cannot_change_the_past(
+async def test_serving_role_cannot_modify_audit_entries(
     world: World, agent: Agent, statement: str
 ) -> None:
     plan = await agent.plan()
@@ -139,8 +139,8 @@ class Owner:
         self._chain = chain
 
     def does(self, statement: str, **values: object) -> None:
-        for word, meant in (*WORDS.items(), ("HEAD", self._chain.kind)):
-            statement = statement.replace(word, meant)
+        for word, replacement in (*WORDS.items(), ("HEAD", self._chain.kind)):
+            statement = statement.replace(word, replacement)
         done = self._connection.execute(statement.encode(), {"id": self._chain.id, **values})
         assert done.rowcount
 
@@ -178,8 +178,8 @@ def owning(world: World) -> Iterator[psycopg.Connection]:
 async def chain(request: pytest.FixtureRequest, world: World, agent: Agent) -> Chain:
     world.is_sound = False
     made = await MAKERS[request.param](agent)
-    told = await verified(world, made.kind, made.id)
-    assert (told.ok, told.entries) == (True, made.entries)
+    verdict = await verified(world, made.kind, made.id)
+    assert (verdict.ok, verdict.entries) == (True, made.entries)
     return made
 
 
@@ -190,10 +190,10 @@ def owner(owning: psycopg.Connection, chain: Chain) -> Owner:
 
 async def found(world: World, chain: Chain) -> tuple[int | None, str]:
     """Return the entry that verification names, and its error."""
-    told = await verified(world, chain.kind, chain.id)
-    assert told.subject.id == chain.id
-    assert not told.ok, "the audit does not show it"
-    return told.first_broken_entry, told.errors[0]
+    verdict = await verified(world, chain.kind, chain.id)
+    assert verdict.subject.id == chain.id
+    assert not verdict.ok, "the audit does not show it"
+    return verdict.first_broken_entry, verdict.errors[0]
 
 
 async def test_every_change_of_any_entry_is_named(world: World, chain: Chain, owner: Owner) -> None:
@@ -223,22 +223,22 @@ async def test_every_entry_that_is_deleted_is_missed(
     original = owner.entries()
     for at in range(1, chain.entries + 1):
         owner.does(DELETE, at=at)
-        broken, said = await found(world, chain)
-        assert (broken, said[: len(f"entry {at} is missing")]) == (at, f"entry {at} is missing")
+        broken, message = await found(world, chain)
+        assert (broken, message[: len(f"entry {at} is missing")]) == (at, f"entry {at} is missing")
         put_back(owner, original[at - 1])
 
 
 async def test_a_chain_that_is_deleted_is_missed(world: World, chain: Chain, owner: Owner) -> None:
     owner.does("delete from audit_entry where subject_id = %(id)s")
-    told = f"entry 1 is missing: {chain.entries} were written"
-    assert await found(world, chain) == (1, told)
+    message = f"entry 1 is missing: {chain.entries} were written"
+    assert await found(world, chain) == (1, message)
 
 
 async def test_an_entry_that_is_added_is_named(world: World, chain: Chain, owner: Owner) -> None:
     last = chain.entries
     owner.does(COPY, at=last, new=last + 1)
-    said = f"entry {last + 1} was added from outside: {last} were written"
-    assert await found(world, chain) == (last + 1, said)
+    message = f"entry {last + 1} was added from outside: {last} were written"
+    assert await found(world, chain) == (last + 1, message)
 
 
 async def test_an_entry_that_is_added_and_sealed_is_named(
@@ -269,7 +269,7 @@ async def test_two_entries_that_are_swapped_are_named(
         assert await found(world, chain) == (1, f"entry 1 {CHANGED}")
 
 
-async def test_a_past_that_is_sealed_anew_does_not_fit_what_the_row_remembers(
+async def test_audit_verify_fully_resealed_chain_differs_from_stored_head(
     world: World, chain: Chain, owner: Owner
 ) -> None:
     previous = audit.GENESIS
@@ -277,11 +277,11 @@ async def test_a_past_that_is_sealed_anew_does_not_fit_what_the_row_remembers(
         forged = entry._replace(actor="mallory")
         previous = audit.seal(forged, previous)
         owner.does(FORGE, at=entry.seq, hash=previous)
-    said = f"entry {chain.entries} is not the one that was written last: its seal is another"
-    assert await found(world, chain) == (chain.entries, said)
+    message = f"entry {chain.entries} is not the one that was written last: its seal is another"
+    assert await found(world, chain) == (chain.entries, message)
 
 
-async def test_a_row_that_forgets_the_end_of_its_chain_is_found(
+async def test_audit_verify_altered_chain_head_is_reported(
     world: World, chain: Chain, owner: Owner
 ) -> None:
     owner.does("update HEAD set audit_seq = audit_seq + 1 where id = %(id)s")

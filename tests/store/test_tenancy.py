@@ -70,8 +70,8 @@ def catalogue(shared_place: Place) -> Iterator[psycopg.Connection]:
 
 
 def ask(connection: psycopg.Connection, question: str, **words: str) -> list[tuple[object, ...]]:
-    told = Template(question).substitute(WORDS | words)
-    return connection.execute(told.encode()).fetchall()
+    query = Template(question).substitute(WORDS | words)
+    return connection.execute(query.encode()).fetchall()
 
 
 def names(connection: psycopg.Connection, question: str, **words: str) -> set[str]:
@@ -112,7 +112,7 @@ def test_everything_is_in_one_schema(catalogue: psycopg.Connection) -> None:
     assert elsewhere == []
 
 
-def test_there_is_nothing_but_tables_and_their_indexes(catalogue: psycopg.Connection) -> None:
+def test_public_schema_contains_only_tables_and_indexes(catalogue: psycopg.Connection) -> None:
     kinds = ask(
         catalogue,
         """select c.relkind::text, c.relname from pg_class c
@@ -133,7 +133,7 @@ def test_there_is_no_rule_no_trigger_and_no_event_trigger(catalogue: psycopg.Con
     assert ask(catalogue, rules) == []
 
 
-def test_the_only_functions_tell_the_org_the_time_and_what_was_shown(
+def test_public_schema_functions_are_expected_set_without_definer_rights(
     catalogue: psycopg.Connection,
 ) -> None:
     functions = ask(
@@ -151,12 +151,14 @@ def test_the_only_functions_tell_the_org_the_time_and_what_was_shown(
     ]
 
 
-def test_no_function_of_anybody_lends_its_owners_rights(catalogue: psycopg.Connection) -> None:
+def test_database_has_no_security_definer_function(catalogue: psycopg.Connection) -> None:
     assert ask(catalogue, "select proname from pg_proc where prosecdef") == []
 
 
-def test_a_row_is_given_its_org_and_nothing_that_counts(catalogue: psycopg.Connection) -> None:
-    given = names(
+def test_column_defaults_are_allowed_expressions_without_identity_columns(
+    catalogue: psycopg.Connection,
+) -> None:
+    expressions = names(
         catalogue,
         """select pg_get_expr(d.adbin, d.adrelid)
               from pg_attrdef d
@@ -164,7 +166,7 @@ def test_a_row_is_given_its_org_and_nothing_that_counts(catalogue: psycopg.Conne
               join pg_attribute a on a.attrelid = c.oid and a.attnum = d.adnum
              where $ours and a.attgenerated = ''""",
     )
-    assert given <= DEFAULTS
+    assert expressions <= DEFAULTS
     counted = """select c.relname from pg_attribute a join pg_class c on c.oid = a.attrelid
                    where $ours and a.attidentity <> ''"""
     assert ask(catalogue, counted) == []
@@ -183,7 +185,7 @@ def test_every_table_has_an_org_that_is_never_null(catalogue: psycopg.Connection
 # Permissions
 
 
-def test_the_serving_role_logs_in_only_where_it_has_a_password(
+def test_serving_role_can_log_in_only_where_expected(
     catalogue: psycopg.Connection, shared_place: Place
 ) -> None:
     ((may_log_in,),) = ask(catalogue, "select rolcanlogin from pg_roles where rolname = '$app'")
@@ -230,15 +232,15 @@ def test_only_the_owner_and_the_serving_role_have_any_rights(
     assert ask(catalogue, "select defaclobjtype from pg_default_acl") == []
 
 
-def test_nobody_may_make_anything_in_the_schema_but_the_owner(
+def test_serving_role_cannot_create_in_schema_or_database(
     catalogue: psycopg.Connection,
 ) -> None:
-    asked = """select has_schema_privilege('$app', 'public', 'create'),
+    query = """select has_schema_privilege('$app', 'public', 'create'),
                       has_database_privilege('$app', current_database(), 'create')"""
-    assert ask(catalogue, asked) == [(False, False)]
+    assert ask(catalogue, query) == [(False, False)]
 
 
-def test_the_serving_role_changes_and_deletes_only_what_it_must(
+def test_serving_role_update_and_delete_privileges_are_minimal(
     catalogue: psycopg.Connection,
 ) -> None:
     held = """select c.relname from pg_class c
@@ -286,8 +288,8 @@ A_SESSION = Query(
 
 async def a_browser(somebody: Agent) -> Statement:
     """Create a user with a token, and return the statement that lets them sign in with it."""
-    given = await a_token(somebody)
-    return A_SESSION(user=given.user.id, token=given.token.id, id=new_id())
+    issued = await a_token(somebody)
+    return A_SESSION(user=issued.user.id, token=issued.token.id, id=new_id())
 
 
 def as_serving(world: World, connection: psycopg.Connection, org_id: UUID) -> None:
@@ -305,7 +307,7 @@ def counts(connection: psycopg.Connection, shown: set[str]) -> dict[str, dict[st
     }
 
 
-async def test_in_every_table_an_org_sees_its_own_rows_and_no_other(
+async def test_serving_role_sees_only_own_org_rows_in_every_table(
     both: World, catalogue: psycopg.Connection
 ) -> None:
     shown = tables(catalogue) - names(catalogue, PARTITIONS)

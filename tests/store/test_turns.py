@@ -70,7 +70,7 @@ class Room:
 
 
 @given(SIZES, EVENTS)
-def test_whoever_has_least_goes_first_and_each_org_in_its_own_order(
+def test_fair_queue_serves_least_holding_org_first_and_fifo_within_org(
     size: int, events: list[tuple[str, str]]
 ) -> None:
     room = Room(size)
@@ -82,7 +82,7 @@ def test_whoever_has_least_goes_first_and_each_org_in_its_own_order(
             assert content == [], "nobody waits for what is free"
 
 
-def test_of_two_who_wait_the_one_who_has_less_is_next() -> None:
+def test_fair_queue_two_waiting_orgs_serves_org_holding_fewer() -> None:
     room = Room(8)
     for org in "aaaaabbbab":
         room.come(org)
@@ -93,7 +93,9 @@ def test_of_two_who_wait_the_one_who_has_less_is_next() -> None:
 
 
 @given(SIZES, st.lists(ORGS, min_size=1, max_size=60), st.randoms())
-def test_everybody_is_served_in_the_end(size: int, comers: list[str], chance: object) -> None:
+def test_fair_queue_serves_every_waiter_eventually(
+    size: int, comers: list[str], chance: object
+) -> None:
     room = Room(size)
     for org in comers:
         room.come(org)
@@ -105,9 +107,7 @@ def test_everybody_is_served_in_the_end(size: int, comers: list[str], chance: ob
 
 
 @given(st.integers(1, 12), st.integers(1, 200))
-def test_an_org_waits_for_one_thing_to_come_back_however_long_anothers_queue(
-    size: int, queue: int
-) -> None:
+def test_fair_queue_org_waits_for_single_release_despite_long_queue(size: int, queue: int) -> None:
     room = Room(size)
     for _ in range(min(size + queue, 256)):
         room.come("a")
@@ -129,7 +129,7 @@ def test_a_quarter_is_out_of_reach_of_each_once_there_are_two(size: int, calls: 
     assert room.holding["b"] == 1, "nobody has to come back first"
 
 
-def test_an_org_that_is_alone_may_have_everything_beside_the_server_itself() -> None:
+def test_fair_queue_single_org_can_acquire_all_slots_not_held_by_server() -> None:
     turns: FairQueue[int] = FairQueue(4)
     for org in (None, "a", None, "a", "a"):
         turns.register(org)

@@ -13,22 +13,22 @@ SCOPES = st.lists(st.sampled_from([*Scope]), max_size=5)
 
 
 @given(token=SCOPES, user=SCOPES)
-def test_a_token_lets_one_do_what_both_it_and_its_user_may(
+def test_read_bearer_scopes_are_intersection_of_token_and_user(
     token: list[Scope], user: list[Scope]
 ) -> None:
-    found = read_bearer([(ORG, "ann", "t-1", [*map(str, token)], [*map(str, user)], False)])
-    assert found is not None
-    assert found.scopes == expand_scopes(token) & expand_scopes(user)
+    bearer = read_bearer([(ORG, "ann", "t-1", [*map(str, token)], [*map(str, user)], False)])
+    assert bearer is not None
+    assert bearer.scopes == expand_scopes(token) & expand_scopes(user)
 
 
 @given(user=SCOPES, token=st.none() | SCOPES)
-def test_a_session_lets_one_do_what_both_its_user_and_its_token_may(
+def test_read_person_scopes_are_intersection_of_user_and_token(
     user: list[Scope], token: list[Scope] | None
 ) -> None:
-    told = [*map(str, user)], None if token is None else [*map(str, token)]
+    scopes = [*map(str, user)], None if token is None else [*map(str, token)]
     token_id = None if token is None else "t-1"
-    found = read_person([(ORG, "s-1", token_id, "ann", "Acme", *told, False)])
-    assert found is not None
-    assert found.scopes == (
+    person = read_person([(ORG, "s-1", token_id, "ann", "Acme", *scopes, False)])
+    assert person is not None
+    assert person.scopes == (
         expand_scopes(user) if token is None else expand_scopes(user) & expand_scopes(token)
     )

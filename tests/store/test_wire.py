@@ -36,8 +36,8 @@ async def test_a_forgotten_statement_at_the_opening_is_sent_as_text(own_world: W
         async with database.org_transaction(own_world.agent.org_id) as tx:
             await tx.send(ONE())
             await forget(tx)
-    found = await database.read_org(own_world.agent.org_id, ONE())
-    assert found == [[(1,)]]
+    results = await database.read_org(own_world.agent.org_id, ONE())
+    assert results == [[(1,)]]
     assert database.wire.pooled
     plan = await own_world.agent.plan(1)
     assert (await own_world.agent.work_through(plan))["status"] == "plan_complete"
@@ -53,8 +53,8 @@ async def test_a_statement_forgotten_later_is_busy_and_nothing_is_written(own_wo
     assert database.wire.pooled
 
 
-def test_plans_are_made_anew_as_the_tables_grow() -> None:
+def test_prepared_plans_are_replanned_at_growing_bounded_intervals() -> None:
     plans = PreparedPlans()
-    anew = [n for n in range(1, 20_000) if plans.needs_replan()]
-    assert anew[:4] == [16, 64, 256, 1024]
-    assert all(b - a <= REPLAN_EVERY for a, b in pairwise(anew))
+    replans = [n for n in range(1, 20_000) if plans.needs_replan()]
+    assert replans[:4] == [16, 64, 256, 1024]
+    assert all(b - a <= REPLAN_EVERY for a, b in pairwise(replans))

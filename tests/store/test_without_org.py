@@ -47,7 +47,7 @@ def test_no_query_has_a_condition_on_the_org_when_all_are_taken_away() -> None:
     assert left == {}
 
 
-def test_the_switch_takes_something_away_and_puts_it_back() -> None:
+def test_stripping_removes_org_conditions_and_restores_queries() -> None:
     claim = deliveries.SQL["claim"]
     before = {query: query.text for query in queries()}
     taken = sum(bared(query)[1] for query in before)
@@ -91,5 +91,5 @@ def test_conditions_are_found_in_the_forms_there_are(condition: str, left: str |
 
 
 @pytest.mark.parametrize("name", sorted(OF_ALL_ORGS))
-def test_what_is_left_as_it_is_because_it_is_of_all_orgs_is_one_query(name: str) -> None:
+def test_cross_org_query_exists_only_in_retention_file(name: str) -> None:
     assert [file for file in query_files() if name in load(file)] == ["maintenance/retention"]

@@ -132,13 +132,13 @@ def as_arguments() -> Iterator[Told]:
             value = json.loads(text)
         except (ValueError, RecursionError):
             continue
-        for given in ({"stepId": "s", "resultSummary": value}, {"stepId": value}):
-            yield "arguments", name, *_outcome(_submitted, given)
+        for arguments in ({"stepId": "s", "resultSummary": value}, {"stepId": value}):
+            yield "arguments", name, *_outcome(_submitted, arguments)
 
 
-def _submitted(given: Mapping[str, object]) -> None:
-    asked = parse_arguments(SubmitStepResult, given)
-    check_result_size(resultSummary=asked.result_summary)
+def _submitted(arguments: Mapping[str, object]) -> None:
+    args = parse_arguments(SubmitStepResult, arguments)
+    check_result_size(resultSummary=args.result_summary)
 
 
 def as_texts() -> Iterator[Told]:
@@ -151,9 +151,9 @@ def as_texts() -> Iterator[Told]:
         yield "Markdown", name, len(markdown_to_html(text)), ""
 
 
-def _outcome(read: Callable[[T], object], given: T) -> tuple[object, str]:
+def _outcome(read: Callable[[T], object], value: T) -> tuple[object, str]:
     try:
-        read(given)
+        read(value)
     except WaybookError as error:
         return error.code, error.message[:300]
     return "read", ""

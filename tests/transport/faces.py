@@ -25,7 +25,7 @@ def a_browser(agent: Agent, user: str = "pat") -> httpx2.AsyncClient:
         return replace(agent.caller, user=user, channel=Channel.DASHBOARD)
 
     server = build_server(TOOLS, an_entrance(RememberingDoorway()))
-    pages = dashboard_routes(agent.doorway, person)
+    pages = dashboard_routes(agent.dispatcher, person)
     app = build_app(server, hosts=AllowedHosts(), ready=always, pages=pages)
     transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
     return httpx2.AsyncClient(transport=transport, base_url="http://localhost")
@@ -36,9 +36,9 @@ async def send(
 ) -> httpx2.Response:
     """Fill in a form of the page at an address, and submit it there or to its action."""
     shown = (await browser.get(address)).text
-    found = TOKEN.search(shown)
-    assert found, shown
-    return await browser.post(at or address, data={"token": found[1], **fields})
+    match = TOKEN.search(shown)
+    assert match, shown
+    return await browser.post(at or address, data={"token": match[1], **fields})
 
 
 def words(html: str) -> str:

@@ -28,12 +28,12 @@ TOKEN = "t" * 43
 
 @asynccontextmanager
 async def a_reader(
-    agent: Agent, found: LoadedSettings | None = None
+    agent: Agent, loaded: LoadedSettings | None = None
 ) -> AsyncIterator[httpx2.AsyncClient]:
     """Yield a client for a user of this agent's org that follows no redirect."""
 
     async def dispatcher() -> Dispatcher:
-        return agent.doorway
+        return agent.dispatcher
 
     async def person(_: Request | None) -> Caller:
         return replace(agent.caller, user="pat", channel=Channel.DASHBOARD)
@@ -43,7 +43,7 @@ async def a_reader(
         hosts=AllowedHosts(),
         ready=always,
         reading=ReadApi(ToolGateway(dispatcher, person)),
-        pages=dashboard_routes(agent.doorway, person, found),
+        pages=dashboard_routes(agent.dispatcher, person, loaded),
     )
     async with httpx2.AsyncClient(
         transport=httpx2.ASGITransport(app),

@@ -7,9 +7,9 @@ async def sound_forms(agent: Agent) -> dict[str, tuple[str, dict[str, str]]]:
     """Return by route: the address, and the fields without the token."""
     plan = await agent.plan()
     place = f"/plans/{plan['planId']}"
-    told = {"instructions": "Look it up twice.", "revision": "1"}
-    added = {"stepType": "search", "after": "1", **told}
-    changed = {"action": "update_step_instructions", **told}
+    fields = {"instructions": "Look it up twice.", "revision": "1"}
+    added = {"stepType": "search", "after": "1", **fields}
+    changed = {"action": "update_step_instructions", **fields}
     other = await agent.plan()
     return {
         "/plans/{plan_id}": (place, added),
@@ -25,22 +25,22 @@ async def sound_forms(agent: Agent) -> dict[str, tuple[str, dict[str, str]]]:
 
 async def _decision(agent: Agent) -> dict[str, str]:
     taken = await agent.take(await agent.plan())
-    asked = await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
-    named = {"planId": asked["planId"], "reviewId": asked["reviewId"]}
+    review = await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
+    named = {"planId": review["planId"], "reviewId": review["reviewId"]}
     return {**named, "decision": "approve", "back": "/inbox"}
 
 
 async def _of_runs(agent: Agent) -> dict[str, tuple[str, dict[str, str]]]:
     done = await agent.run()
     await agent.work_off(done)
-    said = {"runId": done["runId"], "stageSlug": "scope", "feedback": "Go on.", "models": "a"}
+    form = {"runId": done["runId"], "stageSlug": "scope", "feedback": "Go on.", "models": "a"}
     job = await agent.job(await agent.run())
     failed = {"jobId": job["jobId"], "attempt": job["attempt"], "error": "No.", "retryable": False}
     await agent.call("fail_job", **failed)
     again = await agent.run()
     brief = await agent.hand_in(await agent.job(again), "# A brief")
     return {
-        "/feedback": ("/feedback", said),
+        "/feedback": ("/feedback", form),
         "/runs/{run_id}/retry": (f"/runs/{job['runId']}/retry", {"stage": "scope", "key": "k"}),
         "/runs/{run_id}/regenerate": (
             f"/runs/{again['runId']}/regenerate",

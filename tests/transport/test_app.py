@@ -41,12 +41,12 @@ async def test_healthz_with_a_stuck_connection_pool_answers_503() -> None:
     assert (reply.status_code, reply.json()["error"]["code"]) == (503, "UNAVAILABLE")
 
 
-async def test_a_database_that_answers_makes_it_ready(http: httpx2.AsyncClient) -> None:
+async def test_readyz_database_answers_returns_200(http: httpx2.AsyncClient) -> None:
     reply = await http.get("/readyz")
     assert (reply.status_code, reply.json()) == (200, {"status": "ready"})
 
 
-async def test_a_database_that_does_not_answer_makes_it_not_ready(
+async def test_readyz_database_unavailable_returns_503(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def no() -> bool:
@@ -67,7 +67,7 @@ async def test_a_database_that_does_not_answer_makes_it_not_ready(
         assert reply.json()["error"]["code"] == "UNAVAILABLE"
 
 
-async def test_what_breaks_answers_in_the_shape_of_all_errors_and_keeps_its_words() -> None:
+async def test_readyz_unexpected_error_returns_500_without_exception_text() -> None:
     async def breaks() -> bool:
         raise ZeroDivisionError("password=hunter2")
 

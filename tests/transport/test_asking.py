@@ -44,7 +44,7 @@ async def a_client(
     agent: Agent, person: Person | None, era: Literal["legacy", "2026-07-28"] = "2026-07-28"
 ) -> AsyncIterator[Client]:
     async def dispatcher() -> Dispatcher:
-        return agent.doorway
+        return agent.dispatcher
 
     async def caller(_: Request | None) -> Caller:
         return agent.caller
@@ -63,28 +63,32 @@ async def asked(agent: Agent, client: Client, **more: object) -> tuple[Body, wir
     return plan, await client.call_tool("request_user_review", {**review, "sessionId": "s"})
 
 
-async def test_a_person_decides_in_the_form_of_their_client(world: World, agent: Agent) -> None:
+async def test_elicitation_user_approves_records_decision_and_continues_plan(
+    world: World, agent: Agent
+) -> None:
     person = Person(content={"decision": "approve", "feedback": ""})
     async with a_client(agent, person) as client:
         plan, result = await asked(agent, client, resultSummary="Nile")
     (form,) = person.forms
     assert form.message == "Right?\n? Why?"
-    told = result.structured_content
-    assert told is not None
-    assert (told["decision"], told["stepStatus"], told["planStatus"]) == (
+    payload = result.structured_content
+    assert payload is not None
+    assert (payload["decision"], payload["stepStatus"], payload["planStatus"]) == (
         "approve",
         "completed",
         "executing",
     )
-    assert told["reviewUrl"].endswith("#review")
-    assert told["next"]["tool"] == "get_next_step"
+    assert payload["reviewUrl"].endswith("#review")
+    assert payload["next"]["tool"] == "get_next_step"
     entry = (await world.entries(agent.org_id, plan["planId"]))[-1]
     details = json.loads(entry.details)
     assert (entry.actor, entry.channel, entry.session) == ("ann", "mcp", "s")
     assert (details["decision"], details["place"]) == ("approve", "form")
 
 
-async def test_what_is_sent_back_goes_on_in_the_same_conversation(agent: Agent) -> None:
+async def test_elicitation_user_requests_changes_same_session_takes_step_again(
+    agent: Agent,
+) -> None:
     person = Person(content={"decision": "modify", "feedback": "Add lakes."})
     async with a_client(agent, person) as client:
         plan, result = await asked(agent, client)
@@ -94,7 +98,7 @@ async def test_what_is_sent_back_goes_on_in_the_same_conversation(agent: Agent) 
 
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-async def test_whoever_does_not_answer_leaves_an_open_review(agent: Agent, action: Action) -> None:
+async def test_elicitation_without_answer_leaves_review_open(agent: Agent, action: Action) -> None:
     async with a_client(agent, Person(action)) as client:
         plan, result = await asked(agent, client)
     assert result.structured_content is not None
@@ -102,7 +106,9 @@ async def test_whoever_does_not_answer_leaves_an_open_review(agent: Agent, actio
     assert (await agent.status(plan))["status"] == "awaiting_review"
 
 
-async def test_an_answer_that_cannot_be_is_told_and_the_review_stays_open(agent: Agent) -> None:
+async def test_elicitation_invalid_answer_returns_error_and_leaves_review_open(
+    agent: Agent,
+) -> None:
     async with a_client(agent, Person(content={"decision": "modify"})) as client:
         plan, result = await asked(agent, client)
     assert result.is_error
@@ -112,7 +118,7 @@ async def test_an_answer_that_cannot_be_is_told_and_the_review_stays_open(agent:
 @pytest.mark.parametrize(
     ("person", "era"), [(None, "2026-07-28"), (Person(), "legacy"), (None, "legacy")]
 )
-async def test_elsewhere_nobody_is_asked_and_nothing_changes(
+async def test_elicitation_unsupported_client_gets_no_form_and_review_stays_open(
     agent: Agent, person: Person | None, era: Literal["legacy", "2026-07-28"]
 ) -> None:
     async with a_client(agent, person, era) as client:
@@ -122,7 +128,7 @@ async def test_elsewhere_nobody_is_asked_and_nothing_changes(
     assert person is None or person.forms == []
 
 
-async def test_a_review_that_cannot_be_asks_nobody(agent: Agent) -> None:
+async def test_elicitation_invalid_review_request_shows_no_form(agent: Agent) -> None:
     person = Person()
     async with a_client(agent, person) as client:
         result = await client.call_tool("request_user_review", {"stepId": "x", "summary": "?"})
@@ -131,9 +137,9 @@ async def test_a_review_that_cannot_be_asks_nobody(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize("state", ["nonsense", "[]"])
-async def test_a_state_that_is_not_ours_is_refused(agent: Agent, state: str) -> None:
+async def test_elicitation_invalid_request_state_raises_mcp_error(agent: Agent, state: str) -> None:
     async with a_client(agent, Person()) as client:
-        with pytest.raises(MCPError, match="not one of ours"):
+        with pytest.raises(MCPError, match="Invalid requestState"):
             await client.session.call_tool("request_user_review", {}, request_state=state)
 
 
@@ -142,7 +148,7 @@ async def test_a_state_names_nothing_of_another_org(world: World, agent: Agent) 
     world.neighbour_may_change = True
     taken = await neighbour.take(world.neighbours_plan)
     review = await neighbour.call("request_user_review", stepId=taken["stepId"], summary="?")
-    said: wire.InputResponses = {
+    responses: wire.InputResponses = {
         "decision": wire.ElicitResult(action="accept", content={"decision": "approve"})
     }
     async with a_client(agent, Person()) as client:
@@ -150,7 +156,7 @@ async def test_a_state_names_nothing_of_another_org(world: World, agent: Agent) 
             "request_user_review",
             {},
             request_state=json.dumps({"planId": review["planId"], "reviewId": review["reviewId"]}),
-            input_responses=said,
+            input_responses=responses,
         )
     assert isinstance(result, wire.CallToolResult)
     assert result.is_error

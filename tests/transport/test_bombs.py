@@ -33,37 +33,45 @@ def told() -> list[Told]:
         timeout=500,
     )
     assert done.returncode == 0, done.stderr[-3_000:]
-    return [(door, name, answer, said) for door, name, answer, said in json.loads(done.stdout)]
+    return [
+        (door, name, answer, message) for door, name, answer, message in json.loads(done.stdout)
+    ]
 
 
-def of(told: list[Told], *doors: str) -> list[Told]:
-    found = [one for one in told if one[0] in doors]
-    assert found
-    return found
+def of(results: list[Told], *doors: str) -> list[Told]:
+    matches = [result for result in results if result[0] in doors]
+    assert matches
+    return matches
 
 
 def test_every_bomb_gets_an_answer_over_http(told: list[Told]) -> None:
-    for door, name, answer, said in of(told, "/mcp", "/api/report", "/api/map", "form"):
-        assert answer in ANSWERS, (door, name, answer, said)
-        assert not any(word in said for word in ("Traceback", "Internal error", "pydantic")), name
+    for door, name, answer, message in of(told, "/mcp", "/api/report", "/api/map", "form"):
+        assert answer in ANSWERS, (door, name, answer, message)
+        assert not any(word in message for word in ("Traceback", "Internal error", "pydantic")), (
+            name
+        )
 
 
-def test_what_is_refused_has_a_name(told: list[Told]) -> None:
-    for door, name, answer, said in of(told, "/mcp", "/api/report", "/api/map"):
+def test_http_rejected_bombs_have_error_code(told: list[Told]) -> None:
+    for door, name, answer, message in of(told, "/mcp", "/api/report", "/api/map"):
         if answer != 200:
-            assert '"code":' in said, (door, name, said)
+            assert '"code":' in message, (door, name, message)
 
 
 def test_packed_bodies_are_not_unpacked(told: list[Told]) -> None:
-    packed = [one for one in of(told, "/mcp", "/api/report") if one[1].startswith(("pack", "defl"))]
+    packed = [
+        result
+        for result in of(told, "/mcp", "/api/report")
+        if result[1].startswith(("pack", "defl"))
+    ]
     assert len(packed) == 6
     assert {answer for _, _, answer, _ in packed} == {415}
 
 
 def test_a_file_is_answered_or_refused_in_a_line(told: list[Told]) -> None:
-    for command, name, code, said in of(told, "report", "map"):
+    for command, name, code, message in of(told, "report", "map"):
         assert code in {0, 1}, (command, name)
-        assert code == 0 or '"code":' in said, (command, name, said)
+        assert code == 0 or '"code":' in message, (command, name, message)
 
 
 def test_arguments_are_refused_by_name(told: list[Told]) -> None:
@@ -73,19 +81,19 @@ def test_arguments_are_refused_by_name(told: list[Told]) -> None:
         assert "read" not in {answer for _, n, answer, _ in of(told, "arguments") if n == name}
 
 
-def test_definitions_are_read_or_refused_with_their_place(told: list[Told]) -> None:
-    found = {name: (answer, said) for _, name, answer, said in of(told, "definition")}
-    assert found.keys() == bombs.DEFINITIONS.keys()
-    assert {answer for answer, _ in found.values()} == {"read", "BAD_RECIPE"}
+def test_definition_bombs_are_read_or_rejected_as_bad_recipe(told: list[Told]) -> None:
+    outcomes = {name: (answer, message) for _, name, answer, message in of(told, "definition")}
+    assert outcomes.keys() == bombs.DEFINITIONS.keys()
+    assert {answer for answer, _ in outcomes.values()} == {"read", "BAD_RECIPE"}
     for name in ("a billion laughs", "quadratic aliases", "merged keys", "itself", "deep YAML"):
-        assert found[name][0] == "BAD_RECIPE", name
+        assert outcomes[name][0] == "BAD_RECIPE", name
 
 
-def test_templates_are_refused_before_they_cost_anything(told: list[Told]) -> None:
-    found = {name: answer for _, name, answer, _ in of(told, "template")}
-    assert found.keys() == bombs.TEMPLATES.keys()
+def test_template_bombs_are_all_rejected_except_missing_attribute(told: list[Told]) -> None:
+    outcomes = {name: answer for _, name, answer, _ in of(told, "template")}
+    assert outcomes.keys() == bombs.TEMPLATES.keys()
     # A missing attribute of a text has no value, which is answered as Python's None.
-    assert [name for name, answer in found.items() if answer == "None"] == ["attributes"]
+    assert [name for name, answer in outcomes.items() if answer == "None"] == ["attributes"]
 
 
 def test_markdown_becomes_a_page_of_bounded_size(told: list[Told]) -> None:

@@ -25,9 +25,9 @@ def asked(path: str, secret: str) -> Request:
 async def test_a_page_that_lies_open_keeps_no_session_alive(
     world: World, path: str, *, lives: bool
 ) -> None:
-    given = await a_token(world.agent, scopes=(Scope.PLAN_READ,))
-    started = await start_by_token(world.doorway.house, given.secret)
-    door = SignInPage(house=world.doorway.house, base_url="http://localhost")
+    issued = await a_token(world.agent, scopes=(Scope.PLAN_READ,))
+    started = await start_by_token(world.dispatcher.services, issued.secret)
+    door = SignInPage(services=world.dispatcher.services, base_url="http://localhost")
     world.clock.advance(hours=5)
     assert await door.browser(asked(path, started.secret)) is not None
     world.clock.advance(hours=5)
@@ -35,7 +35,7 @@ async def test_a_page_that_lies_open_keeps_no_session_alive(
 
 
 @pytest.mark.parametrize("host", ["plans.example", "PLANS.example"])
-async def test_what_a_proxy_took_https_off_is_still_for_https_alone(
+async def test_sign_in_cookie_behind_tls_proxy_is_secure_for_public_host(
     world: World, host: str
 ) -> None:
     async with (
@@ -44,5 +44,5 @@ async def test_what_a_proxy_took_https_off_is_still_for_https_alone(
     ):
         for name, secure in ((host, True), ("localhost", False)):
             page = await browser.get("/sign-in", headers={"host": name, "accept": "text/html"})
-            kept = SimpleCookie(page.headers["set-cookie"])
-            assert [bool(cookie["secure"]) for cookie in kept.values()] == [secure]
+            cookies = SimpleCookie(page.headers["set-cookie"])
+            assert [bool(cookie["secure"]) for cookie in cookies.values()] == [secure]

@@ -32,7 +32,7 @@ BROKEN = 500
 NOBODY = "00000000-0000-0000-0000-000000000000"
 
 
-def test_it_is_sound_openapi_as_far_as_json_schema_goes() -> None:
+def test_openapi_document_schemas_are_valid_json_schema() -> None:
     assert TOLD["openapi"] == "3.1.0"
     for schema in TOLD["components"]["schemas"].values():
         Draft202012Validator.check_schema(schema)
@@ -41,10 +41,10 @@ def test_it_is_sound_openapi_as_far_as_json_schema_goes() -> None:
 def test_every_route_is_described_and_there_is_no_other(
     monkeypatch: pytest.MonkeyPatch, face_world: World
 ) -> None:
-    kept: list[Route] = []
+    captured_routes: list[Route] = []
 
     def remembering(*, routes: list[Route], **rest: Any) -> object:  # noqa: ANN401 - passed on
-        kept.extend(routes)
+        captured_routes.extend(routes)
         return Starlette(routes=routes, **rest)
 
     monkeypatch.setattr("waybook.transport.http.app.Starlette", remembering)
@@ -53,7 +53,7 @@ def test_every_route_is_described_and_there_is_no_other(
     build_app(server, hosts=AllowedHosts(), ready=always, reading=reading)
     served = {
         (_as_told(route.path), method.lower())
-        for route in kept
+        for route in captured_routes
         if route.path.startswith("/api/")
         for method in (route.methods or set()) - {"HEAD"}
     }
@@ -70,13 +70,13 @@ async def one_of_each(agent: Agent) -> dict[str, str]:
     """Return the ids of existing things, by their parameter names."""
     run = await agent.run()
     await agent.hand_in(await agent.job(run), "# Found")
-    while await render_all_orgs(agent.doorway.house):
+    while await render_all_orgs(agent.dispatcher.services):
         pass
     report = await agent.progress(run, detail=True)
     document = report["stages"][0]["documents"][0]["resourceId"]
     plan = await agent.plan(1)
-    kept = {"mediaType": "text/html", "title": "x", "content": "<p>x"}
-    output = await agent.call("store_research_output", planId=plan["planId"], **kept)
+    fields = {"mediaType": "text/html", "title": "x", "content": "<p>x"}
+    output = await agent.call("store_research_output", planId=plan["planId"], **fields)
     plan_id, output_id = plan["planId"], output["outputId"]
     return {"runId": run["runId"], "resourceId": document, "planId": plan_id, "outputId": output_id}
 
@@ -118,24 +118,24 @@ async def test_every_answer_is_as_described(face_world: World) -> None:
             conforms(path, method, reply)
 
 
-async def test_what_a_fuzzer_asked_once_is_answered_as_described(face_world: World) -> None:
+async def test_recorded_fuzzer_requests_get_documented_responses(face_world: World) -> None:
     known = await one_of_each(face_world.agent)
     async with a_reader(face_world.agent) as client:
-        for one in asked_before():
-            address = one.address
+        for request in asked_before():
+            address = request.address
             for name, identity in known.items():
                 address = address.replace(f"{{{name}}}", identity)
-            body = None if one.body is None else one.body.encode()
-            reply = await client.request(one.method, address, content=body)
-            conforms(one.path, one.method, reply)
+            body = None if request.body is None else request.body.encode()
+            reply = await client.request(request.method, address, content=body)
+            conforms(request.path, request.method, reply)
             # A request that once failed was kept with its failure, and now is as described.
-            assert reply.status_code == one.status or one.status >= BROKEN, one
+            assert reply.status_code == request.status or request.status >= BROKEN, request
 
 
-def test_every_route_was_asked_by_the_fuzzer_and_what_is_kept_is_little() -> None:
+def test_fuzzer_corpus_covers_every_route_and_stays_small() -> None:
     every = {(path, method) for path, ways in TOLD["paths"].items() for method in ways}
-    assert {(one.path, one.method) for one in asked_before()} == every
-    named = {one.path for one in asked_before() if "{" in one.address}
+    assert {(request.path, request.method) for request in asked_before()} == every
+    named = {request.path for request in asked_before() if "{" in request.address}
     assert named == {path for path in TOLD["paths"] if "{" in path}  # existing things, too
     assert ASKED.stat().st_size < MOST_BYTES
 
@@ -143,10 +143,10 @@ def test_every_route_was_asked_by_the_fuzzer_and_what_is_kept_is_little() -> Non
 def conforms(path: str, method: str, reply: httpx2.Response) -> None:
     answers = TOLD["paths"][path][method]["responses"]
     assert str(reply.status_code) in answers, (path, reply.status_code, reply.text)
-    told = answers[str(reply.status_code)]
-    told = TOLD["components"]["responses"]["Refused"] if "$ref" in told else told
+    response = answers[str(reply.status_code)]
+    response = TOLD["components"]["responses"]["Refused"] if "$ref" in response else response
     kind = reply.headers["content-type"].partition(";")[0]
-    assert kind in told["content"] or "*/*" in told["content"], (path, kind)
+    assert kind in response["content"] or "*/*" in response["content"], (path, kind)
     if kind == "application/json":
-        schema = {**told["content"][kind]["schema"], "components": TOLD["components"]}
+        schema = {**response["content"][kind]["schema"], "components": TOLD["components"]}
         Draft202012Validator(schema).validate(reply.json())

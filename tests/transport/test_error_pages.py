@@ -35,7 +35,7 @@ async def test_an_address_where_nothing_is_has_a_page_for_people(
 ) -> None:
     page = await browser.get("/nowhere", headers=HTML)
     assert page.status_code == 404
-    assert "<h1>There is nothing here</h1>" in page.text
+    assert "<h1>Page not found</h1>" in page.text
     assert '<nav aria-label="Main">' in page.text
     assert page.headers["content-security-policy"].startswith("default-src 'none'")
     program = await browser.get("/nowhere")
@@ -43,7 +43,7 @@ async def test_an_address_where_nothing_is_has_a_page_for_people(
 
 
 @pytest.mark.parametrize("path", ["/api/nowhere", "/mcp/x", "/static/1/nowhere.js", "/metrics/x"])
-async def test_where_programs_ask_nobody_gets_a_page(
+async def test_api_unknown_path_with_html_accept_returns_json_404(
     browser: httpx2.AsyncClient, path: str
 ) -> None:
     reply = await browser.get(path, headers=HTML)
@@ -52,17 +52,17 @@ async def test_where_programs_ask_nobody_gets_a_page(
 
 async def test_a_method_that_is_not_taken_has_a_page_too(browser: httpx2.AsyncClient) -> None:
     page = await browser.get("/decisions", headers=HTML)
-    assert (page.status_code, "That cannot be asked" in page.text) == (405, True)
+    assert (page.status_code, "Method not allowed" in page.text) == (405, True)
 
 
 @pytest.mark.parametrize(
     ("fault", "status", "said"),
     [
-        (failing, 503, "The database is out of reach"),
-        (breaking, 500, "Something broke here"),
+        (failing, 503, "Database unavailable"),
+        (breaking, 500, "Internal error"),
     ],
 )
-async def test_a_database_that_is_away_and_a_fault_of_ours_are_told_in_the_frame(
+async def test_page_unavailable_or_internal_error_shows_error_page_with_retry(
     browser: httpx2.AsyncClient,
     monkeypatch: pytest.MonkeyPatch,
     fault: object,

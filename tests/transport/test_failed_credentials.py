@@ -85,7 +85,9 @@ def test_lookup_after_too_many_failures_names_the_wait(failures: FailedCredentia
     assert not is_refused(failures, THERE), "another address is not affected"
 
 
-def test_lookups_under_way_count_until_they_succeed(failures: FailedCredentials) -> None:
+def test_failed_credentials_pending_lookups_count_until_success(
+    failures: FailedCredentials,
+) -> None:
     with ExitStack() as under_way:
         for number in range(MAX_FAILURES):
             under_way.enter_context(failures.lookup(HERE, f"good {number}"))
@@ -222,12 +224,12 @@ async def test_gate_after_too_many_failures_looks_nothing_up(
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as visitor:
         answers = [await visitor.get(path, headers=headers) for _ in range(MAX_FAILURES + 5)]
     assert len(lookups.secrets) == MAX_FAILURES
-    assert {one.status_code for one in answers[:MAX_FAILURES]} == {401}
-    assert {one.status_code for one in answers[MAX_FAILURES:]} == {429}
-    assert {one.headers["retry-after"] for one in answers[MAX_FAILURES:]} == {"1"}
+    assert {answer.status_code for answer in answers[:MAX_FAILURES]} == {401}
+    assert {answer.status_code for answer in answers[MAX_FAILURES:]} == {429}
+    assert {answer.headers["retry-after"] for answer in answers[MAX_FAILURES:]} == {"1"}
 
 
-async def test_gate_whose_database_is_away_counts_no_failure() -> None:
+async def test_auth_gate_database_unavailable_counts_no_failure() -> None:
     async def unavailable(_: str, __: Channel) -> Caller:
         raise Unavailable("the database does not answer")
 
@@ -236,7 +238,7 @@ async def test_gate_whose_database_is_away_counts_no_failure() -> None:
     headers = {"authorization": "Bearer wb_good"}
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as visitor:
         answers = [await visitor.get("/api/map", headers=headers) for _ in range(2 * MAX_FAILURES)]
-    assert {one.status_code for one in answers} == {503}
+    assert {answer.status_code for answer in answers} == {503}
 
 
 async def test_gate_without_any_credential_counts_no_failure() -> None:
@@ -245,7 +247,7 @@ async def test_gate_without_any_credential_counts_no_failure() -> None:
     transport = httpx2.ASGITransport(gate.wrap(nothing), client=(HERE, 1))
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as visitor:
         answers = [await visitor.get("/api/map") for _ in range(2 * MAX_FAILURES)]
-    assert {one.status_code for one in answers} == {401}
+    assert {answer.status_code for answer in answers} == {401}
 
 
 class CountingSignIn(SignInPage):
@@ -259,7 +261,7 @@ class CountingSignIn(SignInPage):
 
 
 async def test_sign_in_page_after_too_many_failures_looks_nothing_up(world: World) -> None:
-    pages = CountingSignIn(house=world.doorway.house, base_url="http://localhost")
+    pages = CountingSignIn(services=world.dispatcher.services, base_url="http://localhost")
     transport = httpx2.ASGITransport(Starlette(routes=pages.routes()), client=(HERE, 1))
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as visitor:
         for number in range(MAX_FAILURES + 5):
@@ -292,7 +294,7 @@ async def test_valid_token_from_a_limited_address_works_until_revoked(
 
         assert await status(visitor, bearer(good)) == 200
         guesses = [{"authorization": f"Bearer wb_{n:040}"} for n in range(MAX_FAILURES + 1)]
-        assert [await status(visitor, one) for one in guesses] == [*MAX_FAILURES * [401], 429]
+        assert [await status(visitor, guess) for guess in guesses] == [*MAX_FAILURES * [401], 429]
         assert await status(visitor, bearer(good)) == 200
         assert await status(visitor, bearer(unseen)) == 429
         assert await status(other, bearer(unseen)) == 200, "another address is not affected"

@@ -85,10 +85,10 @@ class Visit:
         headers = {"accept": "text/html"}
         where = self.address.replace("ID", row_id)
         reply = await client.request(self.method, where, data=data, headers=headers)
-        told = {name: v for name, v in reply.headers.items() if name != "content-length"}
+        reply_headers = {name: v for name, v in reply.headers.items() if name != "content-length"}
         text = re.sub(r'name="key" value="[^"]+"', "", reply.text.replace(row_id, "ID"))
         text = re.sub(r'data-at="[^"]+"', "", text)
-        return reply.status_code, str(told).replace(row_id, "ID"), text
+        return reply.status_code, str(reply_headers).replace(row_id, "ID"), text
 
 
 @pytest.fixture
@@ -109,8 +109,8 @@ def visits(route: Route, ours: Mapping[str, str]) -> Iterator[Visit]:
             has_id = form is not None and "ID" in form.values()
             for foreign in _subsets(places, least=0 if has_id else 1):
                 for address in _addresses(route, {**ours, **dict.fromkeys(foreign, "ID")}):
-                    told = {k: v.format(**ours) for k, v in form.items()} if form else None
-                    yield Visit(method, address, told)
+                    fields = {k: v.format(**ours) for k, v in form.items()} if form else None
+                    yield Visit(method, address, fields)
     for word in QUERIES.get(route.path, ()):
         for address in _addresses(route, ours):
             yield Visit("GET", f"{address}?{word}=ID")
@@ -133,20 +133,20 @@ async def betrayed(
 ) -> dict[str, set[str]]:
     """Return by route: the kinds of the other org's data that some request reveals."""
     app, never = a_house(world.agent), new_id()
-    found: dict[str, set[str]] = {}
+    leaks: dict[str, set[str]] = {}
     async with a_visitor(app) as client:
         for route in routes_of(app):
             if route.path in NO_ROWS | STREAMS:
                 continue
             for visit in visits(route, ours):
                 expected = await visit.complete(client, never)
-                given_away = {
+                leaked_kinds = {
                     kind
                     for kind, row_id in theirs.items()
                     if await visit.complete(client, row_id) != expected
                 }
-                found.setdefault(route.path, set()).update(given_away)
-    return found
+                leaks.setdefault(route.path, set()).update(leaked_kinds)
+    return leaks
 
 
 async def test_every_route_answers_for_another_orgs_id_as_for_one_that_never_was(
@@ -154,21 +154,21 @@ async def test_every_route_answers_for_another_orgs_id_as_for_one_that_never_was
 ) -> None:
     theirs = await belongings(world)
     before = rows(world)
-    found = await betrayed(world, ours, theirs)
-    assert {path: kinds for path, kinds in found.items() if kinds} == {}
+    leaks = await betrayed(world, ours, theirs)
+    assert {path: kinds for path, kinds in leaks.items() if kinds} == {}
     assert rows(world) == before
 
 
-async def test_without_row_level_security_every_one_of_them_would_give_it_away(
+async def test_routes_without_row_level_security_all_leak_other_org_data(
     world: World, ours: dict[str, str]
 ) -> None:
     theirs = await belongings(world)
     world.is_sound = False
     without_row_level_security(world.place)
     with stripping():
-        found = await betrayed(world, ours, theirs)
-    assert {path for path, kinds in found.items() if not kinds} == set()
-    assert set(found) >= {*QUERIES, *FORMS}
+        leaks = await betrayed(world, ours, theirs)
+    assert {path for path, kinds in leaks.items() if not kinds} == set()
+    assert set(leaks) >= {*QUERIES, *FORMS}
 
 
 def test_every_route_that_takes_something_is_known(world: World) -> None:
@@ -177,17 +177,17 @@ def test_every_route_that_takes_something_is_known(world: World) -> None:
     assert takers == {*FORMS, *NO_ROWS}
 
 
-def test_every_word_of_a_query_is_known_for_what_it_names() -> None:
+def test_query_parameters_of_all_routes_are_classified() -> None:
     mention = re.compile(r'(?:query_params|query)\.get\("(\w+)"|query_param\(request, "(\w+)"')
     folder = SOURCE / "transport" / "http"
-    found = {
+    parameters = {
         word
         for path in folder.rglob("*.py")
         for pair in mention.findall(path.read_text("utf-8"))
         for word in pair
         if word
     }
-    assert found == OTHER_WORDS | {word for words in QUERIES.values() for word in words}
+    assert parameters == OTHER_WORDS | {word for words in QUERIES.values() for word in words}
 
 
 # MCP
@@ -219,12 +219,12 @@ async def told(reading: Any, row_id: str) -> str:  # noqa: ANN401 - whatever the
 
 async def test_every_tool_answers_so_over_the_protocol_too(world: World) -> None:
     theirs = await belongings(world)
-    asked = await askings(world.agent)
+    probes = await askings(world.agent)
     before = rows(world)
     async with a_port(world.agent) as where, Client(f"{where}/mcp") as client:
         caller, some = Caller(client), {kind: theirs[kind] for kind in SOME}
-        for one in asked:
-            assert await one.betrayed(caller, some) == [], one.name
+        for probe in probes:
+            assert await probe.betrayed(caller, some) == [], probe.name
     assert rows(world) == before
 
 
@@ -237,12 +237,12 @@ async def test_resources_prompts_and_completions_know_nothing_of_another_org(
             missing = await told(client.read_resource(kind.uri.format(id=never)), never)
             assert "Resource not found" in missing
             for row_id in theirs.values():
-                found = await told(client.read_resource(kind.uri.format(id=row_id)), row_id)
-                assert found == missing, kind
+                reply = await told(client.read_resource(kind.uri.format(id=row_id)), row_id)
+                assert reply == missing, kind
         for row_id in (theirs["plan"], theirs["run"]):
             for name, (argument, _) in PROMPTS.items():
-                asked = (client.get_prompt(name, {argument: one}) for one in (row_id, never))
-                assert await told(next(asked), row_id) == await told(next(asked), never)
+                requests = (client.get_prompt(name, {argument: value}) for value in (row_id, never))
+                assert await told(next(requests), row_id) == await told(next(requests), never)
                 reference = PromptReference(name=name)
                 done = await client.complete(reference, {"name": argument, "value": row_id[:8]})
                 assert done.completion.values == []

@@ -19,9 +19,9 @@ async def test_a_part_comes_alone_and_says_the_same(
     browser: httpx2.AsyncClient, agent: Agent
 ) -> None:
     await agent.plan(3, name="Rivers of the north")
-    whole = (await browser.get("/")).text
+    page = (await browser.get("/")).text
     part = (await browser.get("/?part=list")).text
-    assert part in whole
+    assert part in page
     assert "Rivers of the north" in part
     assert "<html" not in part
     assert "<html" in (await browser.get("/?part=nonsense")).text

@@ -82,7 +82,7 @@ def keeps_silent(reply: httpx2.Response) -> bool:
 
 @BOTH_ERAS
 @pytest.mark.parametrize("name", NOT_JSON)
-async def test_what_is_not_json_is_a_parse_error(
+async def test_mcp_invalid_json_returns_parse_error(
     http: httpx2.AsyncClient, headers: dict[str, str], name: str
 ) -> None:
     reply = await http.post("/mcp", headers=headers, content=NOT_JSON[name])
@@ -96,7 +96,7 @@ async def test_what_is_not_json_is_a_parse_error(
 
 @BOTH_ERAS
 @pytest.mark.parametrize("name", NOT_A_MESSAGE)
-async def test_what_is_not_one_message_is_an_invalid_request(
+async def test_mcp_invalid_message_returns_invalid_request(
     http: httpx2.AsyncClient, headers: dict[str, str], name: str
 ) -> None:
     reply = await http.post("/mcp", headers=headers, content=NOT_A_MESSAGE[name])
@@ -107,7 +107,7 @@ async def test_what_is_not_one_message_is_an_invalid_request(
 
 @BOTH_ERAS
 @pytest.mark.parametrize("name", STRANGE)
-async def test_what_is_strange_inside_gets_an_answer(
+async def test_mcp_malformed_content_gets_defined_response(
     http: httpx2.AsyncClient, headers: dict[str, str], name: str
 ) -> None:
     reply = await http.post("/mcp", headers=headers, content=STRANGE[name])

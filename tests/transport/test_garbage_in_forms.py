@@ -24,10 +24,10 @@ async def test_no_field_of_any_form_breaks_anything(world: World) -> None:
     forms = list((await sound_forms(world.agent)).values())
     forms += [("/tokens", fields) for fields in OF_TOKENS]
     async with a_browser(world.agent) as browser:
-        found = TOKEN.search((await browser.get("/tokens")).text)
-        assert found
+        match = TOKEN.search((await browser.get("/tokens")).text)
+        assert match
         for at, sound in forms:
             for name, garbage in product(sound, GARBAGE):
-                fields = {"token": found[1], **sound, name: garbage}
+                fields = {"token": match[1], **sound, name: garbage}
                 reply = await browser.post(at, data=fields)
                 assert reply.status_code < 500, (at, name, garbage[:10])

@@ -114,8 +114,8 @@ async def tokens(world: World) -> Tokens:
 
 async def stored(world: World) -> dict[str, str]:
     """Return the stored rows after all deferred writes are done."""
-    services = world.doorway.house
-    await world.doorway.calls.flush()
+    services = world.dispatcher.services
+    await world.dispatcher.calls.flush()
     await services.last_used.flush(services.database)
     return everything_stored(world.place)
 
@@ -154,8 +154,8 @@ def _is_refused(answer: httpx2.Response, kind: str, door: str) -> None:
     programs = door in {
         *("a call over MCP", "a list over MCP", "what is read", "a snapshot", "nothing at all"),
     }
-    told = programs and kind not in SHOW_NOTHING
-    assert ('error="invalid_token"' in challenge) == told, (kind, door)
+    has_error = programs and kind not in SHOW_NOTHING
+    assert ('error="invalid_token"' in challenge) == has_error, (kind, door)
     assert answer.headers["cache-control"] == "no-store", (kind, door)
     assert "wb_" not in answer.text, (kind, door)
     assert answer.json()["error"]["code"] == "FORBIDDEN", (kind, door)
@@ -165,12 +165,12 @@ async def test_all_that_does_not_count_is_refused_in_the_same_words(
     world: World, tokens: Tokens
 ) -> None:
     async with a_visitor(world) as visitor:
-        said = {
+        replies = {
             (answer.text, answer.headers["www-authenticate"])
             for kind in ("unknown", "expired", "revoked", "of a disabled user", "truncated")
             for answer in [await visitor.get("/api/map", headers=BAD[kind](tokens))]
         }
-    assert len(said) == 1
+    assert len(replies) == 1
 
 
 async def test_a_token_in_the_address_or_the_body_does_not_count(
@@ -180,11 +180,11 @@ async def test_a_token_in_the_address_or_the_body_does_not_count(
     async with a_visitor(world) as visitor:
         for name in ("access_token", "token", "authorization", "bearer"):
             for path in ("/mcp", f"/api/plans/{plan}/outputs", "/", "/metrics"):
-                told = {name: secret}
-                asked = await visitor.get(path, params=told)
-                sent = await visitor.post(path, params=told, data=told)
-                assert {asked.status_code, sent.status_code} <= {401, 404}
-                assert secret not in asked.text + sent.text
+                fields = {name: secret}
+                reply = await visitor.get(path, params=fields)
+                sent = await visitor.post(path, params=fields, data=fields)
+                assert {reply.status_code, sent.status_code} <= {401, 404}
+                assert secret not in reply.text + sent.text
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "bEaReR", "Bearer  "])
@@ -208,7 +208,7 @@ async def test_a_good_token_does_not_open_pages(world: World, tokens: Tokens) ->
     assert answer.status_code == 401
 
 
-async def test_what_everybody_may_see_needs_no_token(world: World) -> None:
+async def test_public_routes_without_token_are_accessible(world: World) -> None:
     async with a_visitor(world) as visitor:
         alive, ready = await visitor.get("/healthz"), await visitor.get("/readyz")
         unsigned = await visitor.get("/.well-known/oauth-protected-resource")
@@ -217,9 +217,7 @@ async def test_what_everybody_may_see_needs_no_token(world: World) -> None:
     assert (unsigned.status_code, static.status_code) == (404, 200)
 
 
-async def test_the_figures_are_there_for_whoever_has_their_own_token(
-    world: World, tokens: Tokens
-) -> None:
+async def test_metrics_require_metrics_token_else_404(world: World, tokens: Tokens) -> None:
     own = "figures-of-all-orgs"
     async with a_visitor(world, metrics_token=own) as visitor:
         good = await visitor.get("/metrics", headers={"authorization": f"Bearer {own}"})
@@ -239,11 +237,11 @@ async def test_a_scope_that_is_lacking_is_named(world: World) -> None:
     async with served(world) as address, httpx2.AsyncClient(trust_env=False) as client:
         answer = await client.post(f"{address}/mcp", headers=headers, content=CREATE)
     assert answer.status_code == 200
-    said = json.loads(answer.json()["result"]["content"][0]["text"])["error"]
-    assert (said["code"], said["details"]["needed"]) == ("FORBIDDEN", ["plan:write"])
+    error = json.loads(answer.json()["result"]["content"][0]["text"])["error"]
+    assert (error["code"], error["details"]["needed"]) == ("FORBIDDEN", ["plan:write"])
 
 
-async def test_a_refusal_reaches_whoever_is_still_sending(world: World) -> None:
+async def test_unauthenticated_large_body_receives_401(world: World) -> None:
     body = 1_000_000 * b"x"
     async with served(world) as address, httpx2.AsyncClient(trust_env=False) as client:
         for _ in range(3):  # over the same connection
@@ -251,7 +249,9 @@ async def test_a_refusal_reaches_whoever_is_still_sending(world: World) -> None:
             assert answer.status_code == 401
 
 
-async def test_a_parser_of_http_refuses_what_is_no_header(world: World, tokens: Tokens) -> None:
+async def test_oversized_authorization_header_is_rejected_over_real_port(
+    world: World, tokens: Tokens
+) -> None:
     """Over a real port, invalid header characters are rejected before they reach us."""
     async with served(world) as address, httpx2.AsyncClient(trust_env=False) as client:
         good = await client.post(

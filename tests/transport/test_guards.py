@@ -60,7 +60,9 @@ OTHER_ORIGINS = [
 
 
 @pytest.mark.parametrize("route", ROUTES)
-async def test_every_route_answers_to_our_names_only(http: httpx2.AsyncClient, route: str) -> None:
+async def test_every_route_foreign_host_header_returns_421(
+    http: httpx2.AsyncClient, route: str
+) -> None:
     for host in OUR_HOSTS:
         reply = await http.get(route, headers={"host": host})
         assert reply.status_code in {200, 404, 405}, host
@@ -96,7 +98,7 @@ async def exchange(address: str, request: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("route", ROUTES)
-async def test_no_name_or_two_names_are_none_of_ours(address: str, route: str) -> None:
+async def test_missing_or_duplicate_host_header_returns_421(address: str, route: str) -> None:
     for hosts in ("", "Host: localhost\r\nHost: evil.example\r\n"):
         head = f"GET {route} HTTP/1.1\r\n{hosts}Connection: close\r\n\r\n"
         reply = await exchange(address, head.encode())
@@ -229,6 +231,6 @@ async def test_a_packed_body_is_refused_by_name(http: httpx2.AsyncClient, coding
     assert reply.json()["error"]["code"] == "INVALID_INPUT"
 
 
-async def test_a_body_that_says_it_is_itself_is_taken(http: httpx2.AsyncClient) -> None:
+async def test_identity_content_encoding_is_accepted(http: httpx2.AsyncClient) -> None:
     reply = await http.post("/api/map", headers={"content-encoding": "identity"}, content=b"{}")
     assert reply.status_code == 400

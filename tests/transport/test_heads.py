@@ -84,17 +84,17 @@ ENDLESS = {
 
 
 @pytest.mark.parametrize("what", ENDLESS)
-async def test_what_does_not_end_is_not_heard_out(line: Line, what: str) -> None:
+async def test_request_head_endless_input_closes_connection(line: Line, what: str) -> None:
     line.say(*ENDLESS[what])
     await line.hear_to_the_end()
 
 
-async def test_whoever_listens_is_told_that_the_head_is_too_large(line: Line) -> None:
+async def test_request_head_too_many_headers_returns_431(line: Line) -> None:
     line.say(START + b"".join(b"X-%d: 1\r\n" % n for n in range(heads.MAX_HEADERS + 1)))
     assert b" 431 " in await line.complete()
 
 
-async def test_a_head_may_be_as_large_as_browsers_make_them(line: Line) -> None:
+async def test_request_head_browser_sized_cookies_returns_200(line: Line) -> None:
     cookies = b"; ".join(b"c%d=%s" % (n, b"v" * 900) for n in range(50))
     line.say(START + b"Cookie: " + cookies + b"\r\n\r\n")
     assert b" 200 " in await line.complete()
@@ -116,7 +116,7 @@ BEGINNINGS = {
 
 @pytest.mark.usefixtures("hurry")
 @pytest.mark.parametrize("what", BEGINNINGS)
-async def test_whoever_does_not_come_to_the_point_is_hung_up_on(line: Line, what: str) -> None:
+async def test_request_head_timeout_closes_connection(line: Line, what: str) -> None:
     first, then = BEGINNINGS[what]
     if first:
         line.say(first)

@@ -28,19 +28,19 @@ def listed(reply: httpx2.Response) -> list[str]:
 
 
 def older(reply: httpx2.Response) -> str | None:
-    found = OLDER.search(reply.text)
-    return html.unescape(found[1]) if found else None
+    match = OLDER.search(reply.text)
+    return html.unescape(match[1]) if match else None
 
 
-async def test_where_there_is_no_plan_it_says_how_to_connect(browser: httpx2.AsyncClient) -> None:
+async def test_plan_list_empty_shows_connect_command(browser: httpx2.AsyncClient) -> None:
     reply = await browser.get("/")
     assert "claude mcp add --transport http waybook http://localhost/mcp" in reply.text
-    assert "No plan here yet" in reply.text
+    assert "No plans yet" in reply.text
     assert reply.headers["content-security-policy"].startswith("default-src 'none'")
     assert "unsafe" not in reply.headers["content-security-policy"]
 
 
-async def test_a_row_tells_how_far_a_plan_is_what_is_done_now_and_how_to_go_on(
+async def test_plan_list_row_shows_progress_current_step_and_resume_prompt(
     browser: httpx2.AsyncClient, world: World
 ) -> None:
     agent = world.agent
@@ -59,9 +59,9 @@ async def test_a_row_tells_how_far_a_plan_is_what_is_done_now_and_how_to_go_on(
     text = (await browser.get("/")).text
     assert "Rivers &lt;of&gt; the north" in text
     assert 'data-status="stalled"' in text
-    assert "silent for 40m00s" in text
+    assert "no activity for 40m00s" in text
     assert "<b>1</b> of <b>4</b>, 1 failed" in re.sub(r"\s+", " ", text)
-    assert '<span class="soft">3.</span> Look up 3' in text
+    assert '<span class="muted">3.</span> Look up 3' in text
     assert f"Go on with the Waybook plan {plan['planId']}." in text
     assert "Next door" not in text
 
@@ -83,7 +83,7 @@ async def test_every_plan_is_on_one_page_exactly_though_plans_move_meanwhile(
     assert seen == made[::-1]
 
 
-async def test_a_filter_stands_in_the_address_and_stays_from_page_to_page(
+async def test_plan_list_filter_is_in_url_and_preserved_across_pages(
     browser: httpx2.AsyncClient, agent: Agent
 ) -> None:
     ours = [await agent.plan(1, name=f"Ours {n}") for n in range(51)]
@@ -102,10 +102,10 @@ async def test_a_filter_stands_in_the_address_and_stays_from_page_to_page(
     assert listed(await browser.get("/?mine=1")) == [theirs["planId"]]
     assert listed(await browser.get("/?state=completed")) == [done["planId"]]
     assert listed(await browser.get(f"/?q={theirs['planId'][:30]}")) == [theirs["planId"]]
-    assert "No plan is like that" in (await browser.get("/?q=nothing")).text
+    assert "No matching plans" in (await browser.get("/?q=nothing")).text
 
 
-async def test_the_states_are_counted_whatever_is_filtered(
+async def test_plan_list_status_counts_ignore_filter(
     browser: httpx2.AsyncClient, agent: Agent
 ) -> None:
     for n in range(3):
@@ -122,11 +122,11 @@ async def test_the_states_are_counted_whatever_is_filtered(
 @pytest.mark.parametrize(
     "query", ["state=nonsense", "before=nonsense", "q=%00", "q=" + "a" * 201, "before=%00"]
 )
-async def test_what_no_list_can_show_is_refused_in_words(
+async def test_plan_list_invalid_query_returns_400_with_message(
     browser: httpx2.AsyncClient, query: str
 ) -> None:
     page = await browser.get(f"/?{query}", headers=HTML)
-    assert (page.status_code, "That cannot be asked" in page.text) == (400, True)
+    assert (page.status_code, "Bad request" in page.text) == (400, True)
     reply = await browser.get(f"/?{query}")
     assert (reply.status_code, reply.json()["error"]["code"]) == (400, "INVALID_INPUT")
 
@@ -135,14 +135,16 @@ async def test_a_page_costs_the_same_however_many_plans(
     browser: httpx2.AsyncClient, agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent = 0
-    read = agent.doorway.house.database.read_org
+    read = agent.dispatcher.services.database.read_org
 
-    async def counted(*asked: object) -> object:
+    async def counted(*args: object) -> object:
         nonlocal sent
         sent += 1
-        return await read(*asked)  # type: ignore[arg-type]  # passed on as it came
+        return await read(*args)  # type: ignore[arg-type]  # passed on as it came
 
-    monkeypatch.setattr(type(agent.doorway.house.database), "read_org", lambda _, *a: counted(*a))
+    monkeypatch.setattr(
+        type(agent.dispatcher.services.database), "read_org", lambda _, *a: counted(*a)
+    )
     costs = []
     for number in (0, 1, 20):
         for n in range(number):
@@ -153,7 +155,7 @@ async def test_a_page_costs_the_same_however_many_plans(
     assert costs == [3, 3, 3]
 
 
-async def test_what_waits_stands_on_top_oldest_first(
+async def test_plan_list_pending_reviews_and_feedback_are_listed_oldest_first(
     browser: httpx2.AsyncClient, world: World
 ) -> None:
     agent = world.agent
@@ -168,4 +170,4 @@ async def test_what_waits_stands_on_top_oldest_first(
     assert lines[0].startswith("Rivers, twice, ")
     assert lines[1:] == [f"Plan {n}, step 1" for n in range(4)]
     assert "All 7 in the inbox" in text
-    assert "waits 6m00s" in text
+    assert "waiting 6m00s" in text

@@ -39,7 +39,7 @@ async def test_a_client_hears_of_a_protocol_error(address: str, era: Era) -> Non
 
 
 @EVERY_ERA
-async def test_many_calls_at_once_each_get_their_own_answer(address: str, era: Era) -> None:
+async def test_mcp_concurrent_calls_each_get_matching_response(address: str, era: Era) -> None:
     async with Client(f"{address}/mcp", mode=era) as client:
         results = await asyncio.gather(
             *(client.call_tool("get_next_step", {"planId": str(number)}) for number in range(20))
@@ -50,7 +50,7 @@ async def test_many_calls_at_once_each_get_their_own_answer(address: str, era: E
 
 
 @EVERY_ERA
-async def test_progress_reaches_a_client_that_asks_for_it(era: Era) -> None:
+async def test_mcp_progress_notifications_reach_requesting_client(era: Era) -> None:
     server = lay_over(build_server(TOOLS, an_entrance(RememberingDoorway())))
     app = build_app(server, hosts=AllowedHosts(), ready=always, reporting=REPORTING)
     heard: list[tuple[float, float | None, str | None]] = []
@@ -66,10 +66,10 @@ async def test_progress_reaches_a_client_that_asks_for_it(era: Era) -> None:
     assert heard == [(0, 100, None), (50, 100, None), (100, 100, None)]
 
 
-async def test_the_request_says_who_is_calling() -> None:
+async def test_mcp_http_call_passes_caller_and_request_to_dispatcher() -> None:
     dispatcher = RememberingDoorway()
-    entrance = an_entrance(dispatcher)
-    app = build_app(build_server(TOOLS, entrance), hosts=AllowedHosts(), ready=always)
+    gateway = an_entrance(dispatcher)
+    app = build_app(build_server(TOOLS, gateway), hosts=AllowedHosts(), ready=always)
     async with (
         serve_in_background(app, listen("127.0.0.1", 0)) as address,
         Client(f"{address}/mcp") as client,

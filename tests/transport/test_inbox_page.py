@@ -28,8 +28,8 @@ async def a_review(agent: Agent, steps: int = 1, **more: object) -> Body:
     """Create a plan whose first step waits for a person."""
     plan = await agent.plan(steps, name=str(more.pop("name", "Rivers")))
     taken = await agent.take(plan)
-    asked = {"summary": "Is this **right**?", "stepId": taken["stepId"], **more}
-    review = await agent.call("request_user_review", **asked)
+    arguments = {"summary": "Is this **right**?", "stepId": taken["stepId"], **more}
+    review = await agent.call("request_user_review", **arguments)
     return {**review, "plan": plan}
 
 
@@ -40,7 +40,7 @@ async def decide(
     return await send(browser, "/inbox", at="/decisions", **{"back": "/inbox", **named, **more})
 
 
-async def test_a_card_says_what_was_asked_by_whom_and_for_how_long_it_waits(
+async def test_inbox_card_shows_question_requester_and_waiting_time(
     browser: httpx2.AsyncClient, world: World
 ) -> None:
     result = {"rivers": [{"name": "Nile", "km": 6650}], "note": "<script>alert(1)</script>"}
@@ -50,12 +50,12 @@ async def test_a_card_says_what_was_asked_by_whom_and_for_how_long_it_waits(
     await a_review(world.agent, name="Newer", resultSummary="long\n" * 200)
     text = (await browser.get("/inbox")).text
     assert text.index("Older</a>, step 1") < text.index("Newer</a>, step 1")
-    assert "asked by ann" in text
-    assert "waits 4m00s" in text
+    assert "requested by ann" in text
+    assert "waiting 4m00s" in text
     assert "Is this <strong>right</strong>?" in text
     assert "Are &lt;these&gt; all?" in text
     assert "6650" in text
-    assert text.count('<details class="told" open') == 1, "what is long is folded"
+    assert text.count('<details class="text" open') == 1, "what is long is folded"
     assert "<script>alert" not in text
     assert "Next door" not in text
     assert 'title="2 waiting for you"' in text
@@ -71,7 +71,7 @@ async def test_a_decision_leads_back_to_where_the_person_came_from(
         f"/plans/{review['planId']}?as=1",
     )
     assert (await agent.status(review["plan"]))["status"] == "completed"
-    assert "Nothing waits for you" in (await browser.get("/inbox")).text
+    assert "Nothing is waiting for you" in (await browser.get("/inbox")).text
 
 
 @pytest.mark.parametrize("back", ["https://evil.example/", "//evil.example", "/\\evil", "", "x"])
@@ -83,7 +83,7 @@ async def test_no_form_leads_elsewhere(
 
 
 @given(st.text())
-def test_whatever_is_named_to_go_back_to_is_a_path_of_ours(address: str) -> None:
+def test_safe_return_path_any_input_returns_local_path(address: str) -> None:
     assert re.fullmatch(r"/([!-.0-\[\]-~][!-\[\]-~]*)?", safe_return_path(address))
     assert re.fullmatch(r"/([!-.0-\[\]-~][!-\[\]-~]*)?", safe_return_path(f"/{address}"))
 
@@ -94,7 +94,7 @@ async def test_sending_back_needs_feedback_and_nothing_typed_is_lost(
     review = await a_review(agent)
     reply = await decide(browser, review, "modify", feedback="  ")
     assert reply.status_code == 400
-    assert "say what should be done differently" in reply.text
+    assert "describe the requested changes" in reply.text
     reply = await decide(browser, review, "nonsense", feedback="Half a <sentence>")
     assert reply.status_code == 400
     assert ">Half a &lt;sentence&gt;</textarea>" in reply.text
@@ -111,18 +111,18 @@ async def test_rejecting_is_asked_twice_and_may_be_thought_over(
     review = await a_review(agent, 2)
     reply = await decide(browser, review, "reject", feedback="Beyond repair.")
     assert reply.status_code == 200
-    assert "Reject it?" in reply.text
+    assert "Reject?" in reply.text
     assert ">Beyond repair.</textarea>" in reply.text
     assert (await agent.status(review["plan"]))["status"] == "awaiting_review"
     reply = await decide(browser, review, "wait", feedback="Beyond repair.", confirmed="yes")
     assert ">Beyond repair.</textarea>" in reply.text
-    assert "Send back with feedback" in reply.text
+    assert "Request changes" in reply.text
     reply = await decide(browser, review, "reject", feedback="Beyond repair.", confirmed="yes")
     assert reply.status_code == 303
     assert (await agent.status(review["plan"]))["status"] == "failed"
 
 
-async def test_who_comes_second_reads_who_was_first_and_keeps_what_they_wrote(
+async def test_decision_by_second_reviewer_returns_409_and_preserves_text(
     browser: httpx2.AsyncClient, agent: Agent
 ) -> None:
     review = await a_review(agent, 2)
@@ -131,12 +131,12 @@ async def test_who_comes_second_reads_who_was_first_and_keeps_what_they_wrote(
         await a_review(agent, name="Something to be in the inbox")
         reply = await decide(other, review, "approve", feedback="Fine by me.")
     assert reply.status_code == 409
-    assert "Already decided by pat:</b> sent it back with feedback" in reply.text
+    assert "Already decided by pat:</b> requested changes" in reply.text
     assert "Add the Amazon." in reply.text
     assert "Fine by me." in reply.text
 
 
-async def test_a_decision_is_on_the_review_that_was_read_and_not_on_the_one_after_it(
+async def test_decision_on_superseded_review_returns_409_and_newer_stays_open(
     browser: httpx2.AsyncClient, agent: Agent
 ) -> None:
     first = await a_review(agent, 2)
@@ -148,20 +148,20 @@ async def test_a_decision_is_on_the_review_that_was_read_and_not_on_the_one_afte
     assert (await agent.status(first["plan"]))["status"] == "awaiting_review"
 
 
-async def test_with_javascript_the_card_alone_tells_what_came_of_it(
+async def test_decision_with_javascript_returns_card_with_outcome(
     browser: httpx2.AsyncClient, agent: Agent
 ) -> None:
     browser.headers.update(PIECEWISE)
     review = await a_review(agent)
     reply = await decide(browser, review, "modify")
-    assert (reply.status_code, "say what should" in reply.text) == (200, True)
+    assert (reply.status_code, "describe the requested changes" in reply.text) == (200, True)
     reply = await decide(browser, review, "approve")
     assert reply.status_code == 200
-    assert "Done:</b> pat approved it" in reply.text
+    assert "Done:</b> pat approved" in reply.text
     assert 'data-status="completed"' in reply.text
 
 
-async def test_nobody_decides_for_another_org_nor_without_a_form_of_ours(
+async def test_decision_for_other_org_or_without_form_token_is_rejected(
     browser: httpx2.AsyncClient, world: World
 ) -> None:
     world.neighbour_may_change = True
@@ -215,7 +215,7 @@ async def test_more_than_a_page_of_cards_come_up_as_others_are_decided(
         world.clock.advance(seconds=1)
         reviews.append(await a_review(world.agent, name=f"Plan {n}"))
     text = (await browser.get("/inbox")).text
-    assert "2 more come up once these are decided" in text
+    assert "2 more will appear after you decide these" in text
     assert "Plan 20</a>" not in text
     await decide(browser, reviews[0], "approve")
     assert "Plan 20</a>" in (await browser.get("/inbox")).text
@@ -228,7 +228,7 @@ async def test_more_than_a_page_of_cards_come_up_as_others_are_decided(
         max_leaves=10,
     )
 )
-def test_whatever_an_agent_brings_is_shown_and_does_nothing(value: Body) -> None:
+def test_to_rich_text_any_agent_value_renders_inert_html(value: Body) -> None:
     shown = to_rich_text(value)
     if shown is None:
         return
@@ -237,19 +237,19 @@ def test_whatever_an_agent_brings_is_shown_and_does_nothing(value: Body) -> None
     assert " style=" not in re.sub(r">[^<]*<", "><", shown.html)
 
 
-def test_what_is_too_long_is_cut_and_says_by_how_much() -> None:
+def test_to_rich_text_long_value_is_truncated_with_omitted_count() -> None:
     shown = to_rich_text("a " * MAX_LENGTH)
     assert shown is not None
     assert (shown.long, shown.omitted) == (True, MAX_LENGTH)
 
 
-async def test_the_address_an_agent_is_told_leads_to_the_place_to_decide(
+async def test_review_url_opens_page_with_decision_form(
     browser: httpx2.AsyncClient, agent: Agent
 ) -> None:
     review = await a_review(agent)
     waits = await agent.call("get_next_step", planId=review["planId"])
     assert waits["review"]["reviewUrl"] == review["reviewUrl"]
-    base = agent.doorway.house.base_url
+    base = agent.dispatcher.services.base_url
     path, place = review["reviewUrl"].removeprefix(base).split("#")
     page = await browser.get(path)
     assert page.status_code == 200

@@ -52,7 +52,7 @@ def bearer(text: str) -> dict[str, str]:
 
 async def stored(world: World) -> dict[str, str]:
     """Return the stored rows after all deferred writes are done."""
-    await world.doorway.calls.flush()
+    await world.dispatcher.calls.flush()
     return everything_stored(world.place)
 
 
@@ -85,15 +85,15 @@ async def test_no_bad_token_opens_a_door_or_touches_a_row(
                     client.get(f"/api/plans/{new_id()}/outputs", headers=shown),
                 ):
                     reply = await door
-                    told = reply.headers["www-authenticate"]
+                    challenge = reply.headers["www-authenticate"]
                     assert reply.status_code == 401, kind
-                    assert f'resource_metadata="{where}{METADATA}/mcp"' in told
-                    assert 'error="invalid_token"' in told, kind
+                    assert f'resource_metadata="{where}{METADATA}/mcp"' in challenge
+                    assert 'error="invalid_token"' in challenge, kind
                     assert reply.json() == Unauthenticated().as_json(), "why is for the log alone"
             assert await stored(world) == before
 
 
-async def test_a_good_token_works_and_its_name_stands_in_the_audit(world: World) -> None:
+async def test_issuer_token_valid_call_is_audited_under_subject_name(world: World) -> None:
     async with (
         a_served_team(world) as (team, where),
         httpx2.AsyncClient(base_url=where, trust_env=False) as client,
@@ -113,7 +113,7 @@ async def test_a_good_token_works_and_its_name_stands_in_the_audit(world: World)
         assert (await client.post("/mcp", headers={**LEGACY, **new})).status_code == 401
 
 
-async def test_while_no_key_is_known_and_the_issuer_is_down_clients_may_come_again(
+async def test_issuer_unreachable_without_cached_keys_returns_503(
     world: World,
 ) -> None:
     async with a_team(world) as team, team.browser() as client:
@@ -127,7 +127,7 @@ async def test_while_no_key_is_known_and_the_issuer_is_down_clients_may_come_aga
 # Decisions that need a person
 
 
-async def test_ann_decides_on_the_page_what_her_agent_asked_for_and_it_cannot(
+async def test_review_requested_by_agent_is_decided_by_user_on_page_only(
     world: World,
 ) -> None:
     await world.set_policy(ReviewPolicy.HUMAN)
@@ -140,10 +140,10 @@ async def test_ann_decides_on_the_page_what_her_agent_asked_for_and_it_cannot(
         agent = {**LEGACY, **bearer(team.there.token(scope=scopes))}
 
         async def call(tool: str, **arguments: object) -> Body:
-            asked = a_request("tools/call", name=tool, arguments=arguments)
-            reply = await client.post("/mcp", headers=agent, content=asked)
-            told: Body = json.loads(reply.json()["result"]["content"][0]["text"])
-            return told
+            request = a_request("tools/call", name=tool, arguments=arguments)
+            reply = await client.post("/mcp", headers=agent, content=request)
+            payload: Body = json.loads(reply.json()["result"]["content"][0]["text"])
+            return payload
 
         plan = await call("create_research_plan", **PLAN)
         taken = await call("get_next_step", planId=plan["planId"])
@@ -151,7 +151,7 @@ async def test_ann_decides_on_the_page_what_her_agent_asked_for_and_it_cannot(
         # With another token it is the same program.
         agent |= bearer(team.there.token(scope=scopes, jti="another"))
         own = await call("submit_user_decision", planId=plan["planId"], decision="approve")
-        assert "whoever asked for this review cannot decide it" in str(own)
+        assert "the requester of a review cannot decide it" in str(own)
         await signed_in_at(browser, where)
         page = await browser.get("/inbox", headers={"accept": "text/html"})
         fields = {
@@ -160,8 +160,8 @@ async def test_ann_decides_on_the_page_what_her_agent_asked_for_and_it_cannot(
         }
         decided = await browser.post("/decisions", data={**fields, "decision": "approve"})
         assert decided.status_code == 303
-        told = await call("get_plan_status", planId=plan["planId"])
-        assert told["status"] == "completed"
+        status = await call("get_plan_status", planId=plan["planId"])
+        assert status["status"] == "completed"
 
 
 async def signed_in_at(browser: httpx2.AsyncClient, where: str) -> None:
@@ -182,13 +182,13 @@ async def test_a_session_that_has_ended_hears_of_nothing_any_more(
     ):
         await signed_in_at(browser, where)
         async with browser.stream("GET", "/live") as stream:
-            told = stream.aiter_lines()
-            assert "hello" in await heard(told)
+            lines = stream.aiter_lines()
+            assert "hello" in await heard(lines)
             await world.agent.plan(1)
-            assert "plans" in await heard(told)
+            assert "plans" in await heard(lines)
             await disable_user(at(world.agent), "ann-1")
             await world.agent.plan(1)
-            assert "plans" not in await heard(told)
+            assert "plans" not in await heard(lines)
         assert (await browser.get("/live")).status_code == 401
 
 
@@ -204,19 +204,19 @@ async def heard(lines: AsyncIterator[str]) -> str:
 # Obtaining a token
 
 
-async def test_the_metadata_say_whose_tokens_open_the_door(world: World) -> None:
+async def test_resource_metadata_names_issuer_and_scopes(world: World) -> None:
     async with a_team(world) as team, team.browser() as client:
         for path in (METADATA, f"{METADATA}/mcp"):
-            told = (await client.get(path)).json()
-            assert told["resource"] == "http://localhost/mcp"
-            assert told["authorization_servers"] == [team.there.url]
-            assert told["bearer_methods_supported"] == ["header"]
-            assert "plan:write" in told["scopes_supported"]
+            metadata = (await client.get(path)).json()
+            assert metadata["resource"] == "http://localhost/mcp"
+            assert metadata["authorization_servers"] == [team.there.url]
+            assert metadata["bearer_methods_supported"] == ["header"]
+            assert "plan:write" in metadata["scopes_supported"]
         team.issuer = None
         async with team.browser() as other:
             assert (await other.get(METADATA)).status_code == 404
-            asked = await other.post("/mcp", content=b"{}")
-            assert "resource_metadata" not in asked.headers["www-authenticate"]
+            reply = await other.post("/mcp", content=b"{}")
+            assert "resource_metadata" not in reply.headers["www-authenticate"]
 
 
 class Memory:
@@ -238,7 +238,7 @@ class Memory:
         self.client = client_info
 
 
-async def test_a_real_client_signs_in_by_itself_and_calls_a_tool(world: World) -> None:
+async def test_oauth_client_discovers_issuer_signs_in_and_calls_tool(world: World) -> None:
     """The client knows only our address: it finds the issuer, registers, and asks its user."""
     came_back: asyncio.Queue[dict[str, list[str]]] = asyncio.Queue()
 
@@ -248,9 +248,9 @@ async def test_a_real_client_signs_in_by_itself_and_calls_a_tool(world: World) -
         await came_back.put(parse_qs(urlsplit(consented.headers["location"]).query))
 
     async def wait() -> AuthorizationCodeResult:
-        told = await came_back.get()
+        parameters = await came_back.get()
         return AuthorizationCodeResult(
-            code=told["code"][0], state=told["state"][0], iss=told["iss"][0]
+            code=parameters["code"][0], state=parameters["state"][0], iss=parameters["iss"][0]
         )
 
     async with a_served_team(world) as (team, where):

@@ -37,14 +37,16 @@ MESSAGES = st.fixed_dictionaries(
 
 @settings(deadline=None)
 @given(MESSAGES)
-def test_what_we_call_a_message_the_protocol_library_takes(message: dict[str, object]) -> None:
+def test_read_message_accepted_message_is_valid_for_protocol_library(
+    message: dict[str, object],
+) -> None:
     read = read_message(json.dumps(message).encode())
     if not isinstance(read, InvalidMessage):
         jsonrpc_message_adapter.validate_python(read, by_name=False)
 
 
 def test_progress_is_asked_for_by_a_token_in_a_tool_call() -> None:
-    asked = {"name": "extract_data", "_meta": {"progressToken": 1}}
-    assert tool_with_progress({"method": "tools/call", "params": asked}) == "extract_data"
-    assert tool_with_progress({"method": "tools/list", "params": asked}) is None
+    params = {"name": "extract_data", "_meta": {"progressToken": 1}}
+    assert tool_with_progress({"method": "tools/call", "params": params}) == "extract_data"
+    assert tool_with_progress({"method": "tools/list", "params": params}) is None
     assert tool_with_progress({"method": "tools/call", "params": {"name": "x"}}) is None

@@ -29,12 +29,12 @@ ORGS = st.integers(0, 3).map(lambda number: UUID(int=number))
 
 
 @given(st.lists(st.tuples(ORGS, st.booleans()), max_size=60), st.integers(1, 6), st.integers(1, 3))
-def test_nobody_has_more_than_their_part_and_whoever_has_less_is_refused_only_if_all_is_taken(
+def test_stream_limiter_refuses_only_at_org_limit_or_total_limit(
     moves: list[tuple[UUID, bool]], most: int, most_of_org: int
 ) -> None:
     listeners, inside = StreamLimiter(most, most_of_org), list[tuple[UUID, ExitStack]]()
     for org_id, comes in moves:
-        theirs = [one for one in inside if one[0] == org_id]
+        theirs = [stream for stream in inside if stream[0] == org_id]
         error = listeners.limit_error(org_id)
         assert isinstance(error, RateLimited) == (len(theirs) == most_of_org)
         assert isinstance(error, Unavailable) == (len(inside) == most and len(theirs) < most_of_org)
@@ -68,12 +68,12 @@ async def a_page(stack: AsyncExitStack, address: str, secret: str) -> Page:
     return page
 
 
-async def test_an_org_whose_pages_take_all_they_may_leaves_room_for_others(
+async def test_event_streams_org_at_limit_gets_429_and_other_org_is_served(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "MAX_STREAMS_PER_ORG", 2)
     ours, theirs = [
-        (await start_by_token(world.doorway.house, (await a_token(somebody)).secret)).secret
+        (await start_by_token(world.dispatcher.services, (await a_token(somebody)).secret)).secret
         for somebody in (world.agent, world.neighbour)
     ]
     async with served(world) as address, AsyncExitStack() as stack:
@@ -83,13 +83,13 @@ async def test_an_org_whose_pages_take_all_they_may_leaves_room_for_others(
         assert (await a_page(stack, address, theirs)).complete.status_code == 200
 
 
-async def test_an_org_whose_agents_take_all_they_may_leaves_room_for_others(
+async def test_subscriptions_org_at_limit_is_refused_and_other_org_is_served(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subscriptions, "MAX_STREAMS_PER_ORG", 1)
     ours, theirs = await a_token(world.agent), await a_token(world.neighbour)
     async with asyncio.timeout(PATIENCE), served(world) as address, AsyncExitStack() as stack:
-        ann, ned = [await a_client(stack, address, one) for one in (ours, theirs)]
+        ann, ned = [await a_client(stack, address, token) for token in (ours, theirs)]
         await stack.enter_async_context(ann.listen(resources_list_changed=True))
         with pytest.raises(MCPError, match="already") as refused:
             await stack.enter_async_context(ann.listen(resources_list_changed=True))
@@ -97,9 +97,9 @@ async def test_an_org_whose_agents_take_all_they_may_leaves_room_for_others(
         await stack.enter_async_context(ned.listen(resources_list_changed=True))
 
 
-async def a_client(stack: AsyncExitStack, address: str, given: IssuedToken) -> Client:
+async def a_client(stack: AsyncExitStack, address: str, issued: IssuedToken) -> Client:
     http = await stack.enter_async_context(
-        httpx2.AsyncClient(headers=bearer(given), trust_env=False, timeout=20)
+        httpx2.AsyncClient(headers=bearer(issued), trust_env=False, timeout=20)
     )
     transport = streamable_http_client(f"{address}/mcp", http_client=http)
     return await stack.enter_async_context(Client(transport, mode="2026-07-28"))

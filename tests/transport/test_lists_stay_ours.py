@@ -14,7 +14,7 @@ from worlds import Agent, World
 
 def a_client(agent: Agent) -> Client:
     async def opened() -> Dispatcher:
-        return agent.doorway
+        return agent.dispatcher
 
     async def caller(_: Request | None) -> Caller:
         return agent.caller
@@ -26,17 +26,17 @@ def a_client(agent: Agent) -> Client:
 async def what_is_ours(agent: Agent) -> list[str]:
     """Return tools, prompts, resource templates, a filled prompt, instructions: as sent."""
     async with a_client(agent) as client:
-        told = [
+        replies = [
             await client.list_tools(),
             await client.list_prompts(),
             await client.list_resource_templates(),
             await client.get_prompt("resume_plan", {"planId": "p"}),
         ]
         assert client.instructions
-        return [*(one.model_dump_json() for one in told), client.instructions]
+        return [*(reply.model_dump_json() for reply in replies), client.instructions]
 
 
-async def test_nothing_that_is_stored_changes_what_we_say_of_ourselves(world: World) -> None:
+async def test_static_lists_do_not_change_with_stored_data(world: World) -> None:
     before = await what_is_ours(world.agent)
     ink = Ink()
     await a_written_plan(world.agent, ink)
@@ -45,12 +45,14 @@ async def test_nothing_that_is_stored_changes_what_we_say_of_ourselves(world: Wo
     assert await what_is_ours(world.agent) == before
 
 
-async def test_a_plan_that_is_listed_has_its_name_as_its_title_alone(world: World) -> None:
+async def test_resource_list_plan_name_appears_in_title_only(world: World) -> None:
     ink = Ink()
     await a_written_plan(world.agent, ink)
     (mark,) = [mark for mark, leaf in ink.written.items() if leaf[1:] == ("name",)]
     async with a_client(world.agent) as client:
         listed = await client.list_resources()
-    (plan,) = [one for one in listed.resources if one.uri.startswith("waybook://plans/")]
+    (plan,) = [
+        resource for resource in listed.resources if resource.uri.startswith("waybook://plans/")
+    ]
     assert mark in (plan.title or "")
     assert mark not in plan.model_copy(update={"title": ""}).model_dump_json()

@@ -54,7 +54,7 @@ async def streamed(site: Site, since: str = "", **headers: str) -> AsyncIterator
         yield Stream(answer)
 
 
-async def test_a_page_is_told_what_changed_and_nothing_of_the_org_next_door(site: Site) -> None:
+async def test_event_stream_sends_own_org_changes_only(site: Site) -> None:
     world = site.world
     async with streamed(site) as stream:
         assert stream.complete.headers["content-type"].startswith("text/event-stream")
@@ -70,7 +70,7 @@ async def test_a_page_is_told_what_changed_and_nothing_of_the_org_next_door(site
         assert (await stream.event())[1] == {f"plan:{plan['planId']}", "plans"}
 
 
-async def test_who_comes_back_hears_what_it_missed_or_is_told_to_look(site: Site) -> None:
+async def test_event_stream_reconnect_replays_missed_topics_or_sends_all(site: Site) -> None:
     async with streamed(site) as stream:
         position, _ = await stream.event()
     plan = await site.world.agent.plan(1)
@@ -83,7 +83,7 @@ async def test_who_comes_back_hears_what_it_missed_or_is_told_to_look(site: Site
         assert (await stream.event())[1] == {"hello", "*"}
 
 
-async def test_a_page_says_where_it_stands_so_that_nothing_is_missed_before_it_listens(
+async def test_page_stream_position_covers_changes_before_subscription(
     site: Site,
 ) -> None:
     async with httpx2.AsyncClient(base_url=site.address, trust_env=False) as client:
@@ -113,7 +113,7 @@ async def test_more_streams_than_there_may_be_are_refused_until_one_ends(
                 assert second.complete.status_code == status
                 assert second.complete.headers["retry-after"] == "30"
         async with asyncio.timeout(PATIENCE):
-            while world.doorway.bus.subscribed_orgs():  # noqa: ASYNC110 - nobody says when a stream is gone
+            while world.dispatcher.bus.subscribed_orgs():  # noqa: ASYNC110 - nobody says when a stream is gone
                 await asyncio.sleep(0)
         async with streamed(site) as stream:
             assert stream.complete.status_code == 200
@@ -123,7 +123,7 @@ async def test_streams_end_when_the_server_stops(world: World) -> None:
     async with asyncio.timeout(PATIENCE):
         async with a_site(world) as site:
             waiting = asyncio.create_task(_to_its_end(site))
-            await world.doorway.bus.is_wanted.wait()
+            await world.dispatcher.bus.is_wanted.wait()
         assert await waiting
 
 

@@ -21,7 +21,7 @@ def a_client(profile: str = "plan") -> Client:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-async def test_a_host_finds_the_map_beside_the_tools_that_tell_where_things_stand(
+async def test_list_tools_map_app_is_linked_from_status_tools(
     profile: str,
 ) -> None:
     async with a_client(profile) as client:

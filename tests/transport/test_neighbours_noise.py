@@ -33,37 +33,37 @@ async def pages(
     agent: Agent, client: httpx2.AsyncClient, named: Mapping[str, str]
 ) -> dict[str, str]:
     """Return every readable page, with its headers."""
-    found = {}
+    contents = {}
     for route in routes_of(a_house(agent)):
         if "GET" in (route.methods or ()) and route.path not in STREAMS | OPERATORS:
             path = re.sub(r"\{(\w+):\w+\}", r"{\1}", route.path).format(**ELSE, **named)
             reply = await client.get(path, headers={"accept": "text/html"})
             assert reply.status_code == 200, path
             text = re.sub(r'name="key" value="[^"]+"', "", reply.text)
-            found[path] = f"{reply.headers}\n{text}"
-    return found
+            contents[path] = f"{reply.headers}\n{text}"
+    return contents
 
 
 async def indexed(agent: Agent) -> None:
     """Wait until everything is indexed."""
-    while await index_all_orgs(agent.doorway.house):
+    while await index_all_orgs(agent.dispatcher.services):
         pass
 
 
-async def test_what_another_org_does_is_seen_nowhere(face_world: World) -> None:
+async def test_pages_and_lists_do_not_change_with_other_org_activity(face_world: World) -> None:
     world, agent = face_world, face_world.agent
     world.neighbour_may_change = True
     await everything(agent)
     named = await things_of(agent)
     await indexed(agent)
-    listed = {tool: (await agent.ask(tool, asked)).body for tool, asked in LISTS.items()}
-    await world.doorway.calls.flush()
+    listed = {tool: (await agent.ask(tool, arguments)).body for tool, arguments in LISTS.items()}
+    await world.dispatcher.calls.flush()
     async with a_visitor(a_house(agent)) as client:
         before = await pages(agent, client, named)
         await everything(world.neighbour)
-        world.doorway.calls.dropped_of[world.neighbour.org_id] += 7
+        world.dispatcher.calls.dropped_of[world.neighbour.org_id] += 7
         await indexed(agent)
         after = await pages(agent, client, named)
     assert {path for path in before if before[path] != after[path]} == set()
-    again = {tool: (await agent.ask(tool, asked)).body for tool, asked in LISTS.items()}
+    again = {tool: (await agent.ask(tool, arguments)).body for tool, arguments in LISTS.items()}
     assert again == listed

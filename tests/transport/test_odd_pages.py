@@ -10,7 +10,7 @@ TURNED = "Pay \u202eeno\u202c \x1b[31mnow\u200b"
 SHOWN = "Pay ⟦U+202E⟧eno⟦U+202C⟧ ⟦U+001B⟧[31mnow⟦U+200B⟧"
 
 
-async def test_a_plan_s_pages_write_out_what_hides(world: World) -> None:
+async def test_plan_pages_show_hidden_characters_escaped(world: World) -> None:
     agent = world.agent
     plan = await agent.plan([a_step(TURNED, title=TURNED)], name=TURNED, researchQuestion=TURNED)
     taken = await agent.take(plan)
@@ -23,22 +23,22 @@ async def test_a_plan_s_pages_write_out_what_hides(world: World) -> None:
             assert not count_hidden(words(page))
 
 
-async def test_a_document_writes_out_what_hides(world: World) -> None:
+async def test_document_page_shows_hidden_characters_escaped_and_markdown_raw(world: World) -> None:
     agent = world.agent
     run = await agent.run()
     await agent.hand_in(await agent.job(run), f"# Found\n\n{TURNED}")
-    while await render_all_orgs(agent.doorway.house):
+    while await render_all_orgs(agent.dispatcher.services):
         pass
     report = await agent.progress(run, detail=True)
     document = report["stages"][0]["documents"][0]["resourceId"]
     async with a_reader(agent) as reader:
         page = (await reader.get(f"/api/documents/{document}")).text
-        kept = (await reader.get(f"/api/documents/{document}?format=markdown")).text
+        markdown = (await reader.get(f"/api/documents/{document}?format=markdown")).text
     assert "Pay ⟦U+202E⟧eno" in page
-    assert "Pay \u202eeno" in kept
+    assert "Pay \u202eeno" in markdown
 
 
-async def test_names_are_islands_in_the_line_they_stand_in(world: World) -> None:
+async def test_stylesheet_isolates_bidi_text_of_inline_elements(world: World) -> None:
     async with a_reader(world.agent) as reader:
         style = (await reader.get(asset_url("waybook.css"))).text
     rule = next(line for line in style.splitlines() if "unicode-bidi:isolate" in line)

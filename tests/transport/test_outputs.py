@@ -23,7 +23,7 @@ NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
 
 def an_output(**more: object) -> ReadableOutput:
-    told = ReadableOutput(
+    output = ReadableOutput(
         output_id="o-1",
         plan_id="p-1",
         title="Rivers",
@@ -34,7 +34,7 @@ def an_output(**more: object) -> ReadableOutput:
         content="# Rivers",
         file_name="Rivers.v1.md",
     )
-    return replace(told, **more)  # type: ignore[arg-type]  # names are its own
+    return replace(output, **more)  # type: ignore[arg-type]  # names are its own
 
 
 @pytest.fixture
@@ -48,9 +48,11 @@ async def deliver(agent: Agent, plan: Body, **more: str) -> Body:
     return await agent.call("store_research_output", planId=plan["planId"], **named)
 
 
-async def test_an_output_is_a_file_with_its_type(http: httpx2.AsyncClient, agent: Agent) -> None:
-    kept = await deliver(agent, await agent.plan())
-    reply = await http.get(f"/api/outputs/{kept['outputId']}")
+async def test_output_download_has_media_type_and_safe_headers(
+    http: httpx2.AsyncClient, agent: Agent
+) -> None:
+    output = await deliver(agent, await agent.plan())
+    reply = await http.get(f"/api/outputs/{output['outputId']}")
     assert (reply.status_code, reply.text) == (200, "# Rivers ☃")
     assert reply.headers["content-type"] == "text/markdown; charset=utf-8"
     assert reply.headers["content-disposition"] == 'attachment; filename="Rivers.v1.md"'
@@ -60,8 +62,8 @@ async def test_an_output_is_a_file_with_its_type(http: httpx2.AsyncClient, agent
 
 async def test_a_page_is_sent_as_plain_text(http: httpx2.AsyncClient, agent: Agent) -> None:
     page = {"mediaType": "text/html", "content": "<script>alert(1)</script>"}
-    kept = await deliver(agent, await agent.plan(), **page)
-    reply = await http.get(f"/api/outputs/{kept['outputId']}")
+    output = await deliver(agent, await agent.plan(), **page)
+    reply = await http.get(f"/api/outputs/{output['outputId']}")
     assert reply.headers["content-type"] == "text/plain; charset=utf-8"
     assert reply.headers["content-disposition"] == 'attachment; filename="Rivers.v1.html"'
 
@@ -78,7 +80,7 @@ def test_no_type_is_sent_that_a_browser_would_run(kind: str) -> None:
 
 
 @given(title=st.text(min_size=1))
-def test_no_title_gets_out_of_its_header(title: str) -> None:
+def test_output_any_title_stays_within_content_disposition(title: str) -> None:
     output = Output(
         id="o-1",
         title=title,
@@ -100,14 +102,14 @@ async def test_the_outputs_of_a_plan_are_listed_with_all_versions(
     world.clock.advance(minutes=1)
     second = await deliver(agent, plan, content="# More")
     reply = await http.get(f"/api/plans/{plan['planId']}/outputs")
-    told = reply.json()
-    assert told["planId"] == plan["planId"]
-    ids = [one["outputId"] for one in told["outputs"]]
+    payload = reply.json()
+    assert payload["planId"] == plan["planId"]
+    ids = [output["outputId"] for output in payload["outputs"]]
     assert ids == [second["outputId"], first["outputId"]]
     assert "# More" not in reply.text
 
 
-async def test_what_is_missing_or_somebody_else_s_is_not_found(
+async def test_output_missing_or_of_other_org_returns_same_404(
     http: httpx2.AsyncClient, world: World
 ) -> None:
     world.neighbour_may_change = True
@@ -125,13 +127,15 @@ async def test_what_is_missing_or_somebody_else_s_is_not_found(
 
 @pytest.mark.parametrize(("fault", "status"), [(NotFound, 404), (Unavailable, 503)])
 @pytest.mark.parametrize("path", ["/api/outputs/o-1", "/api/plans/p-1/outputs"])
-async def test_an_error_has_its_status(path: str, fault: type[WaybookError], status: int) -> None:
+async def test_output_api_error_returns_matching_status(
+    path: str, fault: type[WaybookError], status: int
+) -> None:
     async with a_face(ReadApi(an_entrance(RememberingDoorway(deliverable=fault)))) as client:
         reply = await client.get(path)
     assert reply.status_code == status
 
 
-async def test_whoever_looks_comes_in_by_the_entrance() -> None:
+async def test_output_api_reads_through_tool_gateway_and_rejects_post() -> None:
     dispatcher = RememberingDoorway(deliverable=an_output())
     async with a_face(ReadApi(an_entrance(dispatcher))) as client:
         listed = await client.get("/api/plans/p-1/outputs")

@@ -50,7 +50,7 @@ def nothing() -> None:
 class Flooded:
     """A server for two orgs, with a fixed clock; it records its pauses."""
 
-    doorway: Dispatcher
+    dispatcher: Dispatcher
     agent: Agent
     neighbour: Agent
     now: int = 100 * NANOSECONDS
@@ -63,7 +63,7 @@ class Flooded:
 
     def use_up(self, channel: Channel = Channel.MCP) -> None:
         for _ in range(BURST):
-            self.doorway.require_capacity(replace(self.agent.caller, channel=channel))
+            self.dispatcher.require_capacity(replace(self.agent.caller, channel=channel))
 
     def later(self) -> None:
         self.now += 10 * NANOSECONDS
@@ -83,16 +83,16 @@ class Flooded:
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[str]:
         async def dispatcher() -> Dispatcher:
-            return self.doorway
+            return self.dispatcher
 
-        entrance = ToolGateway(dispatcher, self.caller(Channel.MCP))
+        gateway = ToolGateway(dispatcher, self.caller(Channel.MCP))
         app = build_app(
-            build_server(TOOLS, entrance),
+            build_server(TOOLS, gateway),
             hosts=AllowedHosts(),
-            ready=entrance.is_ready,
+            ready=gateway.is_ready,
             reading=ReadApi(ToolGateway(dispatcher, self.caller(Channel.REST))),
-            pages=dashboard_routes(self.doorway, self.caller(Channel.DASHBOARD)),
-            pace=RequestThrottle(entrance, self.pause),
+            pages=dashboard_routes(self.dispatcher, self.caller(Channel.DASHBOARD)),
+            pace=RequestThrottle(gateway, self.pause),
         )
         async with serve_in_background(app, listen("127.0.0.1", 0)) as where:
             yield where
@@ -100,9 +100,9 @@ class Flooded:
 
 @pytest.fixture
 def flooded(world: World) -> Flooded:
-    services = replace(world.doorway.house, rate_limit=TokenBuckets(2, BURST))
+    services = replace(world.dispatcher.services, rate_limit=TokenBuckets(2, BURST))
     made = Flooded(Dispatcher(services, CallLog(services.database)), world.agent, world.neighbour)
-    made.doorway.clock = lambda: made.now
+    made.dispatcher.clock = lambda: made.now
     return made
 
 
@@ -137,7 +137,7 @@ async def test_the_cheap_refusal_is_word_for_word_that_of_the_doorway(
 ) -> None:
     flooded.use_up()
     cheap = await http.post("/mcp", headers=headers, content=CALL)
-    answer = await flooded.doorway.dispatch(flooded.agent.caller, "list_active_plans", {})
+    answer = await flooded.dispatcher.dispatch(flooded.agent.caller, "list_active_plans", {})
     assert cheap.status_code == 200
     assert cheap.headers["retry-after"] == "1"
     result = cheap.json()["result"]
@@ -154,7 +154,7 @@ async def test_a_message_that_calls_no_tool_counts_too(http: httpx2.AsyncClient)
     assert (await http.post("/mcp", headers={**LEGACY, **THEIRS}, content=LIST)).is_success
 
 
-async def test_whoever_calls_too_often_waits_at_the_gate_and_may_then_be_let_in(
+async def test_throttle_call_over_limit_waits_and_is_then_admitted(
     http: httpx2.AsyncClient, flooded: Flooded
 ) -> None:
     flooded.use_up()
@@ -164,7 +164,9 @@ async def test_whoever_calls_too_often_waits_at_the_gate_and_may_then_be_let_in(
     assert flooded.pauses == [DELAYS[0]]
 
 
-async def test_nobody_else_waits_there(http: httpx2.AsyncClient, flooded: Flooded) -> None:
+async def test_throttle_exhausted_org_does_not_delay_other_callers(
+    http: httpx2.AsyncClient, flooded: Flooded
+) -> None:
     flooded.use_up()
     served = await http.post("/mcp", headers={**LEGACY, **THEIRS}, content=CALL)
     assert not served.json()["result"]["isError"]
@@ -198,13 +200,13 @@ async def test_reports_of_anybodys_dag_count_too(
 
 
 @pytest.mark.parametrize("path", ["/", "/inbox", "/runs", "/audit", "/live/waiting"])
-async def test_a_person_who_looks_too_often_gets_a_page_that_says_so(
+async def test_page_over_rate_limit_returns_429_page_and_other_org_is_served(
     http: httpx2.AsyncClient, flooded: Flooded, path: str
 ) -> None:
     flooded.use_up(Channel.DASHBOARD)
     page = await http.get(path, headers={"accept": "text/html"})
     assert (page.status_code, page.headers["retry-after"]) == (429, "1")
-    assert "Not so fast" in page.text
+    assert "Too many requests" in page.text
     assert (await http.get(path, headers={"accept": "text/html", **THEIRS})).is_success
 
 
@@ -220,21 +222,21 @@ async def test_a_form_sent_too_often_is_refused_like_a_page(
     assert theirs.status_code == 404
 
 
-async def test_a_page_counts_once_however_much_it_reads(http: httpx2.AsyncClient) -> None:
+async def test_page_load_counts_as_single_call_for_rate_limit(http: httpx2.AsyncClient) -> None:
     pages = [await http.get("/inbox") for _ in range(BURST + 1)]
     assert [page.status_code for page in pages] == [200] * BURST + [429]
 
 
-async def test_where_everybody_is_asked_who_they_are_they_are_held_to_it_at_the_gate(
+async def test_rate_limit_with_auth_required_is_enforced_at_auth_gate(
     world: World,
 ) -> None:
-    given = await a_token(world.agent)
-    services = replace(world.doorway.house, rate_limit=TokenBuckets(2, BURST))
-    here = replace(world, doorway=Dispatcher(services, CallLog(services.database)))
-    here.doorway.clock = lambda: 100 * NANOSECONDS
+    issued = await a_token(world.agent)
+    services = replace(world.dispatcher.services, rate_limit=TokenBuckets(2, BURST))
+    here = replace(world, dispatcher=Dispatcher(services, CallLog(services.database)))
+    here.dispatcher.clock = lambda: 100 * NANOSECONDS
     async with (
         served(here) as address,
-        httpx2.AsyncClient(base_url=address, trust_env=False, headers=bearer(given)) as client,
+        httpx2.AsyncClient(base_url=address, trust_env=False, headers=bearer(issued)) as client,
     ):
         sent = [await client.post("/mcp", headers=LEGACY, content=CALL) for _ in range(BURST + 1)]
     refused = ["RATE_LIMITED" in reply.text for reply in sent]
@@ -243,11 +245,11 @@ async def test_where_everybody_is_asked_who_they_are_they_are_held_to_it_at_the_
     assert ["retry-after" in reply.headers for reply in sent] == refused
 
 
-async def test_the_more_of_an_org_wait_the_longer_they_do(flooded: Flooded) -> None:
-    entrance = ToolGateway(lambda: _at(flooded.doorway), flooded.caller(Channel.MCP))
+async def test_throttle_delay_grows_with_waiting_calls_of_org(flooded: Flooded) -> None:
+    gateway = ToolGateway(lambda: _at(flooded.dispatcher), flooded.caller(Channel.MCP))
     flooded.use_up()
-    pace = RequestThrottle(entrance, flooded.pause)
-    asked = Request({"type": "http", "path": "/mcp", "headers": [], "state": {}})
+    pace = RequestThrottle(gateway, flooded.pause)
+    request = Request({"type": "http", "path": "/mcp", "headers": [], "state": {}})
     for already, times in (
         (0, 1),
         (QUEUE_STEP, 2),
@@ -255,9 +257,9 @@ async def test_the_more_of_an_org_wait_the_longer_they_do(flooded: Flooded) -> N
         (1_000 * QUEUE_STEP, MAX_QUEUE_STEPS),
     ):
         pace.held[flooded.agent.org_id] = already
-        assert await pace.admit(asked) is None
+        assert await pace.admit(request) is None
         assert flooded.pauses[-1] / times in DELAYS
-    assert not asked.state.counted
+    assert not request.state.counted
 
 
 async def _at(dispatcher: Dispatcher) -> Dispatcher:

@@ -32,22 +32,22 @@ async def reader(world: World) -> AsyncIterator[httpx2.AsyncClient]:
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return every message to the database, as the number of its statements."""
-    found: list[int] = []
+    counts: list[int] = []
     send = DbConnection.send
 
     async def counting(line: DbConnection, opening: Message, statements: Message) -> Results:
-        found.append(len(statements))
+        counts.append(len(statements))
         return await send(line, opening, statements)
 
     monkeypatch.setattr(DbConnection, "send", counting)
-    return found
+    return counts
 
 
 async def a_little_more(agent: Agent) -> tuple[str, str]:
     """Create one more of everything; return the ids of the run and the plan."""
     run = await agent.run()
     await agent.work_off(run)
-    while await render_all_orgs(agent.doorway.house):
+    while await render_all_orgs(agent.dispatcher.services):
         pass
     plan = await agent.plan(2)
     await agent.work_through(plan)
@@ -76,12 +76,12 @@ async def test_a_page_costs_the_same_number_of_queries_however_much_there_is(
     )
 
     async def costs() -> dict[str, list[int]]:
-        told = {}
+        counts_by_page = {}
         for page in pages:
             sent.clear()
             assert (await reader.get(page)).status_code == 200
-            told[page] = sent.copy()
-        return told
+            counts_by_page[page] = sent.copy()
+        return counts_by_page
 
     # The first request also loads cached data: definitions, server capabilities.
     await costs()
@@ -91,7 +91,7 @@ async def test_a_page_costs_the_same_number_of_queries_however_much_there_is(
     assert await costs() == little
     # Health also queries pending notifications, and passages that search leaves out.
     more = {"/health": 4}
-    assert {page: len(told) for page, told in little.items()} == {
+    assert {page: len(counts) for page, counts in little.items()} == {
         page: more.get(page, 1 if "export" in page else 2) for page in pages
     }
 
@@ -140,7 +140,7 @@ QUERIES = {
 
 
 @pytest.mark.parametrize("name", QUERIES)
-async def test_what_a_page_asks_goes_by_an_index(world: World, agent: Agent, name: str) -> None:
+async def test_page_query_uses_expected_index(world: World, agent: Agent, name: str) -> None:
     statement, index = QUERIES[name]
     await a_little_more(agent)
     assert index in await explained(world, statement)

@@ -29,8 +29,8 @@ async def test_a_full_page_is_small_and_asks_for_little_else(
     for n in range(51):
         steps = [a_step(title=f"Step {k} of {n}") for k in range(5)]
         taken = await agent.take(await agent.plan(steps, name=f"A plan of the number {n}"))
-        asked = {"stepId": taken["stepId"], "summary": f"Is {n} right? " * 20}
-        await agent.call("request_user_review", **asked, resultSummary={"found": [n] * 30})
+        arguments = {"stepId": taken["stepId"], "summary": f"Is {n} right? " * 20}
+        await agent.call("request_user_review", **arguments, resultSummary={"found": [n] * 30})
     async with a_browser(agent) as browser:
         text = (await browser.get(address)).text
     assert weight(text) <= limit, weight(text)

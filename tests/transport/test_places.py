@@ -21,7 +21,7 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_flood_waits_for_itself_and_another_org_for_nobody() -> None:
+async def test_concurrency_limiter_flood_of_org_does_not_delay_other_org() -> None:
     places, begun, end = ConcurrencyLimiter(4, LONG), list[str](), asyncio.Event()
     flood = [asyncio.create_task(begin(places, "theirs", begun, end)) for _ in range(50)]
     await settled()
@@ -34,7 +34,7 @@ async def test_a_flood_waits_for_itself_and_another_org_for_nobody() -> None:
     assert begun.count("theirs") == 50
 
 
-async def test_who_gives_their_place_up_before_the_end_makes_room_once() -> None:
+async def test_concurrency_limiter_early_release_frees_slot_once() -> None:
     places, begun, end = ConcurrencyLimiter(1, LONG), list[str](), asyncio.Event()
     async with places.slot("ours") as give_up:
         waiting = [asyncio.create_task(begin(places, "ours", begun, end)) for _ in range(2)]
@@ -50,14 +50,14 @@ async def test_who_gives_their_place_up_before_the_end_makes_room_once() -> None
     await asyncio.gather(*waiting)
 
 
-async def test_who_takes_too_long_keeps_nobody_waiting() -> None:
+async def test_concurrency_limiter_slot_held_over_patience_admits_next() -> None:
     places = ConcurrencyLimiter(1, patience=0)
     async with AsyncExitStack() as stack, asyncio.timeout(5):
         for _ in range(3):
             await stack.enter_async_context(places.slot("ours"))
 
 
-async def test_who_goes_away_while_waiting_takes_no_place_along() -> None:
+async def test_concurrency_limiter_canceled_waiter_loses_no_slot() -> None:
     places, begun, end = ConcurrencyLimiter(1, LONG), list[str](), asyncio.Event()
     async with places.slot("ours"):
         waiting = [asyncio.create_task(begin(places, "ours", begun, end)) for _ in range(3)]

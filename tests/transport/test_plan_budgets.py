@@ -50,7 +50,7 @@ def test_siblings_beyond_counting_are_drawn_as_one() -> None:
     assert view.map.svg.count('class="step"') == 2
 
 
-def test_of_a_large_map_what_is_around_the_current_step_is_drawn() -> None:
+def test_plan_view_large_map_draws_steps_around_current_step() -> None:
     plan = a_large_plan(5_000)
     view = plan_view(a_sheet(plan))
     assert (view.map.shown, view.map.total) == (STEPS_AROUND, 5_000)
@@ -58,7 +58,7 @@ def test_of_a_large_map_what_is_around_the_current_step_is_drawn() -> None:
     assert f'data-step="{view.map.center}"' in view.map.svg
 
 
-def test_the_page_with_the_current_step_comes_first_and_all_pages_have_all_steps() -> None:
+def test_plan_view_opens_page_of_current_step_and_pages_cover_all_steps() -> None:
     plan = a_large_plan(500)
     assert plan_view(a_sheet(plan)).window.number == 3
     pages = [plan_view(a_sheet(plan, number)) for number in range(1, 6)]
@@ -70,7 +70,7 @@ def test_the_page_with_the_current_step_comes_first_and_all_pages_have_all_steps
 
 def test_a_plan_without_steps_has_a_page_too() -> None:
     plan = a_large_plan(13)._replace(steps=())
-    assert "No step yet." in rendered(a_sheet(plan))
+    assert "No steps yet." in rendered(a_sheet(plan))
 
 
 def test_names_of_steps_are_texts_everywhere() -> None:
@@ -81,7 +81,7 @@ def test_names_of_steps_are_texts_everywhere() -> None:
     assert "<script>alert" not in html
 
 
-def test_what_pages_load_beside_themselves_stays_small() -> None:
+def test_static_assets_stay_within_size_limits() -> None:
     sizes = {
         name: len(gzip.compress(read_asset(name).encode(), 9))
         for name in ("waybook.css", "waybook.js", "htmx.min.js")

@@ -33,8 +33,12 @@ def test_work_waiting_and_retries_stand_behind_each_other() -> None:
     ]
     drawn = build_timeline(moves, minutes(2001))
     line = drawn.line("a")
-    assert [one.status for one in line.segments] == ["failed", "completed", "awaiting_input"]
-    assert [one.title for one in line.segments] == [
+    assert [segment.status for segment in line.segments] == [
+        "failed",
+        "completed",
+        "awaiting_input",
+    ]
+    assert [segment.title for segment in line.segments] == [
         "worked on in vain 5m00s",
         "worked on 4m00s",
         "waited for a person 1m00s",
@@ -63,9 +67,9 @@ def test_nothing_leaves_the_timeline_and_everything_can_be_seen(
     ordered = sorted(moves, key=lambda move: move.at)
     drawn = build_timeline(ordered, minutes(10_000))
     for line in drawn.lines.values():
-        for one in line.segments:
-            assert one.width > 0
-            assert 0 <= one.x <= one.x + one.width <= WIDTH
+        for segment in line.segments:
+            assert segment.width > 0
+            assert 0 <= segment.x <= segment.x + segment.width <= WIDTH
     assert all(0 <= x < WIDTH for x in drawn.cuts)
 
 
@@ -76,13 +80,15 @@ CELLS = re.compile(r"M(\d+) 0h(\d+)")
 def test_the_overview_has_every_step_once(statuses: list[StepStatus], width: int) -> None:
     plan = a_plan(*(a_step(status) for status in statuses))
     rows = build_step_grid(plan.steps, width)
-    found = {}
+    status_by_place = {}
     for row in rows:
         for streak in row.streaks:
             for start, length in CELLS.findall(streak.path):
                 for cell in range(int(start), int(start) + int(length)):
                     place = (row.page - 1) * width + cell
-                    assert place not in found
-                    found[place] = streak.status
-    assert [found[n] for n in sorted(found)] == [str(status) for status in statuses]
+                    assert place not in status_by_place
+                    status_by_place[place] = streak.status
+    assert [status_by_place[n] for n in sorted(status_by_place)] == [
+        str(status) for status in statuses
+    ]
     assert sum(row.last - row.first + 1 for row in rows) == len(statuses)

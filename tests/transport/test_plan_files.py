@@ -40,8 +40,8 @@ async def a_plan_with_everything(agent: Agent) -> Body:
     await agent.submit(taken, {"river": "```Nile"}, confidence=0.5)
     taken = await agent.take(plan)
     await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
-    said = {"decision": "approve", "feedback": "Fine."}
-    await agent.call("submit_user_decision", planId=plan["planId"], **said)
+    decision = {"decision": "approve", "feedback": "Fine."}
+    await agent.call("submit_user_decision", planId=plan["planId"], **decision)
     await agent.submit(await agent.take(plan), WICKED)
     output = {"mediaType": "text/html", "title": "The report", "content": "<b>Nile</b>"}
     await agent.call("store_research_output", planId=plan["planId"], **output)
@@ -53,18 +53,18 @@ async def test_the_json_has_everything_and_can_be_replayed(
 ) -> None:
     plan = await a_plan_with_everything(agent)
     reply = await browser.get(f"/plans/{plan['planId']}/export.json")
-    told = reply.json()
-    assert (told["format"], told["version"]) == ("waybook.plan", 1)
-    assert told["plan"]["researchQuestion"] == "Which river is longest?"
-    assert [step["order"] for step in told["steps"]] == [1, 2, 3]
-    assert told["steps"][0]["resultSummary"] == {"river": "```Nile"}
-    assert told["reviews"][0]["feedback"] == "Fine."
-    assert {one["title"] for one in told["artifacts"]} == {"On rivers", "The report"}
-    assert "<b>Nile</b>" in [one["content"] for one in told["artifacts"]]
-    assert told["sources"][0]["url"] == "https://example.org/atlas"
+    export = reply.json()
+    assert (export["format"], export["version"]) == ("waybook.plan", 1)
+    assert export["plan"]["researchQuestion"] == "Which river is longest?"
+    assert [step["order"] for step in export["steps"]] == [1, 2, 3]
+    assert export["steps"][0]["resultSummary"] == {"river": "```Nile"}
+    assert export["reviews"][0]["feedback"] == "Fine."
+    assert {item["title"] for item in export["artifacts"]} == {"On rivers", "The report"}
+    assert "<b>Nile</b>" in [item["content"] for item in export["artifacts"]]
+    assert export["sources"][0]["url"] == "https://example.org/atlas"
     entries = await world.entries(agent.org_id, plan["planId"])
-    assert [entry["seq"] for entry in told["audit"]] == [entry.seq for entry in entries]
-    changes = (change_from_json(one) for entry in told["audit"] for one in entry["changes"])
+    assert [entry["seq"] for entry in export["audit"]] == [entry.seq for entry in entries]
+    changes = (change_from_json(item) for entry in export["audit"] for item in entry["changes"])
     stored = await world.stored(agent.org_id, plan["planId"])
     assert without_nulls(replay(changes)["step"]) == without_nulls(stored["step"])
 
@@ -87,8 +87,8 @@ async def test_the_report_reads_from_top_to_bottom(
         "- An atlas <https://example.org/atlas>",
         "## Outputs",
         "### The report, version 1 (text/html)",
-        "## What happened",
-        "ann wrote the plan",
+        "## History",
+        "ann created the plan",
         "ann completed step 3",
     )
     places = [text.index(part) for part in parts]

@@ -24,7 +24,7 @@ async def shown(browser: httpx2.AsyncClient, plan: Body, more: str = "") -> str:
     return reply.text
 
 
-async def test_it_tells_where_the_plan_stands(
+async def test_plan_page_shows_progress_and_usage(
     browser: httpx2.AsyncClient, world: World, agent: Agent
 ) -> None:
     plan = await agent.plan(3, name="Rivers <of> the north")
@@ -40,14 +40,14 @@ async def test_it_tells_where_the_plan_stands(
     assert "pending 1" in page
     assert "ann (night)" in page
     assert "1,200 tokens" in page
-    assert "took step 2" in page
+    assert "started step 2" in page
     assert "scope" not in page
     audit = await browser.get(f"/audit?subject={plan['planId']}")
     assert f"/audit?subject={plan['planId']}" in await shown(browser, plan)
     assert audit.status_code == 200
 
 
-async def test_steps_that_were_added_after_the_start_are_told(
+async def test_plan_page_steps_added_after_start_are_shown_as_scope_change(
     browser: httpx2.AsyncClient, agent: Agent
 ) -> None:
     plan = await agent.plan(2)
@@ -59,7 +59,7 @@ async def test_steps_that_were_added_after_the_start_are_told(
     assert "scope +2" in words(await shown(browser, plan))
 
 
-async def test_a_silent_step_is_told_with_what_to_do_and_nothing_is_written(
+async def test_plan_page_stalled_step_shows_advice_and_writes_nothing(
     browser: httpx2.AsyncClient, world: World, agent: Agent
 ) -> None:
     plan = await agent.plan(2)
@@ -67,10 +67,10 @@ async def test_a_silent_step_is_told_with_what_to_do_and_nothing_is_written(
     world.clock.advance(minutes=45)
     before = await world.entries(agent.org_id, plan["planId"])
     page = words(await shown(browser, plan))
-    assert "A step is silent" in page
-    assert "no sign of life for 45m00s" in page
-    assert "30m00s are allowed" in page
-    assert "try it again" in page
+    assert "Step stalled" in page
+    assert "no activity for 45m00s" in page
+    assert "limit 30m00s" in page
+    assert "retry" in page
     assert await world.entries(agent.org_id, plan["planId"]) == before
 
 
@@ -95,7 +95,7 @@ async def test_a_step_is_added_by_a_form(browser: httpx2.AsyncClient, agent: Age
     assert [step.get("title") for step in status["pendingSteps"]] == [None, "Weigh", None]
 
 
-async def test_a_form_upon_an_older_plan_keeps_what_was_typed(
+async def test_plan_page_stale_form_returns_409_and_preserves_input(
     browser: httpx2.AsyncClient, agent: Agent
 ) -> None:
     plan = await agent.plan(2)
@@ -110,7 +110,7 @@ async def test_a_form_upon_an_older_plan_keeps_what_was_typed(
     assert (await agent.status(plan))["totalSteps"] == 2
 
 
-async def test_a_form_of_somebody_else_is_refused(
+async def test_plan_page_form_without_token_returns_403(
     browser: httpx2.AsyncClient, agent: Agent
 ) -> None:
     plan = await agent.plan(2)
@@ -119,25 +119,25 @@ async def test_a_form_of_somebody_else_is_refused(
     assert (await agent.status(plan))["totalSteps"] == 2
 
 
-async def test_a_plan_that_is_over_says_why_it_cannot_be_changed(
+async def test_plan_page_closed_plan_shows_reason_for_being_read_only(
     browser: httpx2.AsyncClient, agent: Agent
 ) -> None:
     plan = await agent.plan(1)
     await agent.work_through(plan)
     page = words(await shown(browser, plan))
-    assert "The plan is over, and stays as it is." in page
-    assert "Nothing was delivered." in page
+    assert "The plan is closed and cannot be changed." in page
+    assert "No outputs." in page
 
 
-async def test_it_costs_as_many_messages_however_large_the_plan_is(
+async def test_plan_page_query_count_is_independent_of_plan_size(
     browser: httpx2.AsyncClient, agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[int] = []
     read = Database.read_org
 
-    async def counted(self: Database, *asked: Any) -> Any:  # noqa: ANN401 - passed on
-        sent.append(len(asked))
-        return await read(self, *asked)
+    async def counted(self: Database, *args: Any) -> Any:  # noqa: ANN401 - passed on
+        sent.append(len(args))
+        return await read(self, *args)
 
     small, large = await agent.plan(1), await agent.plan(150)
     for _ in range(20):
@@ -180,10 +180,15 @@ async def test_a_review_is_decided_on_the_plans_own_page(
     await agent.call("request_user_review", stepId=taken["stepId"], summary="Is it right?")
     address = f"/plans/{plan['planId']}"
     page = await shown(browser, plan)
-    found = re.search(r'name="reviewId" value="([^"]+)"', page)
-    assert found
+    match = re.search(r'name="reviewId" value="([^"]+)"', page)
+    assert match
     assert words(page).index("Is it right?") < words(page).index("Map")
-    told = {"planId": plan["planId"], "reviewId": found[1], "decision": "approve", "back": address}
-    reply = await send(browser, address, at="/decisions", **told)
+    fields = {
+        "planId": plan["planId"],
+        "reviewId": match[1],
+        "decision": "approve",
+        "back": address,
+    }
+    reply = await send(browser, address, at="/decisions", **fields)
     assert (reply.status_code, reply.headers["location"]) == (303, address)
     assert "1 of 2 done" in words(await shown(browser, plan))

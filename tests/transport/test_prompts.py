@@ -33,7 +33,7 @@ async def text_of(client: Client, name: str, arguments: dict[str, str] | None = 
 async def test_there_is_a_prompt_for_each_way_and_each_skill(era: Era) -> None:
     async with a_client(RememberingDoorway(), era) as client:
         listed = await client.list_prompts()
-    assert [(one.name, one.description) for one in listed.prompts] == [
+    assert [(prompt.name, prompt.description) for prompt in listed.prompts] == [
         ("resume_plan", "Go on with a plan where it was left, in this conversation."),
         (
             "plan_research",
@@ -42,12 +42,12 @@ async def test_there_is_a_prompt_for_each_way_and_each_skill(era: Era) -> None:
         ("market-scan", "Scan a market."),
     ]
     assert [
-        [(gap.name, gap.required) for gap in one.arguments or []] for one in listed.prompts
+        [(gap.name, gap.required) for gap in prompt.arguments or []] for prompt in listed.prompts
     ] == [[("planId", True)], [("question", True)], [("question", False)]]
 
 
 @BOTH_ERAS
-async def test_a_prompt_is_filled_with_its_argument(era: Era) -> None:
+async def test_prompt_argument_is_inserted_literally(era: Era) -> None:
     async with a_client(RememberingDoorway(), era) as client:
         text = await text_of(client, "resume_plan", {"planId": "plan-1"})
         question = await text_of(client, "plan_research", {"question": "Why {planId}?"})
@@ -56,7 +56,7 @@ async def test_a_prompt_is_filled_with_its_argument(era: Era) -> None:
     assert "Why {planId}?" in question
 
 
-async def test_a_skill_s_prompt_starts_and_completes_it() -> None:
+async def test_skill_prompt_names_start_and_complete_tools() -> None:
     async with a_client(RememberingDoorway()) as client:
         text = await text_of(client, "market-scan")
     assert "skill market-scan" in text
@@ -65,15 +65,15 @@ async def test_a_skill_s_prompt_starts_and_completes_it() -> None:
 
 
 @BOTH_ERAS
-async def test_a_skill_s_prompt_takes_a_question_or_has_it_asked_for(era: Era) -> None:
+async def test_skill_prompt_without_question_asks_user_for_question(era: Era) -> None:
     async with a_client(RememberingDoorway(), era) as client:
-        asked = await text_of(client, "market-scan", {"question": "Who sells {tea}?"})
+        text = await text_of(client, "market-scan", {"question": "Who sells {tea}?"})
         left_away = [
             await text_of(client, "market-scan", arguments)
             for arguments in (None, {}, {"question": "  "})
         ]
-    assert "on this question:\n\nWho sells {tea}?\n" in asked
-    assert "Ask me" not in asked
+    assert "on this question:\n\nWho sells {tea}?\n" in text
+    assert "Ask me" not in text
     assert len(set(left_away)) == 1
     assert "Ask me what the question is" in left_away[0]
     assert "{question}" not in left_away[0]
@@ -100,18 +100,18 @@ async def test_an_unknown_prompt_is_a_protocol_error(era: Era) -> None:
     )
 
 
-async def test_our_own_prompts_are_there_when_the_skills_are_not() -> None:
+async def test_list_prompts_skills_unavailable_returns_built_in_prompts() -> None:
     dispatcher = RememberingDoorway({"list_skills": a_refusal("UNAVAILABLE")})
     async with a_client(dispatcher) as client:
         listed = await client.list_prompts()
-    assert [one.name for one in listed.prompts] == ["resume_plan", "plan_research"]
+    assert [prompt.name for prompt in listed.prompts] == ["resume_plan", "plan_research"]
 
 
 async def test_where_no_skill_can_be_started_there_is_no_prompt_for_one() -> None:
     dispatcher = RememberingDoorway()
     async with Client(build_server(TOOLS, an_entrance(dispatcher), profile="plan")) as client:
         listed = await client.list_prompts()
-    assert [one.name for one in listed.prompts] == ["resume_plan", "plan_research"]
+    assert [prompt.name for prompt in listed.prompts] == ["resume_plan", "plan_research"]
     assert dispatcher.calls == []
 
 
@@ -120,12 +120,16 @@ async def test_where_runs_are_offered_there_is_a_prompt_to_work_on_one(era: Era)
     async with a_client(RememberingDoorway(), era, "runs") as client:
         listed = await client.list_prompts()
         text = await text_of(client, "work_on_run", {"runId": "run-1"})
-    assert [one.name for one in listed.prompts] == ["resume_plan", "plan_research", "work_on_run"]
+    assert [prompt.name for prompt in listed.prompts] == [
+        "resume_plan",
+        "plan_research",
+        "work_on_run",
+    ]
     assert "the Waybook run run-1." in text
     assert "{" not in text
 
 
-async def test_where_runs_are_not_offered_nobody_is_asked_to_work_on_one() -> None:
+async def test_work_on_run_prompt_in_plan_profile_is_unknown() -> None:
     async with a_client(RememberingDoorway(), profile="plan") as client:
         with pytest.raises(MCPError) as refusal:
             await client.get_prompt("work_on_run", {"runId": "run-1"})

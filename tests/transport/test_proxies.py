@@ -39,13 +39,13 @@ async def world(module_place: Place) -> AsyncIterator[World]:
 
 
 @given(OUTSIDE, st.lists(MADE_UP, max_size=3))
-def test_what_a_stranger_writes_changes_nothing(peer: str, written: list[str]) -> None:
+def test_client_address_untrusted_peer_header_is_ignored(peer: str, written: list[str]) -> None:
     assert same(read_proxies(TRUSTED).client_address(peer, written), peer)
 
 
 @given(OUTSIDE, MADE_UP, st.lists(PROXIES, min_size=1, max_size=4))
 @example(STRANGER, "192.0.2.1, 10.0.0.5", [PROXY])
-def test_behind_trusted_proxies_the_last_who_is_none_counts_whatever_they_wrote_before(
+def test_client_address_trusted_proxies_returns_last_untrusted_hop(
     origin: str, made_up: str, way: list[str]
 ) -> None:
     *passed, peer = way
@@ -56,13 +56,15 @@ def test_behind_trusted_proxies_the_last_who_is_none_counts_whatever_they_wrote_
 
 
 @given(PROXIES, MADE_UP)
-def test_without_trusted_proxies_everybody_is_who_connects(peer: str, written: str) -> None:
+def test_client_address_without_trusted_proxies_returns_peer(peer: str, written: str) -> None:
     assert same(read_proxies("").client_address(peer, [written]), peer)
 
 
-def same(one: str, other: str) -> bool:
+def same(address: str, other: str) -> bool:
     """Return whether two texts are the same address: IPv4 can be written as IPv6."""
-    return read_proxies("").client_address(one, ()) == read_proxies("").client_address(other, ())
+    return read_proxies("").client_address(address, ()) == read_proxies("").client_address(
+        other, ()
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,13 +78,13 @@ def same(one: str, other: str) -> bool:
         ("[2001:db8:9::1]:443", "2001:db8:9::1"),
     ],
 )
-def test_what_a_trusted_proxy_cannot_have_meant_counts_for_the_proxy(
+def test_client_address_unusual_header_returns_last_usable_address(
     header: str, counts: str
 ) -> None:
     assert read_proxies(TRUSTED).client_address(PROXY, [header]) == counts
 
 
-def test_what_is_no_address_is_refused_at_the_start() -> None:
+def test_read_proxies_invalid_address_raises_misconfigured() -> None:
     for text in ("proxy.example.org", "10.0.0.0/99", "10.0.0.1/8", "10.0.0.1 10.0.0.2", "*"):
         with pytest.raises(Misconfigured, match="trusted_proxies"):
             read_proxies(text)
@@ -103,12 +105,12 @@ async def a_browser(world: World, peer: str) -> AsyncIterator[httpx2.AsyncClient
 async def signs_in(
     browser: httpx2.AsyncClient, secret: str, headers: dict[str, str]
 ) -> httpx2.Response:
-    found = FORM.search((await browser.get("/sign-in", headers=headers)).text)
-    assert found
-    return await browser.post("/sign-in", data={"token": found[1], "key": secret}, headers=headers)
+    match = FORM.search((await browser.get("/sign-in", headers=headers)).text)
+    assert match
+    return await browser.post("/sign-in", data={"token": match[1], "key": secret}, headers=headers)
 
 
-async def test_whoever_guesses_behind_a_proxy_locks_out_themselves_alone(world: World) -> None:
+async def test_login_throttle_behind_proxy_locks_out_guessing_client_only(world: World) -> None:
     token = await a_token(world.agent)
     async with a_browser(world, PROXY) as browser:
         for number in range(MAX_ATTEMPTS):
@@ -131,18 +133,20 @@ async def test_a_header_of_a_stranger_buys_no_attempt(world: World) -> None:
 
 
 @pytest.mark.parametrize("peer", [PROXY, STRANGER])
-async def test_no_proxy_changes_our_name_or_makes_it_https(world: World, peer: str) -> None:
+async def test_forwarded_headers_do_not_change_host_or_scheme(world: World, peer: str) -> None:
     token = await a_token(world.agent)
-    said = {
+    headers = {
         "x-forwarded-for": "198.51.100.1",
         "x-forwarded-host": "plans.example.org",
         "x-forwarded-proto": "https",
         "forwarded": "for=198.51.100.1;host=plans.example.org;proto=https",
     }
     async with a_browser(world, peer) as browser:
-        elsewhere = {**said, "host": "plans.example.org"}
+        elsewhere = {**headers, "host": "plans.example.org"}
         assert (await browser.get("/sign-in", headers=elsewhere)).status_code == 421
-        done = await signs_in(browser, token.secret, said)
-        [kept] = [one for one in done.headers.get_list("set-cookie") if one.startswith(SESSION)]
-        assert "secure" not in kept.lower()
+        done = await signs_in(browser, token.secret, headers)
+        [cookie] = [
+            header for header in done.headers.get_list("set-cookie") if header.startswith(SESSION)
+        ]
+        assert "secure" not in cookie.lower()
         assert done.headers["location"] == "/"

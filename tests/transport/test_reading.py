@@ -40,7 +40,7 @@ def reading_as(agent: Agent) -> ReadApi:
     """Return a REST client of an agent's org."""
 
     async def dispatcher() -> Dispatcher:
-        return agent.doorway
+        return agent.dispatcher
 
     async def caller(_: Request | None) -> Caller:
         return replace(agent.caller, channel=Channel.REST)
@@ -58,33 +58,33 @@ async def a_rendered_run(agent: Agent) -> Body:
     """Create a run with a document to read, and more to do."""
     run = await agent.run()
     await agent.hand_in(await agent.job(run), HOSTILE)
-    while await render_all_orgs(agent.doorway.house):
+    while await render_all_orgs(agent.dispatcher.services):
         pass
     return run
 
 
 async def documents_of(agent: Agent, run: Body) -> list[Body]:
-    found = await agent.progress(run)
-    documents: list[Body] = found["stages"][0]["documents"]
+    progress = await agent.progress(run)
+    documents: list[Body] = progress["stages"][0]["documents"]
     return documents
 
 
 # Progress of a run
 
 
-async def test_the_progress_of_a_run_is_exactly_the_report_and_what_it_took(
+async def test_run_progress_api_returns_report_and_usage(
     http: httpx2.AsyncClient, agent: Agent
 ) -> None:
     run = await a_rendered_run(agent)
     reply = await http.get(f"/api/runs/{run['runId']}/progress")
     assert (reply.status_code, reply.headers["content-type"]) == (200, "application/json")
     assert list(reply.json()) == ["dagProgress", "stages", "warnings", "usage"]
-    told = await agent.progress(run, detail=True)
-    assert reply.json() == {name: value for name, value in told.items() if name != "next"}
+    report = await agent.progress(run, detail=True)
+    assert reply.json() == {name: value for name, value in report.items() if name != "next"}
     assert check(reply.json()) == []
 
 
-async def test_a_run_that_is_missing_or_somebody_else_s_is_not_found(
+async def test_run_progress_api_missing_or_other_org_run_returns_same_404(
     http: httpx2.AsyncClient, world: World
 ) -> None:
     theirs = await world.neighbour.run()
@@ -98,18 +98,18 @@ async def test_a_run_that_is_missing_or_somebody_else_s_is_not_found(
     assert replies[0].json()["error"]["code"] == "NOT_FOUND"
 
 
-async def test_what_cannot_be_an_id_is_refused(http: httpx2.AsyncClient) -> None:
+async def test_run_progress_api_malformed_id_returns_400(http: httpx2.AsyncClient) -> None:
     reply = await http.get("/api/runs/%00/progress")
     assert (reply.status_code, reply.json()["error"]["code"]) == (400, "INVALID_INPUT")
 
 
-async def test_whoever_looks_comes_in_by_the_entrance() -> None:
+async def test_run_progress_api_reads_through_tool_gateway() -> None:
     dispatcher = RememberingDoorway({"get_run_progress": Answer({"stages": [], "next": None})})
     async with a_face(ReadApi(an_entrance(dispatcher))) as client:
         reply = await client.get("/api/runs/r-1/progress")
     assert reply.json() == {"stages": []}
-    asked = {"runId": "r-1", "detail": True}
-    assert dispatcher.calls == [(SOMEBODY, "get_run_progress", asked)]
+    arguments = {"runId": "r-1", "detail": True}
+    assert dispatcher.calls == [(SOMEBODY, "get_run_progress", arguments)]
     assert dispatcher.requests[0] is not None
 
 
@@ -124,7 +124,7 @@ async def test_whoever_looks_comes_in_by_the_entrance() -> None:
         ("UNAVAILABLE", 503),
     ],
 )
-async def test_an_error_has_its_status(code: str, status: int) -> None:
+async def test_run_progress_api_error_returns_matching_status(code: str, status: int) -> None:
     dispatcher = RememberingDoorway({"get_run_progress": a_refusal(code)})
     async with a_face(ReadApi(an_entrance(dispatcher))) as client:
         reply = await client.get("/api/runs/r-1/progress")
@@ -160,7 +160,9 @@ async def test_a_document_is_a_page_that_does_nothing(
     assert "javascript:" not in re.sub(r"<p>.*?</p>", "", reply.text)
 
 
-async def test_its_markdown_is_for_keeping(http: httpx2.AsyncClient, agent: Agent) -> None:
+async def test_document_api_markdown_format_is_sent_as_attachment(
+    http: httpx2.AsyncClient, agent: Agent
+) -> None:
     run = await a_rendered_run(agent)
     (document,) = await documents_of(agent, run)
     reply = await http.get(f"/api/documents/{document['resourceId']}?format=markdown")
@@ -175,7 +177,7 @@ async def test_another_format_is_refused(http: httpx2.AsyncClient) -> None:
     assert (reply.status_code, reply.json()["error"]["code"]) == (400, "INVALID_INPUT")
 
 
-async def test_a_document_that_is_missing_or_somebody_else_s_is_not_found(
+async def test_document_api_missing_or_other_org_document_returns_same_404(
     http: httpx2.AsyncClient, world: World
 ) -> None:
     theirs = await a_rendered_run(world.neighbour)
@@ -191,13 +193,13 @@ async def test_a_document_that_is_missing_or_somebody_else_s_is_not_found(
     assert replies[0].json()["error"]["code"] == "NOT_FOUND"
 
 
-async def test_a_document_that_is_not_there_is_told_as_such() -> None:
+async def test_document_api_dispatcher_without_document_returns_404() -> None:
     async with a_face(ReadApi(an_entrance(RememberingDoorway()))) as client:
         reply = await client.get("/api/documents/d-1")
     assert (reply.status_code, reply.json()["error"]["code"]) == (404, "NOT_FOUND")
 
 
-async def test_a_database_out_of_reach_is_told_as_such() -> None:
+async def test_document_api_database_unavailable_returns_503() -> None:
     out_of_reach = an_entrance(RememberingDoorway(readable=Unavailable))
     async with a_face(ReadApi(out_of_reach)) as client:
         reply = await client.get("/api/documents/d-1")
@@ -205,7 +207,7 @@ async def test_a_database_out_of_reach_is_told_as_such() -> None:
 
 
 @given(key=st.text(min_size=1), model=st.text(min_size=1))
-def test_no_name_of_a_document_gets_out_of_its_header(key: str, model: str) -> None:
+def test_document_any_name_stays_within_content_disposition(key: str, model: str) -> None:
     document = a_document(document_key=key, model=model)
     for reply in (document_response(document), markdown_response(document)):
         named = reply.headers["content-disposition"]
@@ -214,14 +216,14 @@ def test_no_name_of_a_document_gets_out_of_its_header(key: str, model: str) -> N
 
 @given(title=st.text())
 @example(title="</title><script>alert(1)</script>")
-def test_no_title_gets_out_of_its_page(title: str) -> None:
+def test_build_page_any_title_stays_within_title_element(title: str) -> None:
     page = build_page(title, "<p>Text</p>")
     assert page.count("<title>") == page.count("</title>") == page.count("<style>") == 1
     assert page.count("<script") == 0
 
 
 def a_document(**more: str) -> ReadableDocument:
-    told = ReadableDocument(
+    document = ReadableDocument(
         resource_id="d-1",
         run_id="r-1",
         document_key="view",
@@ -232,4 +234,4 @@ def a_document(**more: str) -> ReadableDocument:
         markdown="# Text",
         html="<h1>Text</h1>",
     )
-    return replace(told, **more)  # type: ignore[arg-type]  # texts, all of them
+    return replace(document, **more)  # type: ignore[arg-type]  # texts, all of them

@@ -46,14 +46,14 @@ async def a_finished_plan(agent: Agent, name: str = "Rivers") -> Body:
 
 
 async def an_output(agent: Agent, plan: Body, **more: object) -> Body:
-    told = {"title": "Answer", "mediaType": "text/markdown", "content": "# The *Nile*"}
-    return await agent.call("store_research_output", planId=plan["planId"], **{**told, **more})
+    fields = {"title": "Answer", "mediaType": "text/markdown", "content": "# The *Nile*"}
+    return await agent.call("store_research_output", planId=plan["planId"], **{**fields, **more})
 
 
 # Outputs
 
 
-async def test_outputs_are_listed_once_and_with_all_versions_on_their_plan(
+async def test_outputs_page_lists_latest_version_and_plan_page_lists_all(
     world: World, reader: httpx2.AsyncClient, agent: Agent
 ) -> None:
     plan = await a_finished_plan(agent)
@@ -116,26 +116,26 @@ async def test_the_audit_is_filtered_by_everything_in_the_address(
     second = await agent.acting_as("bob", Channel.REST).plan(2, name="Second")
     await agent.take(second)
 
-    async def seen(**asked: str) -> list[tuple[str, str]]:
-        page = await reader.get("/audit", params=asked)
+    async def seen(**query: str) -> list[tuple[str, str]]:
+        page = await reader.get("/audit", params=query)
         assert page.status_code == 200
-        return re.findall(r'title="([0-9a-f-]{36})">no\. (\d+)', page.text)
+        return re.findall(r'title="([0-9a-f-]{36})">#(\d+)', page.text)
 
-    one, two = first["planId"], second["planId"]
-    assert await seen() == [(two, "2"), (two, "1"), (one, "1")]
-    assert await seen(subject=one) == [(one, "1")]
+    first_id, two = first["planId"], second["planId"]
+    assert await seen() == [(two, "2"), (two, "1"), (first_id, "1")]
+    assert await seen(subject=first_id) == [(first_id, "1")]
     assert await seen(event="step_started") == [(two, "2")]
     assert await seen(actor="bob") == [(two, "1")]
     assert await seen(channel="rest", event="plan_modified") == [(two, "1")]
     assert await seen(since="2030-01-01T12:30") == [(two, "2"), (two, "1")]
-    assert await seen(until="2030-01-01T12:30") == [(one, "1")]
+    assert await seen(until="2030-01-01T12:30") == [(first_id, "1")]
     assert await seen(until="2030-01-01T12:30", subject=two) == []
     assert await seen(subject="x") == []
     assert await seen(subject=world.neighbours_plan["planId"]) == []
 
 
 @pytest.mark.parametrize("asked", ["since=yesterday", "behind=1", "behind=2030-01-01~x~1"])
-async def test_what_cannot_be_asked_of_the_audit_is_said_in_its_place(
+async def test_audit_page_invalid_filter_returns_400_with_alert(
     reader: httpx2.AsyncClient, asked: str
 ) -> None:
     page = await reader.get(f"/audit?{asked}")
@@ -147,22 +147,22 @@ async def test_what_cannot_be_asked_of_the_audit_is_said_in_its_place(
 async def test_pages_of_the_audit_lose_nothing_and_repeat_nothing(agent: Agent) -> None:
     for _ in range(3):
         await agent.work_through(await agent.plan(3))
-    call = RequestContext(services=agent.doorway.house, caller=agent.caller)
+    call = RequestContext(services=agent.dispatcher.services, caller=agent.caller)
     every = await browse_audit(call, AuditFilter(), 1_000)
-    of_one = AuditFilter(subject_id=every.entries[0].subject_id)
-    for asked in (AuditFilter(), of_one):
-        whole = (await browse_audit(call, asked, 1_000)).entries
+    subject_filter = AuditFilter(subject_id=every.entries[0].subject_id)
+    for filter_ in (AuditFilter(), subject_filter):
+        expected = (await browse_audit(call, filter_, 1_000)).entries
         walked, behind = [], None
         while True:
             page = await browse_audit(
-                call, AuditFilter(subject_id=asked.subject_id, after_cursor=behind), 4
+                call, AuditFilter(subject_id=filter_.subject_id, after_cursor=behind), 4
             )
             walked += page.entries
             behind = page.next_cursor
             if behind is None:
                 break
-        assert walked == whole
-        bounded = [len(entries) async for entries in all_entries(call, asked, most=5)]
+        assert walked == expected
+        bounded = [len(entries) async for entries in all_entries(call, filter_, most=5)]
         assert sum(bounded) == 5
 
 
@@ -189,7 +189,7 @@ def test_no_cell_is_a_formula(text: str) -> None:
 
 
 @given(st.lists(st.text(max_size=2 * MAX_VALUE_LENGTH), max_size=2 * MAX_CHANGES))
-def test_an_entry_is_shown_within_bounds_and_says_what_is_left_out(values: list[str]) -> None:
+def test_entry_view_long_entry_is_truncated_with_omitted_counts(values: list[str]) -> None:
     changes = tuple(Change(Entity.STEP, "s", "title", None, value) for value in values)
     (sealed,) = chain(
         [Entry(Event.PLAN_MODIFIED, {"action": "created"}, changes)],
@@ -229,21 +229,21 @@ def a_call(org_id: UUID, tool: str, ms: float, code: str | None = None) -> Logge
 async def test_calls_are_counted_by_tool_over_a_window(
     world: World, reader: httpx2.AsyncClient, agent: Agent
 ) -> None:
-    log = world.doorway.calls
+    log = world.dispatcher.calls
     for ms in range(1, 101):
         log.record(a_call(agent.org_id, "get_plan_status", ms))
     log.record(a_call(agent.org_id, "get_next_step", 7, "NOT_FOUND"))
     log.record(a_call(world.neighbour.org_id, "get_next_step", 1_000, "BUSY"))
     await log.flush()
-    call = RequestContext(services=agent.doorway.house, caller=agent.caller)
+    call = RequestContext(services=agent.dispatcher.services, caller=agent.caller)
     counted = await count_calls(call, timedelta(hours=1))
-    assert [(one.tool, one.count, one.errors) for one in counted.tools] == [
+    assert [(row.tool, row.count, row.errors) for row in counted.tools] == [
         ("get_plan_status", 100, 0),
         ("get_next_step", 1, 1),
     ]
     assert (counted.tools[0].p50, round(counted.tools[0].p95, 2)) == (50.5, 95.05)
-    assert [(one.tool, one.code) for one in counted.errors] == [("get_next_step", "NOT_FOUND")]
-    assert "101 calls, 1 refused" in words(await reader.get("/calls?window=1h"))
+    assert [(row.tool, row.code) for row in counted.errors] == [("get_next_step", "NOT_FOUND")]
+    assert "101 calls, 1 failed" in words(await reader.get("/calls?window=1h"))
     world.clock.advance(hours=2)
     assert "0 calls" in words(await reader.get("/calls?window=1h"))
     assert "101 calls" in words(await reader.get("/calls?window=nonsense"))
@@ -253,7 +253,7 @@ async def test_calls_are_counted_by_tool_over_a_window(
 
 
 @pytest.mark.pg15
-async def test_health_tells_what_is_in_force_and_no_secret(
+async def test_health_page_shows_effective_settings_without_secrets(
     world: World, agent: Agent, tmp_path: Path
 ) -> None:
     flags = {
@@ -263,15 +263,15 @@ async def test_health_tells_what_is_in_force_and_no_secret(
         "embeddings_model": "m",
         "embeddings_key": "k3y",
     }
-    found = read_settings(flags, {"WAYBOOK_PORT": "9999"}, tmp_path / "none")
-    async with a_reader(agent, found) as reader:
+    loaded = read_settings(flags, {"WAYBOOK_PORT": "9999"}, tmp_path / "none")
+    async with a_reader(agent, loaded) as reader:
         page = await reader.get("/health")
-    told = words(page)
+    text = words(page)
     assert page.status_code == 200
     assert "s3cret" not in page.text
     assert "k3y" not in page.text
-    assert "port 9999 environment WAYBOOK_PORT" in told
-    assert "forced on every table" in told
-    assert f"PostgreSQL {world.place.server.name}" in told
-    assert "full text" in told
-    assert "30m00s of silence" in told
+    assert "port 9999 environment WAYBOOK_PORT" in text
+    assert "forced on every table" in text
+    assert f"PostgreSQL {world.place.server.name}" in text
+    assert "full text" in text
+    assert "30m00s without activity" in text

@@ -39,10 +39,12 @@ def a_client(
 
 
 @BOTH_ERAS
-async def test_active_plans_are_listed_with_where_they_stand(era: Era) -> None:
+async def test_list_resources_active_plans_show_status_and_progress(era: Era) -> None:
     async with a_client(RememberingDoorway(), era) as client:
         listed = await client.list_resources()
-    assert [(one.uri, one.title, one.description) for one in listed.resources] == [
+    assert [
+        (resource.uri, resource.title, resource.description) for resource in listed.resources
+    ] == [
         ("waybook://plans/plan-1", "Plan 1", "executing, 40 % done"),
         ("waybook://plans/plan-2", "Plan 2", "executing, 40 % done"),
     ]
@@ -60,7 +62,7 @@ async def test_a_long_list_goes_on_by_the_doorway_s_cursor() -> None:
     ]
 
 
-async def test_a_plan_can_be_read_by_its_template() -> None:
+async def test_read_resource_plan_template_returns_plan_context() -> None:
     dispatcher = RememberingDoorway()
     async with a_client(dispatcher) as client:
         templates = await client.list_resource_templates()
@@ -106,7 +108,7 @@ async def test_research_is_read_whole(uri: str, arguments: dict[str, object]) ->
         "x",
     ],
 )
-async def test_what_is_no_plan_is_not_found(era: Era, uri: str) -> None:
+async def test_read_resource_invalid_uri_raises_invalid_params(era: Era, uri: str) -> None:
     dispatcher = RememberingDoorway()
     async with a_client(dispatcher, era) as client:
         with pytest.raises(MCPError) as refusal:
@@ -117,7 +119,7 @@ async def test_what_is_no_plan_is_not_found(era: Era, uri: str) -> None:
 
 
 @pytest.mark.parametrize("code", ["NOT_FOUND", "INVALID_INPUT"])
-async def test_a_plan_that_is_missing_or_somebody_else_s_is_not_found(code: str) -> None:
+async def test_read_resource_missing_or_invalid_plan_raises_invalid_params(code: str) -> None:
     dispatcher = RememberingDoorway({"get_research_context": a_refusal(code)})
     async with a_client(dispatcher) as client:
         with pytest.raises(MCPError) as refusal:
@@ -125,7 +127,7 @@ async def test_a_plan_that_is_missing_or_somebody_else_s_is_not_found(code: str)
     assert (refusal.value.code, refusal.value.message) == (-32602, "Resource not found")
 
 
-async def test_a_plan_that_cannot_be_read_now_is_an_internal_error_with_its_reason() -> None:
+async def test_read_resource_plan_unavailable_raises_internal_error_with_reason() -> None:
     dispatcher = RememberingDoorway({"get_research_context": a_refusal("UNAVAILABLE")})
     async with a_client(dispatcher) as client:
         with pytest.raises(MCPError) as refusal:
@@ -135,7 +137,9 @@ async def test_a_plan_that_cannot_be_read_now_is_an_internal_error_with_its_reas
 
 
 @pytest.mark.parametrize(("code", "number"), [("INVALID_INPUT", -32602), ("BUSY", -32603)])
-async def test_a_list_that_is_refused_says_whose_fault_it_is(code: str, number: int) -> None:
+async def test_list_resources_plans_refused_returns_matching_error_code(
+    code: str, number: int
+) -> None:
     dispatcher = RememberingDoorway({"list_active_plans": a_refusal(code)})
     async with a_client(dispatcher) as client:
         with pytest.raises(MCPError) as refusal:
@@ -149,7 +153,7 @@ async def test_a_list_that_is_refused_says_whose_fault_it_is(code: str, number: 
     ("typed", "values"),
     [("", ["plan-1", "plan-2"]), ("plan-2", ["plan-2"]), ("PLAN 1", ["plan-1"]), ("x", [])],
 )
-async def test_a_plan_s_id_is_completed_from_its_beginning_or_its_name(
+async def test_complete_plan_id_matches_id_prefix_or_name(
     era: Era, typed: str, values: list[str]
 ) -> None:
     async with a_client(RememberingDoorway(), era) as client:
@@ -174,7 +178,7 @@ async def test_other_arguments_have_nothing_to_complete() -> None:
     assert dispatcher.calls == []
 
 
-async def test_a_completion_has_a_hundred_values_at_most_and_says_that_there_are_more() -> None:
+async def test_complete_more_than_100_values_is_truncated_with_has_more() -> None:
     plans = [{**PLANS[0], "planId": f"plan-{number}"} for number in range(101)]
     page = Answer({"plans": plans, "total": 101, "nextCursor": None})
     async with a_client(RememberingDoorway({"list_active_plans": page})) as client:
@@ -191,7 +195,7 @@ async def test_a_completion_has_a_hundred_values_at_most_and_says_that_there_are
 async def test_open_runs_are_listed_before_the_plans_where_runs_are_offered(era: Era) -> None:
     async with a_client(RememberingDoorway(), era, "all") as client:
         listed = await client.list_resources()
-    assert [(one.uri, one.description) for one in listed.resources] == [
+    assert [(resource.uri, resource.description) for resource in listed.resources] == [
         ("waybook://runs/run-1/progress", "dialectic, antithesis in progress, 5 steps done"),
         ("waybook://runs/run-2/progress", "dialectic, thesis awaits feedback, 5 steps done"),
         ("waybook://plans/plan-1", "executing, 40 % done"),
@@ -203,7 +207,7 @@ async def test_the_next_page_repeats_no_run() -> None:
     dispatcher = RememberingDoorway()
     async with a_client(dispatcher, profile="all") as client:
         listed = await client.list_resources(cursor="later")
-    assert all(one.uri.startswith("waybook://plans/") for one in listed.resources)
+    assert all(resource.uri.startswith("waybook://plans/") for resource in listed.resources)
     assert [tool for _, tool, _ in dispatcher.calls] == ["list_active_plans"]
 
 
@@ -227,7 +231,7 @@ async def test_the_kinds_of_resources_are_those_of_the_profile(
 ) -> None:
     async with a_client(RememberingDoorway(), profile=profile) as client:
         listed = await client.list_resource_templates()
-    assert [one.uri_template for one in listed.resource_templates] == kinds
+    assert [template.uri_template for template in listed.resource_templates] == kinds
 
 
 @BOTH_ERAS
@@ -240,7 +244,7 @@ async def test_the_kinds_of_resources_are_those_of_the_profile(
         ("waybook://runs/r-1/map", "get_dag_map", {"runId": "r-1"}),
     ],
 )
-async def test_each_kind_is_read_by_its_own_call(
+async def test_read_resource_uri_kind_calls_matching_tool(
     era: Era, uri: str, tool: str, arguments: dict[str, object]
 ) -> None:
     dispatcher = RememberingDoorway({})
@@ -264,9 +268,7 @@ async def test_a_run_is_no_resource_where_runs_are_not_offered() -> None:
     ("typed", "values"),
     [("", ["run-1", "run-2"]), ("run-2", ["run-2"]), ("RUN 1", ["run-1"]), ("x", [])],
 )
-async def test_a_run_s_id_is_completed_from_its_beginning_or_its_name(
-    typed: str, values: list[str]
-) -> None:
+async def test_complete_run_id_matches_id_prefix_or_name(typed: str, values: list[str]) -> None:
     async with a_client(RememberingDoorway(), profile="runs") as client:
         for ref, name in (
             (PromptReference(name="work_on_run"), "runId"),
@@ -278,7 +280,9 @@ async def test_a_run_s_id_is_completed_from_its_beginning_or_its_name(
 
 
 @pytest.mark.parametrize(("code", "number"), [("INVALID_INPUT", -32602), ("BUSY", -32603)])
-async def test_runs_that_cannot_be_listed_say_whose_fault_it_is(code: str, number: int) -> None:
+async def test_list_resources_runs_refused_returns_matching_error_code(
+    code: str, number: int
+) -> None:
     dispatcher = RememberingDoorway({**ANSWERS, "list_dags": a_refusal(code)})
     async with a_client(dispatcher, profile="runs") as client:
         with pytest.raises(MCPError) as refusal:
@@ -293,14 +297,14 @@ async def test_a_document_is_read_as_markdown(era: Era) -> None:
         read = await client.read_resource("waybook://documents/d-1")
     assert dispatcher.calls == [(SOMEBODY, "document", {"resourceId": "d-1"})]
     uri = "waybook://documents/d-1"
-    (found,) = read.contents
-    assert isinstance(found, TextResourceContents)
-    assert (found.uri, found.mime_type, found.text) == (uri, "text/markdown", "# Found")
-    assert found.meta == {"modelId": "opus", "createdAt": "2030-01-01T00:00:00+00:00"}
+    (content,) = read.contents
+    assert isinstance(content, TextResourceContents)
+    assert (content.uri, content.mime_type, content.text) == (uri, "text/markdown", "# Found")
+    assert content.meta == {"modelId": "opus", "createdAt": "2030-01-01T00:00:00+00:00"}
 
 
 @pytest.mark.parametrize(("fault", "number"), [(NotFound, -32602), (Unavailable, -32603)])
-async def test_a_document_that_cannot_be_read_says_whose_fault_it_is(
+async def test_read_resource_document_error_returns_matching_error_code(
     fault: type[WaybookError], number: int
 ) -> None:
     async with a_client(RememberingDoorway(readable=fault), profile="runs") as client:
@@ -309,32 +313,32 @@ async def test_a_document_that_cannot_be_read_says_whose_fault_it_is(
     assert refusal.value.code == number
 
 
-async def test_a_document_in_which_something_hides_says_so_beside_it() -> None:
+async def test_read_resource_document_hidden_characters_are_counted_in_meta() -> None:
     dispatcher = RememberingDoorway(readable=a_document(markdown="a\u202eb"))
     async with a_client(dispatcher, profile="runs") as client:
-        (found,) = (await client.read_resource("waybook://documents/d-1")).contents
-    assert found.meta is not None
-    assert found.meta["oddCharacters"] == {"bidi": 1}
+        (content,) = (await client.read_resource("waybook://documents/d-1")).contents
+    assert content.meta is not None
+    assert content.meta["oddCharacters"] == {"bidi": 1}
 
 
 # Outputs
 
 
 @BOTH_ERAS
-async def test_an_output_is_read_as_what_it_is(era: Era) -> None:
+async def test_read_resource_output_has_media_type_content_and_author(era: Era) -> None:
     dispatcher = RememberingDoorway(deliverable=an_output(media_type="text/html", content="<p>x"))
     async with a_client(dispatcher, era) as client:
         read = await client.read_resource("waybook://outputs/o-1")
-    (found,) = read.contents
-    assert isinstance(found, TextResourceContents)
-    assert (found.uri, found.mime_type) == ("waybook://outputs/o-1", "text/html")
-    assert found.text == "<p>x"
-    assert found.meta == {"createdBy": "ann", "createdAt": "2030-01-01T12:00:00+00:00"}
+    (content,) = read.contents
+    assert isinstance(content, TextResourceContents)
+    assert (content.uri, content.mime_type) == ("waybook://outputs/o-1", "text/html")
+    assert content.text == "<p>x"
+    assert content.meta == {"createdBy": "ann", "createdAt": "2030-01-01T12:00:00+00:00"}
     assert dispatcher.calls == [(SOMEBODY, "output", {"outputId": "o-1"})]
 
 
 @pytest.mark.parametrize(("fault", "number"), [(NotFound, -32602), (Unavailable, -32603)])
-async def test_an_output_that_cannot_be_read_says_whose_fault_it_is(
+async def test_read_resource_output_error_returns_matching_error_code(
     fault: type[WaybookError], number: int
 ) -> None:
     async with a_client(RememberingDoorway(deliverable=fault)) as client:

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 EVERY_HANDSHAKE = pytest.mark.parametrize("version", HANDSHAKE_PROTOCOL_VERSIONS)
 
 
-async def test_these_are_the_revisions_we_promise() -> None:
+async def test_protocol_library_supports_promised_revisions() -> None:
     assert [*HANDSHAKE_PROTOCOL_VERSIONS, *MODERN_PROTOCOL_VERSIONS] == [
         "2024-11-05",
         "2025-03-26",

@@ -24,7 +24,7 @@ async def a_worked_run(agent: Agent, name: str = "Rivers") -> Body:
     """Create a run whose first stage is done and whose documents can be read."""
     run = await agent.run(name=name)
     await agent.work_off(run)
-    while await render_all_orgs(agent.doorway.house):
+    while await render_all_orgs(agent.dispatcher.services):
         pass
     return run
 
@@ -59,11 +59,11 @@ async def test_runs_are_filtered_and_paged_in_the_address(
     assert seen == names[::-1]
     assert "Not ours" not in first.text + second.text
     assert re.findall(r"Run \d\d", (await reader.get("/runs?q=run+07")).text) == ["Run 07"]
-    assert "No run is like that" in (await reader.get("/runs?state=completed")).text
-    assert "No run is like that" in (await reader.get("/runs?dag=other")).text
+    assert "No matching runs" in (await reader.get("/runs?state=completed")).text
+    assert "No matching runs" in (await reader.get("/runs?dag=other")).text
 
 
-async def test_the_state_a_list_is_filtered_by_is_the_state_it_shows(
+async def test_list_runs_filter_by_state_returns_runs_in_that_state(
     agent: Agent,
 ) -> None:
     await a_worked_run(agent, "waits")
@@ -73,28 +73,28 @@ async def test_the_state_a_list_is_filtered_by_is_the_state_it_shows(
         "fail_job", jobId=job["jobId"], attempt=job["attempt"], error="no", retryable=False
     )
     await agent.run(name="goes on")
-    call = RequestContext(services=agent.doorway.house, caller=agent.caller)
+    call = RequestContext(services=agent.dispatcher.services, caller=agent.caller)
     every = await find_runs(call, open_only=False)
     assert {run.state for run in every} == {"awaiting_feedback", "failed", "in_progress"}
     for state in {str(run.state) for run in every}:
-        found = await list_runs(call, RunFilter(state=state))
-        assert [one.run.id for one in found.runs] == [r.id for r in every if r.state == state]
+        page = await list_runs(call, RunFilter(state=state))
+        assert [item.run.id for item in page.runs] == [r.id for r in every if r.state == state]
 
 
-async def test_the_page_of_a_run_shows_what_its_report_says(
+async def test_run_page_shows_same_figures_as_progress_report(
     reader: httpx2.AsyncClient, agent: Agent
 ) -> None:
     run = await a_worked_run(agent)
     page = await reader.get(f"/runs/{run['runId']}")
     assert page.status_code == 200
-    told = (await agent.progress(run, detail=True))["stages"][0]
+    stage = (await agent.progress(run, detail=True))["stages"][0]
     shown = words(page)
-    expected, available = told["documentsExpected"], told["documentsAvailable"]
+    expected, available = stage["documentsExpected"], stage["documentsAvailable"]
     assert f"{available} of {expected} documents available" in shown
-    assert f"{told['progress']['completedSteps']} of {told['progress']['totalSteps']}" in shown
+    assert f"{stage['progress']['completedSteps']} of {stage['progress']['totalSteps']}" in shown
     assert "is completed" in shown
     assert "models: a, b" in shown
-    for document in told["documents"]:
+    for document in stage["documents"]:
         assert f"/api/documents/{document['resourceId']}" in page.text
 
 
@@ -103,14 +103,14 @@ async def test_feedback_from_the_page_opens_the_next_stage_with_the_models_named
 ) -> None:
     run = await a_worked_run(agent)
     address = f"/runs/{run['runId']}"
-    given = form(
+    fields = form(
         runId=run["runId"],
         stageSlug=await first_stage(agent, run),
         feedback="Go deeper.",
         models="a, c",
         back=address,
     )
-    sent = await reader.post("/feedback", data=given)
+    sent = await reader.post("/feedback", data=fields)
     assert (sent.status_code, sent.headers["location"]) == (303, address)
     page = words(await reader.get(address))
     assert "Feedback by pat" in page
@@ -122,17 +122,17 @@ async def first_stage(agent: Agent, run: Body) -> str:
     return slug
 
 
-async def test_feedback_that_is_refused_is_said_in_place_with_what_was_typed(
+async def test_run_page_rejected_feedback_shows_error_and_preserves_input(
     reader: httpx2.AsyncClient, agent: Agent
 ) -> None:
     run = await a_worked_run(agent)
-    given = form(
+    fields = form(
         runId=run["runId"],
         stageSlug=await first_stage(agent, run),
         feedback="Go <deeper>.",
         models=", ".join(f"m{n}" for n in range(40)),
     )
-    page = await reader.post("/feedback", data=given)
+    page = await reader.post("/feedback", data=fields)
     assert page.status_code == 400
     assert 'role="alert"' in page.text
     assert "Go &lt;deeper&gt;." in page.text
@@ -140,12 +140,12 @@ async def test_feedback_that_is_refused_is_said_in_place_with_what_was_typed(
     assert (await agent.progress(run))["dagProgress"]["completedStages"] == 1
 
 
-async def test_a_form_that_is_not_ours_does_nothing(
+async def test_run_page_form_with_wrong_token_returns_403_and_changes_nothing(
     reader: httpx2.AsyncClient, agent: Agent
 ) -> None:
     run, job = await a_failed_run(agent)
-    given = form(stage=job["stageSlug"]) | {"token": "x" * 43}
-    page = await reader.post(f"/runs/{run['runId']}/retry", data=given)
+    fields = form(stage=job["stageSlug"]) | {"token": "x" * 43}
+    page = await reader.post(f"/runs/{run['runId']}/retry", data=fields)
     assert page.status_code == 403
     assert "The source is gone." in words(await reader.get(f"/runs/{run['runId']}"))
 
@@ -159,18 +159,18 @@ async def a_failed_run(agent: Agent) -> tuple[Body, Body]:
     return run, job
 
 
-async def test_what_cannot_be_done_is_said_on_the_page_of_the_run(
+async def test_run_page_invalid_action_shows_error_on_run_page(
     reader: httpx2.AsyncClient, agent: Agent
 ) -> None:
     run = await agent.run()
-    for act, given in (("retry", {"stage": "nowhere"}), ("regenerate", {"document": "nothing"})):
-        page = await reader.post(f"/runs/{run['runId']}/{act}", data=form(**given))
+    for act, fields in (("retry", {"stage": "nowhere"}), ("regenerate", {"document": "nothing"})):
+        page = await reader.post(f"/runs/{run['runId']}/{act}", data=form(**fields))
         assert page.status_code in {400, 404}
         assert 'role="alert"' in page.text
         assert "Rivers" in words(page)
 
 
-async def test_what_failed_is_told_with_why_and_can_be_retried(
+async def test_run_page_failed_job_shows_reason_and_can_be_retried(
     reader: httpx2.AsyncClient, agent: Agent
 ) -> None:
     run, job = await a_failed_run(agent)
@@ -183,7 +183,7 @@ async def test_what_failed_is_told_with_why_and_can_be_retried(
     assert (await agent.job(run))["jobId"] == job["jobId"]
 
 
-async def test_a_document_is_written_anew_when_asked(
+async def test_run_page_regenerate_document_creates_claimable_job(
     reader: httpx2.AsyncClient, agent: Agent
 ) -> None:
     run = await a_worked_run(agent)
@@ -192,7 +192,7 @@ async def test_a_document_is_written_anew_when_asked(
     assert document is not None
     sent = await reader.post(f"/runs/{run['runId']}/regenerate", data=form(document=document[1]))
     assert sent.status_code == 303
-    assert "is waiting for an agent" in words(await reader.get(sent.headers["location"]))
+    assert "Regeneration queued" in words(await reader.get(sent.headers["location"]))
     assert (await agent.job(run))["status"] == "job_ready"
 
 
@@ -220,7 +220,7 @@ async def test_a_run_can_be_kept_as_a_file(
     assert (await reader.get(f"/runs/{run['runId']}/export.exe")).status_code == 404
 
 
-async def test_a_run_that_is_missing_or_somebody_else_s_is_not_found(
+async def test_run_page_missing_or_other_org_run_returns_404(
     world: World, reader: httpx2.AsyncClient
 ) -> None:
     theirs = await world.neighbour.run()
@@ -230,14 +230,14 @@ async def test_a_run_that_is_missing_or_somebody_else_s_is_not_found(
             assert (await reader.get(path)).status_code == 404
 
 
-async def test_a_workflow_is_shown_with_its_map_prompts_and_what_to_expect(
+async def test_workflow_page_shows_map_prompts_and_expected_counts(
     reader: httpx2.AsyncClient, agent: Agent
 ) -> None:
     listed = await reader.get("/dags")
     assert 'href="/dags/dialectic"' in listed.text
     page = await reader.get("/dags/dialectic")
     assert "<svg" in page.text
-    assert "no version is kept" in words(page)
+    assert "No stored versions" in words(page)
     rows = re.findall(r"<tr><td><a [^>]+>([^<]+)</a></td>((?:<td>\d+</td>){4})</tr>", page.text)
     assert len(rows) == 5
     await agent.run("dialectic", "ab")
@@ -264,5 +264,5 @@ async def test_a_part_that_can_change_comes_alone_and_whole(
     assert page.text.strip().startswith(f'<section id="{holds}" data-live=')
     assert page.text.strip().endswith("</section>")
     assert "<html" not in page.text
-    whole = await reader.get(path.format(run["runId"]))
-    assert len(page.text) < len(whole.text)
+    full_page = await reader.get(path.format(run["runId"]))
+    assert len(page.text) < len(full_page.text)

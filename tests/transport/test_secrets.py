@@ -66,18 +66,18 @@ class Sender:
         self.secrets[where] = secret
         return secret
 
-    async def call(self, tool: str, **given: object) -> str:
-        return await self.call_with({}, tool, given)
+    async def call(self, tool: str, **arguments: object) -> str:
+        return await self.call_with({}, tool, arguments)
 
-    async def call_with(self, headers: Mapping[str, str], tool: str, given: object) -> str:
-        body = a_request("tools/call", name=tool, arguments=given)
+    async def call_with(self, headers: Mapping[str, str], tool: str, arguments: object) -> str:
+        body = a_request("tools/call", name=tool, arguments=arguments)
         return await self.send("POST", "/mcp", headers={**LEGACY, **headers}, content=body)
 
     async def send(self, method: str, path: str, **more: Any) -> str:  # noqa: ANN401 - passed on
         reply = await self.client.request(method, path, **more)
-        told = f"{reply.status_code} {dict(reply.headers)} {reply.text}"
-        self.answers.append(told)
-        return told
+        text = f"{reply.status_code} {dict(reply.headers)} {reply.text}"
+        self.answers.append(text)
+        return text
 
     def found_in(self, text: str) -> set[str]:
         """Return the secrets that occur in a text."""
@@ -214,8 +214,8 @@ async def break_inside(sender: Sender, place: Place) -> None:
 
 async def test_no_secret_turns_up_anywhere(place: Place, tmp_path: Path) -> None:
     sender, log = Sender(), tmp_path / "log"
-    told_off = {"error": {"message": "Incorrect API key provided."}}
-    async with an_endpoint(answer(told_off, 401)) as elsewhere:
+    error_payload = {"error": {"message": "Incorrect API key provided."}}
+    async with an_endpoint(answer(error_payload, 401)) as elsewhere:
         settings = settings_for(sender, place, elsewhere.url)
         with serving(settings, log) as where:
             sender.client = httpx2.AsyncClient(base_url=where, trust_env=False)
@@ -227,16 +227,16 @@ async def test_no_secret_turns_up_anywhere(place: Place, tmp_path: Path) -> None
             await sender.send("GET", "/calls?hours=24")
             await sender.send("GET", "/health")
             await sender.client.aclose()
-    asked = "".join(f"{one.path} {dict(one.headers)}" for one in elsewhere.asked)
-    assert "key of the model" in sender.found_in(asked), "the test would see nothing"
-    logged, kept = log.read_text(), dump(place)
+    request_text = "".join(f"{request.path} {dict(request.headers)}" for request in elsewhere.asked)
+    assert "key of the model" in sender.found_in(request_text), "the test would see nothing"
+    logged, database_dump = log.read_text(), dump(place)
     assert "InvalidTextRepresentation" in logged
-    assert "get_plan_status" in kept
+    assert "get_plan_status" in database_dump
     assert sender.found_in("\n".join(sender.answers)) == set()
     assert sender.found_in(logged) == set()
-    assert sender.found_in(kept) == set()
-    said_by_postgresql = {"token: what broke", "JWT: what broke"}
-    assert sender.found_in(server_log()) <= said_by_postgresql
+    assert sender.found_in(database_dump) == set()
+    logged_by_postgresql = {"token: what broke", "JWT: what broke"}
+    assert sender.found_in(server_log()) <= logged_by_postgresql
 
 
 async def test_no_credential_turns_up_anywhere_where_tokens_are_asked_for(
@@ -252,8 +252,8 @@ async def test_no_credential_turns_up_anywhere_where_tokens_are_asked_for(
         "WAYBOOK_LOG_LEVEL": "DEBUG",
     }
     async with a_world(place) as world:
-        given = await a_token(world.agent)
-        good = sender.remember("a token that is good", given.secret)
+        issued = await a_token(world.agent)
+        good = sender.remember("a token that is good", issued.secret)
         with serving(settings, log) as where:
             sender.client = httpx2.AsyncClient(base_url=where, trust_env=False)
             await send_with_requests(sender)
@@ -265,11 +265,11 @@ async def test_no_credential_turns_up_anywhere_where_tokens_are_asked_for(
             await sender.send("GET", "/metrics", headers={"authorization": f"Bearer {metrics}"})
             await sender.send("GET", "/metrics", headers=header)
             await sender.client.aclose()
-    assert any(told.startswith("401") for told in sender.answers)
-    kept = dump(place)
-    assert "a token of ann" in kept
-    for told in ("\n".join(sender.answers), log.read_text(), kept, server_log()):
-        assert sender.found_in(told) == set()
+    assert any(text.startswith("401") for text in sender.answers)
+    database_dump = dump(place)
+    assert "a token of ann" in database_dump
+    for text in ("\n".join(sender.answers), log.read_text(), database_dump, server_log()):
+        assert sender.found_in(text) == set()
 
 
 def server_log() -> str:

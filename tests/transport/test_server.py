@@ -36,7 +36,7 @@ async def test_the_tools_of_the_profile_are_listed(era: Era) -> None:
 
 
 @BOTH_ERAS
-async def test_a_call_enters_with_its_caller_and_its_arguments_untouched(era: Era) -> None:
+async def test_call_tool_passes_caller_and_unchanged_arguments(era: Era) -> None:
     dispatcher = RememberingDoorway()
     arguments = {"planId": "1", "steps": '[{"stepType": "search"}]', "colour": "unknown"}
     async with Client(build_server(TOOLS, an_entrance(dispatcher)), mode=era) as client:
@@ -109,7 +109,7 @@ async def test_a_doorway_that_does_not_open_is_an_answer(era: Era) -> None:
 
 
 @BOTH_ERAS
-async def test_an_exception_keeps_its_words_to_itself(
+async def test_call_tool_exception_text_is_logged_and_not_returned(
     era: Era, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Broken(RememberingDoorway):
@@ -129,7 +129,7 @@ async def test_an_exception_keeps_its_words_to_itself(
 
 
 @BOTH_ERAS
-async def test_clients_learn_who_we_are_and_how_the_loop_goes(era: Era) -> None:
+async def test_server_info_and_instructions_are_sent_to_client(era: Era) -> None:
     server = build_server(TOOLS, an_entrance(RememberingDoorway()))
     async with Client(server, mode="auto" if era == "2026-07-28" else era) as client:
         info = client.server_info
@@ -151,9 +151,9 @@ RUN_LOOP = {"start_run", "get_next_job", "submit_job_result", "submit_stage_feed
 def test_the_instructions_are_short_and_name_the_whole_loop_and_no_other(
     offered: set[str], taught: set[str]
 ) -> None:
-    told = instructions_for(offered)
-    assert len(told) <= 2000
-    named = {tool for tool in PLAN_LOOP | RUN_LOOP if tool in told}
+    instructions = instructions_for(offered)
+    assert len(instructions) <= 2000
+    named = {tool for tool in PLAN_LOOP | RUN_LOOP if tool in instructions}
     assert named == taught
 
 

@@ -30,7 +30,7 @@ def test_an_address_is_one_that_clients_can_use() -> None:
         assert address(listening) == f"http://127.0.0.1:{listening.getsockname()[1]}"
 
 
-def test_a_socket_names_its_protocol_and_sends_without_delay() -> None:
+def test_listen_socket_is_tcp_with_nodelay() -> None:
     with listen("127.0.0.1", 0) as listening:
         assert listening.proto == socket.IPPROTO_TCP
         assert listening.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
@@ -71,15 +71,15 @@ def test_a_signal_ends_the_serving_and_not_the_process(number: signal.Signals) -
     assert run(main()) == "put away"
 
 
-async def test_nobody_says_for_us_who_asks_and_how() -> None:
+async def test_serve_forwarded_headers_are_ignored() -> None:
     async def who(request: Request) -> PlainTextResponse:
         assert request.client is not None
         return PlainTextResponse(f"{request.url.scheme} {request.client.host}")
 
-    said = {"x-forwarded-for": "198.51.100.1", "x-forwarded-proto": "https"}
+    headers = {"x-forwarded-for": "198.51.100.1", "x-forwarded-proto": "https"}
     app = Starlette(routes=[Route("/", who)])
     async with (
         serve_in_background(app, listen("127.0.0.1", 0)) as where,
         httpx2.AsyncClient(trust_env=False) as client,
     ):
-        assert (await client.get(where, headers=said)).text == "http 127.0.0.1"
+        assert (await client.get(where, headers=headers)).text == "http 127.0.0.1"

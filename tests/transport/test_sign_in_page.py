@@ -58,9 +58,9 @@ async def given(world: World) -> IssuedToken:
 
 async def signs_in(browser: httpx2.AsyncClient, secret: str, **fields: str) -> httpx2.Response:
     shown = await browser.get("/sign-in")
-    found = FORM.search(shown.text)
-    assert found, shown.text
-    return await browser.post("/sign-in", data={"token": found[1], "key": secret, **fields})
+    match = FORM.search(shown.text)
+    assert match, shown.text
+    return await browser.post("/sign-in", data={"token": match[1], "key": secret, **fields})
 
 
 def cookie(reply: httpx2.Response, name: str) -> Body:
@@ -74,7 +74,7 @@ def cookie(reply: httpx2.Response, name: str) -> Body:
 # With a token
 
 
-async def test_whoever_has_not_signed_in_is_led_to_the_door_and_back(
+async def test_page_without_session_redirects_to_sign_in_and_back(
     browser: httpx2.AsyncClient, given: IssuedToken
 ) -> None:
     led = await browser.get("/plans/1?as=2")
@@ -99,22 +99,26 @@ async def test_whoever_has_not_signed_in_is_led_to_the_door_and_back(
 @pytest.mark.parametrize(
     "then", ["//elsewhere", "https://elsewhere", "/\\elsewhere", "javascript:1"]
 )
-async def test_signing_in_leads_to_our_own_pages_alone(
+async def test_sign_in_redirects_to_local_paths_only(
     browser: httpx2.AsyncClient, given: IssuedToken, then: str
 ) -> None:
     assert (await signs_in(browser, given.secret, then=then)).headers["location"] == "/"
-    asked = await browser.get(f"//elsewhere/{then}", headers=LINK)
-    assert "elsewhere" not in asked.headers.get("location", "").partition("then=")[0]
+    reply = await browser.get(f"//elsewhere/{then}", headers=LINK)
+    assert "elsewhere" not in reply.headers.get("location", "").partition("then=")[0]
 
 
 async def test_the_session_is_the_browsers_alone(
     browser: httpx2.AsyncClient, given: IssuedToken
 ) -> None:
-    kept = cookie(await signs_in(browser, given.secret), "waybook")
-    assert len(kept["value"]) == 43
-    assert (kept["httponly"], kept["samesite"], kept["path"]) == (True, "strict", "/")
-    assert kept["secure"] == ""
-    assert kept["domain"] == ""
+    session_cookie = cookie(await signs_in(browser, given.secret), "waybook")
+    assert len(session_cookie["value"]) == 43
+    assert (session_cookie["httponly"], session_cookie["samesite"], session_cookie["path"]) == (
+        True,
+        "strict",
+        "/",
+    )
+    assert session_cookie["secure"] == ""
+    assert session_cookie["domain"] == ""
 
 
 async def test_over_https_the_session_has_a_name_that_only_this_host_can_set(
@@ -124,28 +128,32 @@ async def test_over_https_the_session_has_a_name_that_only_this_host_can_set(
         a_team(world, public_url="https://plans.example") as team,
         team.browser("https://plans.example") as browser,
     ):
-        kept = cookie(await signs_in(browser, given.secret), "__Host-waybook")
-        assert (kept["httponly"], kept["samesite"], kept["secure"]) == (True, "strict", True)
+        session_cookie = cookie(await signs_in(browser, given.secret), "__Host-waybook")
+        assert (
+            session_cookie["httponly"],
+            session_cookie["samesite"],
+            session_cookie["secure"],
+        ) == (True, "strict", True)
         assert (await browser.get("/", headers=PAGE)).status_code == 200
 
 
-async def test_a_wrong_token_is_told_kindly_and_never_why(
+async def test_sign_in_invalid_token_returns_same_403_for_every_reason(
     browser: httpx2.AsyncClient, world: World, given: IssuedToken
 ) -> None:
     gone = await another_token(world.agent)
     await revoke_token(at(world.agent), gone.token.id)
-    told = set()
+    pages = set()
     for secret in ("", "hello", "wb_" + 40 * "x", gone.secret, given.secret[:-1]):
         refused = await signs_in(browser, secret)
         assert refused.status_code == 403
         assert "waybook=" not in str(refused.headers.get_list("set-cookie"))
-        told.add(re.sub(r'value="[^"]*"', "", refused.text))
-    (said,) = told
-    assert "does not let you in" in said
+        pages.add(re.sub(r'value="[^"]*"', "", refused.text))
+    (page,) = pages
+    assert "Invalid or expired token" in page
     assert (await browser.get("/")).status_code == 303
 
 
-async def test_a_form_that_is_not_ours_signs_nobody_in(
+async def test_sign_in_form_with_wrong_token_returns_403_without_session(
     browser: httpx2.AsyncClient, given: IssuedToken
 ) -> None:
     """Otherwise a third-party page could have the user work under the attacker's name."""
@@ -155,7 +163,7 @@ async def test_a_form_that_is_not_ours_signs_nobody_in(
     assert (await browser.get("/")).status_code == 303
 
 
-async def test_a_session_somebody_else_planted_is_not_taken_over(
+async def test_sign_in_with_planted_session_issues_new_session_and_ends_old(
     team: Team, browser: httpx2.AsyncClient, given: IssuedToken
 ) -> None:
     async with team.browser() as thief:
@@ -170,7 +178,7 @@ async def test_a_session_somebody_else_planted_is_not_taken_over(
         assert (await thief.get("/", headers=PAGE)).status_code == 303
 
 
-async def test_signing_out_ends_the_session_and_needs_our_form(
+async def test_sign_out_with_form_token_ends_session(
     team: Team, browser: httpx2.AsyncClient, given: IssuedToken
 ) -> None:
     await signs_in(browser, given.secret)
@@ -188,7 +196,7 @@ async def test_signing_out_ends_the_session_and_needs_our_form(
         assert (await other.get("/", headers=PAGE)).status_code == 303
 
 
-async def test_a_session_opens_what_pages_link_to_and_no_door_of_programs(
+async def test_session_cookie_opens_linked_pages_and_not_program_endpoints(
     browser: httpx2.AsyncClient, world: World, given: IssuedToken
 ) -> None:
     plan = await world.agent.plan(1)
@@ -277,7 +285,7 @@ async def back_from(address: str) -> str:
     return f"{where.path}?{where.query}"
 
 
-async def test_people_sign_in_where_their_org_has_its_accounts(
+async def test_oidc_sign_in_creates_session_and_uses_pkce(
     team: Team, browser: httpx2.AsyncClient
 ) -> None:
     team.there.person |= {"email": "ann@example.org", "email_verified": True}
@@ -291,9 +299,9 @@ async def test_people_sign_in_where_their_org_has_its_accounts(
     (redeemed,) = team.there.redeemed
     assert redeemed["authorization"].startswith("Basic ")
     assert "client_secret" not in redeemed
-    asked = parse_qs(urlsplit((await browser.get("/sign-in/oidc")).headers["location"]).query)
-    assert asked["code_challenge_method"] == ["S256"]
-    assert asked["scope"] == ["openid profile email"]
+    query = parse_qs(urlsplit((await browser.get("/sign-in/oidc")).headers["location"]).query)
+    assert query["code_challenge_method"] == ["S256"]
+    assert query["scope"] == ["openid profile email"]
 
 
 LIES: dict[str, Body] = {
@@ -308,7 +316,7 @@ LIES: dict[str, Body] = {
 }
 
 
-async def test_what_an_issuer_says_of_somebody_must_be_said_to_us_and_now(
+async def test_oidc_sign_in_invalid_id_token_claims_return_403(
     team: Team, browser: httpx2.AsyncClient
 ) -> None:
     let_in = []
@@ -339,7 +347,7 @@ async def test_a_way_back_counts_only_in_the_browser_that_was_sent(
     assert team.there.redeemed == []
 
 
-async def test_where_the_issuer_is_down_people_are_told_so(
+async def test_oidc_sign_in_issuer_down_returns_503_page(
     team: Team, browser: httpx2.AsyncClient
 ) -> None:
     team.there.down = True
@@ -349,7 +357,7 @@ async def test_where_the_issuer_is_down_people_are_told_so(
     assert (await browser.get("/sign-in")).status_code == 200
 
 
-async def test_a_person_of_another_org_sees_their_own_alone(
+async def test_oidc_sign_in_other_org_user_sees_own_org_only(
     team: Team, browser: httpx2.AsyncClient
 ) -> None:
     team.world.neighbour_may_change = True

@@ -78,35 +78,35 @@ async def test_older_revisions_have_no_word_for_extensions() -> None:
 
 
 @BOTH_ERAS
-async def test_every_skill_is_listed_with_its_head_and_all_its_files(era: Era) -> None:
+async def test_skills_list_contains_frontmatter_and_resources_of_every_skill(era: Era) -> None:
     async with a_client(*read_skills(""), MANY, era=era) as client:
-        told = await ask(client, "skills/list")
-        assert (told["ttlMs"], told["cacheScope"]) == (300_000, "public")
-        assert [one["frontmatter"]["name"] for one in told["skills"]] == [
+        reply = await ask(client, "skills/list")
+        assert (reply["ttlMs"], reply["cacheScope"]) == (300_000, "public")
+        assert [skill["frontmatter"]["name"] for skill in reply["skills"]] == [
             "deep-research",
             "quick-scan",
             "a-skill",
         ]
-        for one in told["skills"]:
-            assert one["uri"] == one["resources"][0]["uri"]
-            assert one["uri"] == f"skill://{one['frontmatter']['name']}/SKILL.md"
-            got = await ask(client, "skills/get", uri=one["uri"])
-            assert got["skill"] == one
+        for skill in reply["skills"]:
+            assert skill["uri"] == skill["resources"][0]["uri"]
+            assert skill["uri"] == f"skill://{skill['frontmatter']['name']}/SKILL.md"
+            got = await ask(client, "skills/get", uri=skill["uri"])
+            assert got["skill"] == skill
             assert (got["ttlMs"], got["cacheScope"]) == (300_000, "public")
 
 
 @BOTH_ERAS
-async def test_what_is_read_is_what_was_told_byte_for_byte(era: Era) -> None:
+async def test_skill_resource_content_matches_listed_size_and_digest(era: Era) -> None:
     async with a_client(*read_skills(""), MANY, era=era) as client:
-        for one in (await ask(client, "skills/list"))["skills"]:
-            for told in one["resources"]:
-                (read,) = (await client.read_resource(told["uri"])).contents
+        for skill in (await ask(client, "skills/list"))["skills"]:
+            for resource in skill["resources"]:
+                (read,) = (await client.read_resource(resource["uri"])).contents
                 content = bytes_of(read)
-                assert len(content) == told["size"]
-                assert f"sha256:{sha256(content).hexdigest()}" == told["digest"]
-            (read,) = (await client.read_resource(one["uri"])).contents
+                assert len(content) == resource["size"]
+                assert f"sha256:{sha256(content).hexdigest()}" == resource["digest"]
+            (read,) = (await client.read_resource(skill["uri"])).contents
             head = yaml.load(bytes_of(read).split(b"---")[1], yaml.BaseLoader)  # noqa: S506 - it makes but texts
-            assert head == one["frontmatter"]
+            assert head == skill["frontmatter"]
             assert read.mime_type == "text/markdown"
 
 
@@ -114,7 +114,7 @@ def bytes_of(read: TextResourceContents | BlobResourceContents) -> bytes:
     return b64decode(read.blob) if isinstance(read, BlobResourceContents) else read.text.encode()
 
 
-async def test_files_are_told_for_what_they_are() -> None:
+async def test_skill_file_has_expected_media_type() -> None:
     kinds = {
         "assets/logo.png": "image/png",
         "references/one%20file.md": "text/markdown",
@@ -147,8 +147,10 @@ async def test_folders_are_listed_one_floor_at_a_time() -> None:
 
 
 async def children(client: Client, uri: str) -> list[tuple[str, str, str]]:
-    told = await ask(client, "resources/directory/read", uri=uri)
-    return [(one["uri"], one["name"], one["mimeType"]) for one in told["resources"]]
+    reply = await ask(client, "resources/directory/read", uri=uri)
+    return [
+        (resource["uri"], resource["name"], resource["mimeType"]) for resource in reply["resources"]
+    ]
 
 
 @BOTH_ERAS
@@ -171,21 +173,23 @@ async def children(client: Client, uri: str) -> list[tuple[str, str, str]]:
         ("resources/read", "skill://"),
     ],
 )
-async def test_what_is_not_there_is_a_protocol_error(era: Era, method: str, uri: str) -> None:
+async def test_skill_unknown_uri_returns_invalid_params_error(
+    era: Era, method: str, uri: str
+) -> None:
     async with a_client(MANY, era=era) as client:
         with pytest.raises(MCPError) as refusal:
             await ask(client, method, uri=uri)
     assert refusal.value.code == -32602
 
 
-async def test_skills_are_listed_among_the_resources_and_only_where_they_can_be_started() -> None:
+async def test_skills_are_listed_as_resources_only_where_startable() -> None:
     async with a_client(MANY) as client:
         listed = (await client.list_resources()).resources
-    (skill,) = [one for one in listed if one.uri.startswith("skill:")]
+    (skill,) = [resource for resource in listed if resource.uri.startswith("skill:")]
     assert (skill.name, skill.description) == ("a-skill", "Does it.")
     async with a_client(MANY, profile="plan") as client:
         listed = (await client.list_resources()).resources
-        assert not [one for one in listed if one.uri.startswith("skill:")]
+        assert not [resource for resource in listed if resource.uri.startswith("skill:")]
         with pytest.raises(MCPError) as unread:
             await client.read_resource("skill://a-skill/SKILL.md")
         with pytest.raises(MCPError) as unknown:
@@ -193,7 +197,7 @@ async def test_skills_are_listed_among_the_resources_and_only_where_they_can_be_
     assert (unread.value.code, unknown.value.code) == (-32602, -32601)
 
 
-async def test_a_door_that_stays_shut_is_told() -> None:
+async def test_skills_list_services_unavailable_returns_internal_error() -> None:
     async def shut() -> RememberingDoorway:
         raise Unavailable
 

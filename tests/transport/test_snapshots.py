@@ -23,20 +23,20 @@ SNAPSHOT = a_snapshot(DAG, a_job("thesis", "plan", "completed"), runs={"thesis":
 BOTH = pytest.mark.parametrize("path", ["/api/report", "/api/map"])
 
 
-async def test_a_snapshot_gets_its_report(http: httpx2.AsyncClient) -> None:
+async def test_report_api_snapshot_returns_report(http: httpx2.AsyncClient) -> None:
     reply = await http.post("/api/report", json=SNAPSHOT)
     assert (reply.status_code, reply.headers["content-type"]) == (200, "application/json")
     assert reply.json() == report_from_snapshot(SNAPSHOT)
     assert check(reply.json()) == []
 
 
-async def test_a_snapshot_gets_its_map_and_so_does_a_definition(http: httpx2.AsyncClient) -> None:
+async def test_map_api_snapshot_or_definition_returns_map(http: httpx2.AsyncClient) -> None:
     for body in (SNAPSHOT, write_definition(DAG)):
         reply = await http.post("/api/map", json=body)
         assert (reply.status_code, reply.json()) == (200, map_from_snapshot(body))
 
 
-async def test_a_structure_that_cannot_be_walked_is_refused_with_its_fault(
+async def test_map_api_cyclic_recipe_returns_422_with_cycle_error(
     http: httpx2.AsyncClient,
 ) -> None:
     definition: Body = write_definition(DAG)
@@ -45,14 +45,16 @@ async def test_a_structure_that_cannot_be_walked_is_refused_with_its_fault(
     error = reply.json()["error"]
     assert (reply.status_code, error["code"]) == (422, "BAD_RECIPE")
     assert error["details"]["fault"] == "cycle"
-    told = await http.post("/api/report", json={**SNAPSHOT, "dag": definition})
-    assert told.status_code == 200
-    assert told.json()["stages"][0]["status"] is None
+    report = await http.post("/api/report", json={**SNAPSHOT, "dag": definition})
+    assert report.status_code == 200
+    assert report.json()["stages"][0]["status"] is None
 
 
 @BOTH
 @pytest.mark.parametrize("name", NOT_JSON)
-async def test_what_is_not_json_is_refused(http: httpx2.AsyncClient, path: str, name: str) -> None:
+async def test_snapshot_api_invalid_json_returns_400(
+    http: httpx2.AsyncClient, path: str, name: str
+) -> None:
     reply = await http.post(path, content=NOT_JSON[name])
     assert (reply.status_code, reply.json()["error"]["code"]) == (400, "INVALID_INPUT")
     assert keeps_silent(reply)
@@ -60,7 +62,7 @@ async def test_what_is_not_json_is_refused(http: httpx2.AsyncClient, path: str, 
 
 @BOTH
 @pytest.mark.parametrize("body", [None, 1, "dag", [], {}, {"dag": []}], ids=str)
-async def test_what_is_no_snapshot_is_refused(
+async def test_snapshot_api_invalid_snapshot_returns_400(
     http: httpx2.AsyncClient, path: str, body: object
 ) -> None:
     reply = await http.post(path, json=body)

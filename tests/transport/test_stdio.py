@@ -26,7 +26,7 @@ def a_child(kind: str) -> StdioServerParameters:
 
 
 @pytest.mark.parametrize("era", ["legacy", "auto", "2026-07-28"])
-async def test_a_client_lists_and_calls_whatever_is_printed_meanwhile(era: Era) -> None:
+async def test_stdio_server_printing_to_stdout_still_lists_and_calls_tools(era: Era) -> None:
     async with asyncio.timeout(PATIENCE), Client(a_child("chatty"), mode=era) as client:
         listed = await client.list_tools()
         result = await client.call_tool("get_next_step", {"planId": "1"})
@@ -72,7 +72,7 @@ async def test_garbage_on_stdin_is_refused_and_stdout_is_protocol_only() -> None
         reply = json.loads(await process.stdout.readline())
         process.stdin.close()
         rest, _ = await process.communicate()
-    codes = [(told["id"], told["error"]["code"]) for told in refused]
+    codes = [(response["id"], response["error"]["code"]) for response in refused]
     assert codes == [(None, code) for code in (-32700, -32700, -32600, -32600, -32700)]
     assert reply["id"] == 7
     assert reply["result"]["structuredContent"] == {"tool": "get_next_step", "arguments": {}}

@@ -28,8 +28,8 @@ async def shown(browser: httpx2.AsyncClient, plan: Body, order: int) -> str:
 async def change(
     browser: httpx2.AsyncClient, plan: Body, order: int, action: str, **fields: str
 ) -> httpx2.Response:
-    told = {"revision": "1", "rationale": "so that", **fields}
-    return await send(browser, at(plan, order), action=action, **told)
+    form = {"revision": "1", "rationale": "so that", **fields}
+    return await send(browser, at(plan, order), action=action, **form)
 
 
 async def orders(agent: Agent, plan: Body) -> list[int]:
@@ -38,7 +38,7 @@ async def orders(agent: Agent, plan: Body) -> list[int]:
     return [plan["stepIds"].index(step["stepId"]) + 1 for step in status["pendingSteps"]]
 
 
-async def test_it_tells_all_that_is_known_of_a_step(
+async def test_step_page_shows_step_details(
     browser: httpx2.AsyncClient, world: World, agent: Agent
 ) -> None:
     steps = [a_step("Look it up.", title="Look"), a_step("Weigh it.", dependsOn=[1])]
@@ -54,11 +54,11 @@ async def test_it_tells_all_that_is_known_of_a_step(
     plan = await agent.plan(steps, branchingConditions=conditions)
     taken = await agent.take(plan, sessionId="night")
     world.clock.advance(minutes=3)
-    asked = {"stepId": taken["stepId"], "summary": "Is it right?", "questions": ["Is it?"]}
-    await agent.call("request_user_review", **asked)
+    args = {"stepId": taken["stepId"], "summary": "Is it right?", "questions": ["Is it?"]}
+    await agent.call("request_user_review", **args)
     world.clock.advance(minutes=7)
-    said = {"decision": "modify", "feedback": "Look <again>."}
-    taken = await agent.call("submit_user_decision", planId=plan["planId"], **said)
+    decision = {"decision": "modify", "feedback": "Look <again>."}
+    taken = await agent.call("submit_user_decision", planId=plan["planId"], **decision)
     source = {"title": "An atlas", "url": "https://example.org/atlas", "quote": "Long."}
     wicked = {"title": "Worse", "url": "javascript:alert(1)"}
     await agent.call(
@@ -77,12 +77,12 @@ async def test_it_tells_all_that_is_known_of_a_step(
     page = words(html)
     for part in (
         "Step 1 of 2, search, attempt 2",
-        "A person sent it back: Look &lt;again&gt;.",
-        "step 2, Weigh it. waits for it",
+        "Review feedback: Look &lt;again&gt;.",
+        "Required by step 2, Weigh it.",
         "confidence 0.75",
         "&#34;river&#34;: &#34;&lt;b&gt;&#34;",
         "1,200 tokens, $0.5000",
-        "ann asked 9 min ago",
+        "ann requested review 9 min ago",
         "waited for a person for 7m00s",
         "worked on for 2m00s",
         "by ann (night)",
@@ -99,19 +99,19 @@ async def test_it_tells_all_that_is_known_of_a_step(
     assert 'rel="next"' in html
     assert 'rel="prev"' not in html
     assert "when step 1 completes" in words(await shown(browser, plan, 2))
-    assert "It waits for step 1, Look" in words(await shown(browser, plan, 2))
+    assert "Depends on step 1, Look" in words(await shown(browser, plan, 2))
 
 
-async def test_it_tells_who_called_which_tool_about_it(
+async def test_step_page_shows_tool_calls_of_step(
     browser: httpx2.AsyncClient, world: World, agent: Agent
 ) -> None:
     plan = await agent.plan(2)
     taken = await agent.take(plan, sessionId="night")
     stale = {"stepId": taken["stepId"], "attempt": 9, "resultSummary": "x"}
     await agent.refused("submit_step_result", **stale)
-    await world.doorway.calls.flush()
+    await world.dispatcher.calls.flush()
     page = words(await shown(browser, plan, 1))
-    assert "Tool calls the latest 2, 1 refused" in page
+    assert "Tool calls the latest 2, 1 failed" in page
     assert "get_next_step ann mcp, night" in page
     assert "STALE_ATTEMPT" in page
     assert "Tool calls" not in words(await shown(browser, plan, 2))
@@ -146,47 +146,49 @@ async def test_every_change_is_a_form(browser: httpx2.AsyncClient, agent: Agent)
     assert gone.headers["location"] == f"/plans/{plan['planId']}"
     assert await orders(agent, plan) == [3, 1, 2]
     await change(browser, plan, 2, "fail_step", reason="too hard", revision="5")
-    assert "It failed: too hard" in words(await shown(browser, plan, 2))
+    assert "Failure reason: too hard" in words(await shown(browser, plan, 2))
     await change(browser, plan, 2, "retry_step", revision="6")
     assert await orders(agent, plan) == [3, 1, 2]
     assert "attempt 2" in words(await shown(browser, plan, 2))
 
 
-async def test_what_cannot_be_done_says_why(browser: httpx2.AsyncClient, agent: Agent) -> None:
+async def test_step_page_unavailable_actions_show_reason(
+    browser: httpx2.AsyncClient, agent: Agent
+) -> None:
     plan = await agent.plan(2)
     await agent.submit(await agent.take(plan))
     page = words(await shown(browser, plan, 1))
-    assert "Remove it : step 1 is completed: only a pending step can be removed" in page
-    assert "Give it up : step 1 is completed: only a pending or running step" in page
-    assert "Try it again : step 1 is completed: only a failed or running step" in page
-    assert "Move it up : it is the first step" in page
+    assert "Remove : step 1 is completed: only a pending step can be removed" in page
+    assert "Mark as failed : step 1 is completed: only a pending or running step" in page
+    assert "Retry : step 1 is completed: only a failed or running step" in page
+    assert "Move up : it is the first step" in page
     page = words(await shown(browser, plan, 2))
-    assert "Move it down : it is the last step" in page
-    assert "Remove it :" not in page
+    assert "Move down : it is the last step" in page
+    assert "Remove :" not in page
     await agent.work_through(plan)
-    assert "The plan is over, and stays as it is." in words(await shown(browser, plan, 2))
+    assert "The plan is closed and cannot be changed." in words(await shown(browser, plan, 2))
 
 
-async def test_a_change_upon_an_older_plan_keeps_what_was_typed(
+async def test_step_page_stale_revision_returns_409_with_typed_text(
     browser: httpx2.AsyncClient, agent: Agent
 ) -> None:
     plan = await agent.plan(2)
     typed = {"instructions": "Look <twice>.", "revision": "9"}
     reply = await change(browser, plan, 1, "update_step_instructions", **typed)
     assert reply.status_code == 409
-    assert "The plan has changed since you looked" in reply.text
+    assert "The plan changed while you were editing" in reply.text
     assert "Look &lt;twice&gt;.</textarea>" in reply.text
     assert '<details id="do-update_step_instructions" open>' in reply.text
     assert 'name="revision" value="1"' in reply.text
 
 
-async def test_what_would_happen_can_be_seen_first(
+async def test_step_page_preview_shows_effect_and_changes_nothing(
     browser: httpx2.AsyncClient, world: World, agent: Agent
 ) -> None:
     plan = await agent.plan(3)
     before = await world.entries(agent.org_id, plan["planId"])
     moved = words((await change(browser, plan, 2, "move_up", preview="1")).text)
-    assert "Nothing is changed yet." in moved
+    assert "Preview." in moved
     assert "step 2 becomes step 1" in moved
     removed = words((await change(browser, plan, 1, "remove_step", preview="1")).text)
     assert "step 1 goes, step 2 becomes step 1, step 3 becomes step 2" in removed
@@ -194,7 +196,7 @@ async def test_what_would_happen_can_be_seen_first(
 
 
 @pytest.mark.parametrize("action", ["", "nonsense", "add_steps", "reorder_steps"])
-async def test_an_action_that_is_none_is_refused(
+async def test_step_page_invalid_action_returns_400(
     browser: httpx2.AsyncClient, world: World, agent: Agent, action: str
 ) -> None:
     plan = await agent.plan(2)

@@ -72,7 +72,7 @@ Headers = list[tuple[str, str]]
 
 async def asked(app: ASGIApp, method: str, path: str, headers: Headers) -> tuple[int, str]:
     """Return status and headers of the answer to exactly this request, without a body."""
-    told: list[Message] = []
+    messages: list[Message] = []
     heard: list[bool] = []
     scope = {
         "type": "http",
@@ -93,19 +93,19 @@ async def asked(app: ASGIApp, method: str, path: str, headers: Headers) -> tuple
         return {"type": "http.request", "body": b"", "more_body": False}
 
     async def send(message: Message) -> None:
-        told.append(message)
+        messages.append(message)
 
     await app(scope, receive, send)
-    return told[0]["status"], str(told[0]["headers"])
+    return messages[0]["status"], str(messages[0]["headers"])
 
 
 @pytest.fixture
 async def paths(face_world: World) -> list[str]:
     """Return an address of every route, and one without a route."""
     named = {**ELSE, **await things_of(face_world.agent)}
-    found = {route.path for route in routes_of(a_house(face_world.agent))}
+    route_paths = {route.path for route in routes_of(a_house(face_world.agent))}
     # Streams have the same guards; an accepted stream never ends.
-    filled = [re.sub(r"\{(\w+):\w+\}", r"{\1}", path).format(**named) for path in found]
+    filled = [re.sub(r"\{(\w+):\w+\}", r"{\1}", path).format(**named) for path in route_paths]
     return sorted([*filled, "/nowhere"])
 
 
@@ -116,7 +116,7 @@ async def test_no_route_answers_to_another_name(face_world: World, paths: list[s
             status, _ = await asked(app, method, path, [("host", host)])
             assert status == 421, (method, path, host)
         for several in ([], ["localhost", "localhost"], ["localhost", "evil.example"]):
-            status, _ = await asked(app, method, path, [("host", one) for one in several])
+            status, _ = await asked(app, method, path, [("host", value) for value in several])
             assert status == 421, (method, path, several)
 
 
@@ -138,9 +138,9 @@ async def test_no_route_is_embedded_or_asked_in_the_background_by_another_site(
     face_world: World, paths: list[str]
 ) -> None:
     app, ours = a_house(face_world.agent, HOSTS), ("host", "localhost:8750")
-    for path, method, said in product(paths, ("GET", "POST"), EMBEDDED):
-        status, _ = await asked(app, method, path, [ours, *said.items()])
-        assert status == 403, (method, path, said)
+    for path, method, fetch_headers in product(paths, ("GET", "POST"), EMBEDDED):
+        status, _ = await asked(app, method, path, [ours, *fetch_headers.items()])
+        assert status == 403, (method, path, fetch_headers)
     for path in paths:
         status, _ = await asked(app, "POST", path, [ours, *FOLLOWED.items()])
         assert status == 403, path
@@ -153,9 +153,9 @@ async def test_the_right_ones_get_through(face_world: World, paths: list[str]) -
         status, _ = await asked(app, "GET", path, [("host", host)])
         assert status in {200, 404, 405}, (path, host)
     for path, origins in product(finite, OUR_ORIGINS):
-        told = [("host", "localhost:8750"), *(("origin", one) for one in origins)]
+        headers = [("host", "localhost:8750"), *(("origin", origin) for origin in origins)]
         for more in ({}, FOLLOWED, {**FOLLOWED, "sec-fetch-site": "none"}):
-            status, _ = await asked(app, "GET", path, [*told, *more.items()])
+            status, _ = await asked(app, "GET", path, [*headers, *more.items()])
             assert status in {200, 404, 405}, (path, origins)
 
 
@@ -174,7 +174,7 @@ def wrong_tokens() -> Iterator[tuple[dict[str, str], dict[str, str]]]:
     yield {COOKIE: "t" * 100}, {"token": "t" * 100}
 
 
-async def test_a_form_without_our_token_changes_nothing_and_with_it_does(
+async def test_post_forms_without_csrf_token_return_403_and_with_token_succeed(
     face_world: World,
 ) -> None:
     app = a_house(face_world.agent)
@@ -205,37 +205,35 @@ async def test_a_form_without_our_token_changes_nothing_and_with_it_does(
 
 def judge(reply: httpx2.Response) -> None:
     """Check that no answer can be framed, sniffed or read by others, or runs inline code."""
-    told, where = reply.headers, reply.request.url.path
-    assert told["x-content-type-options"] == "nosniff", where
-    assert told["x-frame-options"] == "DENY", where
-    assert told["cross-origin-resource-policy"] == "same-origin", where
-    assert told["referrer-policy"] in {"no-referrer", "same-origin"}, where
-    assert "access-control-allow-origin" not in told
-    policy = directives(told["content-security-policy"])
+    headers, where = reply.headers, reply.request.url.path
+    assert headers["x-content-type-options"] == "nosniff", where
+    assert headers["x-frame-options"] == "DENY", where
+    assert headers["cross-origin-resource-policy"] == "same-origin", where
+    assert headers["referrer-policy"] in {"no-referrer", "same-origin"}, where
+    assert "access-control-allow-origin" not in headers
+    policy = directives(headers["content-security-policy"])
     assert policy["default-src"] == "'none'", where
     assert policy["frame-ancestors"] == "'none'", where
-    assert "unsafe" not in told["content-security-policy"], where
+    assert "unsafe" not in headers["content-security-policy"], where
     for source in (word for words in policy.values() for word in words.split()):
         assert source in {"'none'", "'self'", "data:"} or source.startswith("'sha256-"), where
-    if told.get("content-type", "").startswith("text/html"):
+    if headers.get("content-type", "").startswith("text/html"):
         assert policy["base-uri"] == "'none'", where
         assert policy["form-action"] in {"'self'", "'none'"}, where
         assert "data:" not in policy.get("script-src", ""), where
-        assert told["cross-origin-opener-policy"] == "same-origin", where
-        assert told["cache-control"] == "no-store", where
+        assert headers["cross-origin-opener-policy"] == "same-origin", where
+        assert headers["cache-control"] == "no-store", where
 
 
 def directives(policy: str) -> Mapping[str, str]:
-    found = {}
+    by_name = {}
     for part in policy.split(";"):
         name, _, words = part.strip().partition(" ")
-        found[name] = words
-    return found
+        by_name[name] = words
+    return by_name
 
 
-async def test_every_answer_is_for_our_pages_alone_and_runs_nothing(
-    face_world: World, paths: list[str]
-) -> None:
+async def test_every_response_has_security_headers(face_world: World, paths: list[str]) -> None:
     app, seen = a_house(face_world.agent), set()
     async with a_visitor(app) as client:
         for path, accept in product(paths, ("text/html", "application/json")):
@@ -251,10 +249,10 @@ async def test_every_answer_is_for_our_pages_alone_and_runs_nothing(
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-async def test_every_cookie_is_for_us_alone(
+async def test_every_cookie_is_httponly_samesite_strict_and_host_only(
     face_world: World, paths: list[str], scheme: str
 ) -> None:
-    app, kept = a_house(face_world.agent), []
+    app, cookies = a_house(face_world.agent), []
     transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
     for path in paths:
         if path not in {"/live", "/mcp", "/mcp/"}:
@@ -262,9 +260,9 @@ async def test_every_cookie_is_for_us_alone(
                 transport=transport, base_url=f"{scheme}://localhost"
             ) as c:
                 reply = await c.get(path, headers={"accept": "text/html"})
-                kept += reply.headers.get_list("set-cookie")
-    assert kept
-    for cookie in kept:
+                cookies += reply.headers.get_list("set-cookie")
+    assert cookies
+    for cookie in cookies:
         words = {word.strip().lower() for word in cookie.split(";")[1:]}
         assert words >= {"httponly", "samesite=strict", "path=/"}
         assert ("secure" in words) == (scheme == "https")

@@ -43,7 +43,7 @@ async def team(face_world: World) -> AsyncIterator[Team]:
 def addressed(route: str) -> str:
     """Return an address of this route, with ids of nothing that exists."""
     places = {**ELSE, **dict.fromkeys(re.findall(r"\{(\w+_id)\}", route), new_id())}
-    return re.sub(r"\{(\w+)(?::\w+)?\}", lambda found: places[found[1]], route)
+    return re.sub(r"\{(\w+)(?::\w+)?\}", lambda match: places[match[1]], route)
 
 
 def paths_of(team: Team) -> dict[str, str]:
@@ -94,8 +94,11 @@ async def test_neither_another_name_nor_another_site_gets_as_far_as_the_gate(tea
         for host in OTHER_HOSTS:
             assert (await asked(app, method, path, [("host", host)]))[0] == 421, (path, host)
         for origin in OTHER_ORIGINS:
-            told = [ours, ("origin", origin)]
+            headers = [ours, ("origin", origin)]
             if origin != "http://localhost":
-                assert (await asked(app, method, path, told))[0] == 403, (path, origin)
-        for said in EMBEDDED:
-            assert (await asked(app, method, path, [ours, *said.items()]))[0] == 403, (path, said)
+                assert (await asked(app, method, path, headers))[0] == 403, (path, origin)
+        for fetch_headers in EMBEDDED:
+            assert (await asked(app, method, path, [ours, *fetch_headers.items()]))[0] == 403, (
+                path,
+                fetch_headers,
+            )

@@ -30,7 +30,7 @@ PATIENCE = 20.0
 
 def an_entrance(world: World) -> ToolGateway:
     async def dispatcher() -> Dispatcher:
-        return world.doorway
+        return world.dispatcher
 
     async def caller(_: object) -> Caller:
         return world.agent.caller
@@ -42,7 +42,9 @@ def an_entrance(world: World) -> ToolGateway:
 async def served(world: World) -> AsyncIterator[str]:
     server = build_server(list_tools(TOOLS), an_entrance(world), profile="all")
     app = build_app(server, hosts=AllowedHosts(), ready=always)
-    async with serve_in_background(app, listen("127.0.0.1", 0), world.doorway.bus.close) as address:
+    async with serve_in_background(
+        app, listen("127.0.0.1", 0), world.dispatcher.bus.close
+    ) as address:
         yield f"{address}/mcp"
 
 
@@ -56,7 +58,7 @@ async def heard(subscription: Subscription, *expected: object) -> None:
             left.discard(event)
 
 
-async def test_a_client_of_the_newest_revision_hears_of_what_it_asked_for_over_http(
+async def test_http_client_2026_07_28_receives_subscribed_updates_only(
     world: World,
 ) -> None:
     agent = world.agent
@@ -65,9 +67,9 @@ async def test_a_client_of_the_newest_revision_hears_of_what_it_asked_for_over_h
     theirs = f"waybook://plans/{world.neighbours_plan['planId']}"
     ours, its_map = (f"waybook://plans/{plan['planId']}{end}" for end in ("", "/map"))
     progress = f"waybook://runs/{run['runId']}/progress"
-    asked = [ours, its_map, progress, theirs]
+    uris = [ours, its_map, progress, theirs]
     async with served(world) as address, Client(address, mode="2026-07-28") as client:
-        async with client.listen(resource_subscriptions=asked) as subscription:
+        async with client.listen(resource_subscriptions=uris) as subscription:
             await agent.take(other)
             world.neighbour_may_change = True
             await world.neighbour.take(world.neighbours_plan)
@@ -80,10 +82,10 @@ async def test_a_client_of_the_newest_revision_hears_of_what_it_asked_for_over_h
         async with client.listen(resources_list_changed=True) as subscription:
             await agent.plan(1)
             await heard(subscription, ResourcesListChanged())
-    assert world.doorway.bus.subscribed_orgs() == []
+    assert world.dispatcher.bus.subscribed_orgs() == []
 
 
-async def test_a_stream_ends_by_itself_when_the_server_stops(world: World) -> None:
+async def test_subscription_stream_ends_when_server_stops(world: World) -> None:
     plan = await world.agent.plan(1)
     stopped = asyncio.Event()
 
@@ -105,7 +107,7 @@ async def test_a_stream_ends_by_itself_when_the_server_stops(world: World) -> No
         await following
 
 
-async def test_an_older_client_over_http_is_not_promised_what_cannot_be_kept(world: World) -> None:
+async def test_legacy_http_client_is_not_offered_subscriptions(world: World) -> None:
     async with served(world) as address, Client(address, mode="legacy") as client:
         assert client.server_capabilities.resources is not None
         assert not client.server_capabilities.resources.subscribe
@@ -113,7 +115,7 @@ async def test_an_older_client_over_http_is_not_promised_what_cannot_be_kept(wor
             await client.session.subscribe_resource("waybook://plans/1")
 
 
-async def test_an_older_client_over_a_line_of_its_own_subscribes(world: World) -> None:
+async def test_legacy_single_connection_client_receives_subscribed_updates(world: World) -> None:
     plan, other = await world.agent.plan(2), await world.agent.plan(2)
     uri, elsewhere = (f"waybook://plans/{p['planId']}" for p in (plan, other))
     updated: asyncio.Queue[str] = asyncio.Queue()

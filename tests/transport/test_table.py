@@ -52,7 +52,7 @@ async def test_every_tool_is_in_a_profile_and_all_has_every_tool() -> None:
     assert set(TOOLS) - named == {"add_dag"}, "only what operators do is in `all` alone"
 
 
-async def test_every_tool_says_what_it_is_does_and_takes() -> None:
+async def test_every_tool_has_title_description_annotations_and_valid_schemas() -> None:
     for name, tool in (await listed("all")).items():
         assert re.fullmatch(r"[a-z0-9_]{1,40}", name)
         assert tool["title"], name
@@ -79,11 +79,11 @@ STATUSES = {
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-async def test_what_is_taught_is_offered(profile: str) -> None:
+async def test_instructions_name_only_tools_of_profile(profile: str) -> None:
     tools = set(await listed(profile))
-    told = instructions_for(tools)
-    assert set(re.findall(r"\b[a-z]+_[a-z_]+\b", told)) - tools <= STATUSES
-    assert len(told) <= 4_096
+    instructions = instructions_for(tools)
+    assert set(re.findall(r"\b[a-z]+_[a-z_]+\b", instructions)) - tools <= STATUSES
+    assert len(instructions) <= 4_096
 
 
 async def test_the_two_calls_of_each_loop_are_always_loaded() -> None:

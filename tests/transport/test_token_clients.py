@@ -35,10 +35,10 @@ async def world(module_place: Place) -> AsyncIterator[World]:
 
 @asynccontextmanager
 async def a_client(
-    address: str, given: IssuedToken | None, era: Era = "2026-07-28"
+    address: str, issued: IssuedToken | None, era: Era = "2026-07-28"
 ) -> AsyncIterator[Client]:
     """Yield a client that sends this token, or none."""
-    headers = bearer(given) if given else {}
+    headers = bearer(issued) if issued else {}
     async with httpx2.AsyncClient(headers=headers, trust_env=False, timeout=20) as http:
         transport = streamable_http_client(f"{address}/mcp", http_client=http)
         async with Client(transport, mode=era) as client:
@@ -48,8 +48,8 @@ async def a_client(
 async def called(client: Client, tool: str, **arguments: object) -> Body:
     result = await client.call_tool(tool, arguments)
     assert not result.is_error, result
-    found: Any = result.structured_content
-    return dict(found)
+    content: Any = result.structured_content
+    return dict(content)
 
 
 async def refused(client: Client, tool: str, **arguments: object) -> str:
@@ -61,9 +61,7 @@ async def refused(client: Client, tool: str, **arguments: object) -> str:
 
 
 @BOTH_ERAS
-async def test_a_client_with_a_token_works_in_its_org_and_sees_no_other(
-    world: World, era: Era
-) -> None:
+async def test_token_client_sees_only_plans_of_own_org(world: World, era: Era) -> None:
     ours, theirs = await a_token(world.agent), await a_token(world.neighbour, "ned")
     async with (
         served(world) as address,
@@ -74,8 +72,8 @@ async def test_a_client_with_a_token_works_in_its_org_and_sees_no_other(
         assert "NOT_FOUND" in await refused(ned, "get_plan_status", planId=plan["planId"])
         mine = await called(ann, "list_active_plans")
         other = await called(ned, "list_active_plans")
-    assert [one["planId"] for one in mine["plans"]] == [plan["planId"]]
-    assert [one["planId"] for one in other["plans"]] == [world.neighbours_plan["planId"]]
+    assert [item["planId"] for item in mine["plans"]] == [plan["planId"]]
+    assert [item["planId"] for item in other["plans"]] == [world.neighbours_plan["planId"]]
     entry = (await world.entries(world.agent.org_id, plan["planId"]))[0]
     assert (entry.actor, entry.channel) == ("ann", "mcp")
 
@@ -85,30 +83,30 @@ async def test_a_client_without_a_token_gets_nowhere(world: World, era: Era) -> 
     async with served(world) as address:
         with pytest.raises(BaseException) as error:  # noqa: PT011 - whatever the library wraps it in
             await _list(address, None, era)
-    assert any(isinstance(one, MCPError | httpx2.HTTPError) for one in _leaves(error.value))
+    assert any(isinstance(leaf, MCPError | httpx2.HTTPError) for leaf in _leaves(error.value))
 
 
-async def _list(address: str, given: IssuedToken | None, era: Era) -> None:
-    async with a_client(address, given, era) as client:
+async def _list(address: str, issued: IssuedToken | None, era: Era) -> None:
+    async with a_client(address, issued, era) as client:
         await client.list_tools()
 
 
 def _leaves(error: BaseException) -> list[BaseException]:
     if isinstance(error, BaseExceptionGroup):
-        return [leaf for one in error.exceptions for leaf in _leaves(one)]
+        return [leaf for child in error.exceptions for leaf in _leaves(child)]
     return [error]
 
 
 async def test_a_revoked_token_is_refused_from_the_next_call_on(world: World) -> None:
-    given = await a_token(world.agent)
-    async with served(world) as address, a_client(address, given) as client:
+    issued = await a_token(world.agent)
+    async with served(world) as address, a_client(address, issued) as client:
         await called(client, "list_active_plans")
-        await revoke_token(at(world.agent), given.token.id)
+        await revoke_token(at(world.agent), issued.token.id)
         with pytest.raises(MCPError):
             await client.call_tool("list_active_plans", {})
 
 
-async def test_an_agent_cannot_approve_what_it_asked_for_with_its_own_token(world: World) -> None:
+async def test_submit_user_decision_with_requesting_token_is_forbidden(world: World) -> None:
     await change_org(at(world.agent), policy=ReviewPolicy.HUMAN)
     agents = await a_token(world.agent, scopes=(Scope.PLAN_WRITE, Scope.REVIEW), may=(Scope.ADMIN,))
     anns = await another_token(world.agent, scopes=(Scope.REVIEW,))
@@ -122,32 +120,32 @@ async def test_an_agent_cannot_approve_what_it_asked_for_with_its_own_token(worl
         plan = await called(agent, "create_research_plan", **PLAN)
         step = await called(agent, "get_next_step", planId=plan["planId"])
         await called(agent, "request_user_review", stepId=step["stepId"], summary="Good?")
-        told = {"planId": plan["planId"], "decision": "approve"}
-        assert "FORBIDDEN" in await refused(agent, "submit_user_decision", **told)
-        assert "FORBIDDEN" in await refused(worker, "submit_user_decision", **told)
-        assert (await called(ann, "submit_user_decision", **told))["decision"] == "approve"
+        args = {"planId": plan["planId"], "decision": "approve"}
+        assert "FORBIDDEN" in await refused(agent, "submit_user_decision", **args)
+        assert "FORBIDDEN" in await refused(worker, "submit_user_decision", **args)
+        assert (await called(ann, "submit_user_decision", **args))["decision"] == "approve"
 
 
-async def test_where_words_are_relayed_the_agent_passes_them_on(world: World) -> None:
+async def test_submit_user_decision_relayed_policy_accepts_requesting_agent(world: World) -> None:
     agents = await a_token(world.agent)
     async with served(world) as address, a_client(address, agents) as agent:
         plan = await called(agent, "create_research_plan", **PLAN)
         step = await called(agent, "get_next_step", planId=plan["planId"])
         await called(agent, "request_user_review", stepId=step["stepId"], summary="Good?")
-        said = await called(
+        reply = await called(
             agent, "submit_user_decision", planId=plan["planId"], decision="approve"
         )
-    assert said["decision"] == "approve"
+    assert reply["decision"] == "approve"
 
 
-async def test_whoever_listens_is_heard_no_more_once_their_user_is_disabled(
+async def test_subscription_of_disabled_user_ends(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subscriptions, "REAUTH_SECONDS", 0.01)
-    given = await a_token(world.agent)
+    issued = await a_token(world.agent)
     async with (
         served(world) as address,
-        a_client(address, given) as client,
+        a_client(address, issued) as client,
         client.listen(resources_list_changed=True) as subscription,
     ):
         await world.agent.plan(1)

@@ -20,24 +20,25 @@ FORM = re.compile(r'name="token" value="([^"]+)"')
 REVIEW = re.compile(r'name="reviewId" value="([^"]+)"')
 
 
-async def sign_in(browser: httpx2.AsyncClient, given: IssuedToken) -> None:
+async def sign_in(browser: httpx2.AsyncClient, issued: IssuedToken) -> None:
     form = FORM.search((await browser.get("/sign-in")).text)
     assert form
-    done = await browser.post("/sign-in", data={"token": form[1], "key": given.secret})
+    done = await browser.post("/sign-in", data={"token": form[1], "key": issued.secret})
     assert done.status_code == 303
 
 
 @asynccontextmanager
-async def signed_in(world: World, given: IssuedToken) -> AsyncIterator[httpx2.AsyncClient]:
+async def signed_in(world: World, issued: IssuedToken) -> AsyncIterator[httpx2.AsyncClient]:
     async with a_visitor(world) as browser:
-        await sign_in(browser, given)
+        await sign_in(browser, issued)
         yield browser
 
 
-async def asked_by(world: World, given: IssuedToken) -> Body:
+async def asked_by(world: World, issued: IssuedToken) -> Body:
     """Create a plan whose review this token requested."""
     agent = Agent(
-        world.doorway, await authenticate_token(world.doorway.house, given.secret, Channel.MCP)
+        world.dispatcher,
+        await authenticate_token(world.dispatcher.services, issued.secret, Channel.MCP),
     )
     plan = await agent.plan(1)
     taken = await agent.take(plan)
@@ -50,11 +51,11 @@ async def decided(browser: httpx2.AsyncClient, plan: Body) -> httpx2.Response:
     form, review = FORM.search(shown), REVIEW.search(shown)
     assert form
     assert review
-    told = {"token": form[1], "planId": plan["planId"], "reviewId": review[1]}
-    return await browser.post("/decisions", data={**told, "decision": "approve"})
+    fields = {"token": form[1], "planId": plan["planId"], "reviewId": review[1]}
+    return await browser.post("/decisions", data={**fields, "decision": "approve"})
 
 
-async def test_an_agent_that_signs_in_with_its_token_cannot_approve_itself(world: World) -> None:
+async def test_web_session_of_requesting_token_cannot_approve_review(world: World) -> None:
     await change_org(at(world.agent), policy=ReviewPolicy.HUMAN)
     both = (Scope.PLAN_WRITE, Scope.REVIEW)
     agents = await a_token(world.agent, scopes=both)
@@ -63,30 +64,30 @@ async def test_an_agent_that_signs_in_with_its_token_cannot_approve_itself(world
     async with signed_in(world, agents) as browser:
         refused = await decided(browser, plan)
     assert refused.status_code in {400, 403}
-    assert "whoever asked for this review cannot decide it" in words(refused.text)
+    assert "the requester of a review cannot decide it" in words(refused.text)
     assert (await world.agent.status(plan))["status"] == "awaiting_review"
     async with signed_in(world, persons) as browser:
         assert (await decided(browser, plan)).status_code == 303
     assert (await world.agent.status(plan))["status"] == "completed"
 
 
-async def test_a_page_hears_no_more_once_its_token_is_revoked(
+async def test_live_stream_ends_after_token_is_revoked(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "REAUTH_SECONDS", 0.0)
-    given = await a_token(world.agent)
+    issued = await a_token(world.agent)
     async with (
         served(world) as address,
         httpx2.AsyncClient(base_url=address, trust_env=False, timeout=20) as browser,
     ):
-        await sign_in(browser, given)
+        await sign_in(browser, issued)
         async with asyncio.timeout(20), browser.stream("GET", "/live") as stream:
             lines = stream.aiter_lines()
             assert (await anext(lines)).startswith("id: ")
             await world.agent.plan(1)
             heard = [await anext(lines) for _ in range(4)]
             assert any("plan:" in line for line in heard)
-            await revoke_token(at(world.agent), given.token.id)
+            await revoke_token(at(world.agent), issued.token.id)
             later = await world.agent.plan(1)
             rest = [line async for line in lines]  # it ends
             assert not any(later["planId"] in line for line in rest)

@@ -21,8 +21,8 @@ SECRET = re.compile(r"wb_[A-Za-z0-9]{40}")
 
 async def made(browser: httpx2.AsyncClient, **fields: object) -> httpx2.Response:
     """Fill in the form that creates a token."""
-    told = {"act": "create", "user": "ann", "label": "laptop", "days": "90", **fields}
-    return await send(browser, "/tokens", **told)  # type: ignore[arg-type]  # fields may repeat
+    form = {"act": "create", "user": "ann", "label": "laptop", "days": "90", **fields}
+    return await send(browser, "/tokens", **form)  # type: ignore[arg-type]  # fields may repeat
 
 
 async def test_a_token_is_shown_once_and_counts(world: World) -> None:
@@ -35,7 +35,7 @@ async def test_a_token_is_shown_once_and_counts(world: World) -> None:
     secret = SECRET.findall(answer.text)[0]
     assert set(SECRET.findall(answer.text)) == {secret}
     assert f'--header "Authorization: Bearer {secret}"' in answer.text
-    caller = await authenticate_token(world.doorway.house, secret, Channel.MCP)
+    caller = await authenticate_token(world.dispatcher.services, secret, Channel.MCP)
     assert (caller.user, caller.scopes) == (
         "ann",
         expand_scopes([Scope.PLAN_WRITE, Scope.REVIEW]),
@@ -46,21 +46,21 @@ async def test_a_token_is_shown_once_and_counts(world: World) -> None:
 
 
 async def test_revoking_is_asked_twice(world: World) -> None:
-    given = await a_token(world.agent)
+    issued = await a_token(world.agent)
     async with a_browser(world.agent) as browser:
-        asked = await send(browser, "/tokens", act="revoke", id=given.token.id)
-        assert "Revoke it for good?" in words(asked.text)
-        await authenticate_token(world.doorway.house, given.secret, Channel.MCP)
-        done = await send(browser, "/tokens", act="revoke", id=given.token.id, confirmed="yes")
+        confirmation = await send(browser, "/tokens", act="revoke", id=issued.token.id)
+        assert "Revoke permanently?" in words(confirmation.text)
+        await authenticate_token(world.dispatcher.services, issued.secret, Channel.MCP)
+        done = await send(browser, "/tokens", act="revoke", id=issued.token.id, confirmed="yes")
         assert (done.status_code, done.headers["location"]) == (303, "/tokens?done=revoke")
         shown = words((await browser.get("/tokens?done=revoke")).text)
-    assert "The token counts no more." in shown
+    assert "Token revoked." in shown
     assert "revoked by pat" in shown
     with pytest.raises(Unauthenticated):
-        await authenticate_token(world.doorway.house, given.secret, Channel.MCP)
+        await authenticate_token(world.dispatcher.services, issued.secret, Channel.MCP)
 
 
-async def test_users_are_let_in_kept_out_and_let_in_again(world: World) -> None:
+async def test_tokens_page_adds_disables_and_enables_user(world: World) -> None:
     async with a_browser(world.agent) as browser:
         await send(browser, "/tokens", act="add_user", name="bob", scope="plan:write")
         await send(browser, "/tokens", act="disable", user="bob")
@@ -70,19 +70,19 @@ async def test_users_are_let_in_kept_out_and_let_in_again(world: World) -> None:
     assert (bob.name, bob.disabled_at, bob.created_by) == ("bob", None, "pat")
 
 
-async def test_what_somebody_may_do_is_changed_here(world: World) -> None:
-    given = await a_token(world.agent)
+async def test_tokens_page_changes_user_scopes(world: World) -> None:
+    issued = await a_token(world.agent)
     async with a_browser(world.agent) as browser:
         fields = {"act": "scopes", "user": "ann", "scope": ["review", "plan:read"]}
         done = await send(browser, "/tokens", **fields)  # type: ignore[arg-type]  # they repeat
         assert done.headers["location"] == "/tokens?done=scopes"
         shown = words((await browser.get("/tokens?done=scopes")).text)
-    assert "That is what they may do from now on." in shown
-    caller = await authenticate_token(world.doorway.house, given.secret, Channel.MCP)
+    assert "Permissions saved." in shown
+    caller = await authenticate_token(world.dispatcher.services, issued.secret, Channel.MCP)
     assert caller.scopes == {Scope.PLAN_READ}
 
 
-async def test_who_decides_reviews_is_set_here(world: World) -> None:
+async def test_tokens_page_sets_review_policy(world: World) -> None:
     async with a_browser(world.agent) as browser:
         await send(browser, "/tokens", act="policy", policy="human")
     assert (await list_members(at(world.agent))).org.review_policy is ReviewPolicy.HUMAN
@@ -111,7 +111,7 @@ async def test_who_decides_reviews_is_set_here(world: World) -> None:
     ],
     ids=str,
 )
-async def test_what_cannot_be_is_said_on_the_page_and_changes_nothing(
+async def test_tokens_page_invalid_form_shows_alert_and_changes_nothing(
     world: World, fields: dict[str, str]
 ) -> None:
     await a_token(world.agent)
@@ -126,7 +126,7 @@ async def test_what_cannot_be_is_said_on_the_page_and_changes_nothing(
     assert await list_members(at(world.agent)) == before
 
 
-async def test_a_form_of_somebody_elses_changes_nothing(world: World) -> None:
+async def test_tokens_page_form_without_csrf_token_returns_403(world: World) -> None:
     await a_token(world.agent)
     async with a_browser(world.agent) as browser:
         answer = await browser.post("/tokens", data={"act": "disable", "user": "ann"})
@@ -135,26 +135,26 @@ async def test_a_form_of_somebody_elses_changes_nothing(world: World) -> None:
 
 
 @pytest.mark.parametrize("scope", [scope for scope in Scope if scope is not Scope.ADMIN])
-async def test_it_is_for_whoever_looks_after_the_org_and_so_is_health(
+async def test_tokens_and_health_pages_without_admin_scope_return_403(
     world: World, scope: Scope
 ) -> None:
-    given = await a_token(world.agent)
-    holder = Agent(world.doorway, replace(world.agent.caller, scopes=expand_scopes([scope])))
+    issued = await a_token(world.agent)
+    holder = Agent(world.dispatcher, replace(world.agent.caller, scopes=expand_scopes([scope])))
     async with a_browser(holder) as browser:
         for page in ("/tokens", "/health"):
             answer = await browser.get(page, headers={"accept": "text/html"})
             assert answer.status_code == 403
-            assert given.token.label not in answer.text
+            assert issued.token.label not in answer.text
         for sure in ({}, {"confirmed": "yes"}):
-            form = {"act": "revoke", "id": given.token.id, **sure}
+            form = {"act": "revoke", "id": issued.token.id, **sure}
             plan = f"/plans/{(await world.agent.plan())['planId']}"
             assert (await send(browser, plan, at="/tokens", **form)).status_code == 403
         assert (await browser.get("/")).status_code == 200
-    await authenticate_token(world.doorway.house, given.secret, Channel.MCP)
+    await authenticate_token(world.dispatcher.services, issued.secret, Channel.MCP)
 
 
-async def test_whoever_may_nothing_sees_nothing(world: World) -> None:
-    nobody = Agent(world.doorway, replace(world.agent.caller, scopes=frozenset()))
+async def test_dashboard_pages_without_scopes_return_403(world: World) -> None:
+    nobody = Agent(world.dispatcher, replace(world.agent.caller, scopes=frozenset()))
     plan = await world.agent.plan()
     async with a_browser(nobody) as browser:
         for page in ("/", f"/plans/{plan['planId']}", f"/plans/{plan['planId']}/export.json"):
@@ -176,4 +176,4 @@ async def test_the_machine_is_shown_where_there_is_one_org_alone(world: World, a
     async with a_reader(world.agent, LoadedSettings(settings, {"auth": "flag"})) as reader:
         health = await reader.get("/health")
     assert health.status_code == 200
-    assert ("Settings in force" in health.text) == (auth == "none")
+    assert ("Effective settings" in health.text) == (auth == "none")

@@ -17,9 +17,7 @@ from waybook.transport.mcp.tools import to_tool_result, tools_in_profile
         ("all", list(TOOLS)),
     ],
 )
-def test_a_profile_offers_its_tools_in_the_order_of_the_table(
-    profile: str, names: list[str]
-) -> None:
+def test_tools_in_profile_returns_tools_in_table_order(profile: str, names: list[str]) -> None:
     assert [tool.name for tool in tools_in_profile(TOOLS, profile)] == names
 
 

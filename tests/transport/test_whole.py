@@ -47,12 +47,12 @@ async def address() -> AsyncIterator[str]:
     with a_place() as place:
         settings = Settings(data_dir=place / "data", sweep_seconds=1)
         async with start_application(settings) as system:
-            entrance = build_gateway(system)
-            server = build_server(published_tools(), entrance, profile="all")
+            gateway = build_gateway(system)
+            server = build_server(published_tools(), gateway, profile="all")
             app = build_app(
                 server,
                 hosts=AllowedHosts(),
-                ready=entrance.is_ready,
+                ready=gateway.is_ready,
                 metrics=partial(collect_metrics, system.dispatcher),
                 reading=ReadApi(build_gateway(system, Channel.REST)),
             )
@@ -73,11 +73,11 @@ def error_of(result: CallToolResult) -> dict[str, object]:
 
 
 @BOTH_ERAS
-async def test_a_plan_goes_from_its_question_to_its_end(address: str, era: Era) -> None:
+async def test_mcp_client_works_plan_from_creation_to_completion(address: str, era: Era) -> None:
     async with Client(f"{address}/mcp", mode=era) as client:
         plan = (await client.call_tool("create_research_plan", dict(PLAN))).structured_content
         assert plan is not None
-        uris = {one.uri for one in (await client.list_resources()).resources}
+        uris = {resource.uri for resource in (await client.list_resources()).resources}
         assert f"waybook://plans/{plan['planId']}" in uris
         read = await client.read_resource(f"waybook://plans/{plan['planId']}")
         assert "Why are there two tides a day?" in read.model_dump_json()
@@ -127,10 +127,10 @@ async def test_skills_are_prompts_and_plans_can_be_completed_by_name(
 ) -> None:
     async with Client(f"{address}/mcp", mode=era) as client:
         skills = (await client.call_tool("list_skills", {})).structured_content
-        prompts = [one.name for one in (await client.list_prompts()).prompts]
+        prompts = [entry.name for entry in (await client.list_prompts()).prompts]
     assert skills is not None
     ours = ["resume_plan", "plan_research", "work_on_run"]
-    assert prompts == [*ours, *(one["name"] for one in skills["skills"])]
+    assert prompts == [*ours, *(entry["name"] for entry in skills["skills"])]
 
 
 async def called(client: Client, tool: str, **arguments: object) -> Body:
@@ -151,7 +151,7 @@ async def test_a_run_is_worked_on_and_read_in_every_way(address: str, era: Era) 
         held = {"jobId": job["jobId"], "attempt": job["attempt"]}
         await called(client, "submit_job_result", **held, content="# The moon")
         progress = f"waybook://runs/{run_id}/progress"
-        assert progress in {one.uri for one in (await client.list_resources()).resources}
+        assert progress in {resource.uri for resource in (await client.list_resources()).resources}
         document = await first_document(http, run_id)
         report = (await http.get(f"/api/runs/{run_id}/progress")).json()
         [attached] = (await client.read_resource(progress)).contents
@@ -159,8 +159,8 @@ async def test_a_run_is_worked_on_and_read_in_every_way(address: str, era: Era) 
         [text] = (await client.read_resource(f"waybook://documents/{document}")).contents
         page = await http.get(f"/api/documents/{document}")
     assert isinstance(attached, TextResourceContents)
-    told = json.loads(attached.text)
-    assert {name: told[name] for name in report} == report
+    payload = json.loads(attached.text)
+    assert {name: payload[name] for name in report} == report
     assert isinstance(mapped, TextResourceContents)
     assert len(json.loads(mapped.text)["stages"]) == 3
     assert isinstance(text, TextResourceContents)
@@ -178,7 +178,7 @@ async def first_document(http: httpx2.AsyncClient, run_id: str) -> str:
                 return str(documents[0]["resourceId"])
 
 
-async def test_the_server_is_ready_when_its_database_answers(address: str) -> None:
+async def test_readyz_reports_ready_when_database_answers(address: str) -> None:
     async with httpx2.AsyncClient(base_url=address, trust_env=False) as client:
         assert (await client.get("/readyz")).json() == {"status": "ready"}
 
@@ -196,6 +196,6 @@ async def test_garbage_leaves_the_house_standing(address: str, corpus: dict[str,
 async def test_calls_are_counted_by_tool_and_outcome(address: str) -> None:
     async with Client(f"{address}/mcp") as client, httpx2.AsyncClient() as http:
         await client.call_tool("get_plan_status", {"planId": "nobody"})
-        told = (await http.get(f"{address}/metrics")).text
-    assert 'waybook_calls_total{tool="get_plan_status",outcome="NOT_FOUND"}' in told
-    assert "waybook_call_log_dropped_total 0" in told
+        metrics = (await http.get(f"{address}/metrics")).text
+    assert 'waybook_calls_total{tool="get_plan_status",outcome="NOT_FOUND"}' in metrics
+    assert "waybook_call_log_dropped_total 0" in metrics

@@ -39,9 +39,9 @@ def a_house(agent: Agent, hosts: AllowedHosts | None = None) -> ASGIApp:
         build_server(published_tools(), mcp, profile="all"),
         hosts=hosts or AllowedHosts(),
         ready=mcp.is_ready,
-        metrics=partial(collect_metrics, agent.doorway),
+        metrics=partial(collect_metrics, agent.dispatcher),
         reading=ReadApi(rest),
-        pages=dashboard_routes(agent.doorway, pages.caller),
+        pages=dashboard_routes(agent.dispatcher, pages.caller),
     )
 
 
@@ -50,7 +50,7 @@ FACES = (Channel.MCP, Channel.REST, Channel.DASHBOARD)
 
 def _entrance(agent: Agent, channel: Channel) -> ToolGateway:
     async def dispatcher() -> Dispatcher:
-        return agent.doorway
+        return agent.dispatcher
 
     async def caller(_: Request | None) -> Caller:
         return replace(agent.caller, channel=channel)
@@ -73,7 +73,7 @@ async def a_visitor(app: ASGIApp) -> AsyncIterator[httpx2.AsyncClient]:
 async def a_port(agent: Agent) -> AsyncIterator[str]:
     """Serve the application on a free port."""
     async with serve_in_background(
-        a_house(agent), listen("127.0.0.1", 0), agent.doorway.bus.close
+        a_house(agent), listen("127.0.0.1", 0), agent.dispatcher.bus.close
     ) as where:
         yield where
 
@@ -99,7 +99,7 @@ async def things_of(agent: Agent) -> dict[str, str]:
     """Return ids of this agent's org for the parameters of an address, by name."""
     plan = await agent.plan()
     job = await a_gathering(agent)
-    await render_all_orgs(agent.doorway.house)
+    await render_all_orgs(agent.dispatcher.services)
     shown = (await agent.progress(job))["stages"][0]["documents"][0]["resourceId"]
     written = await a_call_of(agent, "store_research_output")
     stored = await agent.call("store_research_output", **written)

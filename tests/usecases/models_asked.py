@@ -53,8 +53,8 @@ def handed_in(text: str) -> Play:
     """Return the same answer as a call of the required tool."""
     usage = {"input_tokens": 12, "output_tokens": 3}
     block = {"type": "tool_use", "id": "1", "name": "hand_in", "input": {"data": json.loads(text)}}
-    told = {"model": "m-2030", "content": [block], "stop_reason": "tool_use", "usage": usage}
-    return answer(told)
+    payload = {"model": "m-2030", "content": [block], "stop_reason": "tool_use", "usage": usage}
+    return answer(payload)
 
 
 #: Every API format, with its form of a text answer.
@@ -72,7 +72,7 @@ async def asking(
 ) -> AsyncIterator[Agent]:
     """Yield Ann, on a server with a model."""
     model = ModelClient(url=f"{url}/v1", api=api, model="m", key=KEY)
-    services = replace(world.doorway.house, model=model, model_seconds=seconds)
+    services = replace(world.dispatcher.services, model=model, model_seconds=seconds)
     try:
         yield Agent(Dispatcher(services, CallLog(world.database)), world.agent.caller)
     finally:
@@ -81,8 +81,8 @@ async def asking(
 
 async def extracted(world: World, way: str, *texts: str) -> tuple[Body, EndpointServer]:
     """Return the reply if the model gives these answers in order."""
-    api, said = WAYS[way]
-    async with an_endpoint(*map(said, texts)) as other, asking(world, other.url, api) as agent:
+    api, make_play = WAYS[way]
+    async with an_endpoint(*map(make_play, texts)) as other, asking(world, other.url, api) as agent:
         return await agent.call("extract_data", text=TEXT, schema=RIVER), other
 
 
@@ -104,8 +104,10 @@ USED_ONCE = Totals(input_tokens=12, output_tokens=3, results=1)
 
 async def noted(agent: Agent) -> Totals:
     """Return the org's usage, which here is that of its extractions."""
-    found = await count_usage(RequestContext(services=agent.doorway.house, caller=agent.caller))
-    assert [(one.kind, one.name, one.usage) for one in found.work] == [
-        ("tool", "extract_data", found.usage)
+    org_usage = await count_usage(
+        RequestContext(services=agent.dispatcher.services, caller=agent.caller)
+    )
+    assert [(entry.kind, entry.name, entry.usage) for entry in org_usage.work] == [
+        ("tool", "extract_data", org_usage.usage)
     ]
-    return found.usage
+    return org_usage.usage

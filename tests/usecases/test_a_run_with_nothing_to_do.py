@@ -13,10 +13,10 @@ DAG = {"slug": "idle", "name": "Idle", "stages": [{"slug": "only", "recipe": {"s
 
 
 @decision("B1")
-async def test_it_is_complete_at_once_and_stored_so(agent: Agent) -> None:
+async def test_run_with_all_steps_skipped_completes_on_start(agent: Agent) -> None:
     await agent.call("add_dag", definition=DAG)
     named = {"dagSlug": "idle", "name": "Rivers", "input": "Which river is longest?"}
     run = await agent.call("start_run", **named, models=["alpha"])
-    asked = await agent.call("get_next_job", runId=run["runId"])
-    assert asked["status"] == "run_complete"
+    reply = await agent.call("get_next_job", runId=run["runId"])
+    assert reply["status"] == "run_complete"
     assert (await agent.call("list_dags"))["openRuns"] == []

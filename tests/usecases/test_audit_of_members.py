@@ -13,12 +13,12 @@ async def subjects(ctx: RequestContext, subject_id: str | None = None) -> set[st
     """Return the subjects of the entries this call finds, in each way to read them."""
     page = await browse_audit(ctx, AuditFilter(subject_id=subject_id))
     listed = await list_audit(ctx, subject_id)
-    found = {entry.subject for entry in page.entries}
-    assert found == {entry["subject"] for entry in listed}
-    return found
+    entry_subjects = {entry.subject for entry in page.entries}
+    assert entry_subjects == {entry["subject"] for entry in listed}
+    return entry_subjects
 
 
-async def test_who_does_not_look_after_members_reads_of_plans_alone(world: World) -> None:
+async def test_audit_without_admin_scope_lists_plan_entries_only(world: World) -> None:
     await a_token(world.agent, email="ann@example.org")
     await world.agent.plan()
     admin, org_id = at(world.agent), str(world.agent.org_id)

@@ -5,7 +5,7 @@ from worlds import Agent, World
 NOON = "2030-01-01T12:00:00+00:00"
 
 
-async def test_a_step_is_handed_out_with_who_wrote_its_plan(world: World) -> None:
+async def test_get_next_step_returns_author_and_creation_time_of_plan(world: World) -> None:
     plan = await world.agent.plan()
     world.clock.advance(minutes=5)
     taken = await world.agent.acting_as("bob").elsewhere().take(plan)
@@ -21,15 +21,15 @@ async def test_a_plan_that_is_remembered_says_the_same(world: World) -> None:
     assert (first["createdBy"], first["createdAt"]) == (second["createdBy"], second["createdAt"])
 
 
-async def test_lists_of_plans_and_their_status_name_the_author(world: World) -> None:
+async def test_list_active_plans_and_plan_status_return_plan_author(world: World) -> None:
     plan = await world.agent.plan()
     bob = world.agent.acting_as("bob")
     (listed,) = (await bob.call("list_active_plans"))["plans"]
-    for told in (listed, await bob.status(plan)):
-        assert (told["createdBy"], told["createdAt"]) == ("ann", NOON)
+    for reply in (listed, await bob.status(plan)):
+        assert (reply["createdBy"], reply["createdAt"]) == ("ann", NOON)
 
 
-async def test_a_result_is_of_whoever_handed_it_in(world: World) -> None:
+async def test_completed_by_is_submitter_not_holder(world: World) -> None:
     """The submitter is recorded, even if another user had claimed the step, or none had."""
     ann, bob = world.agent, world.agent.acting_as("bob")
     plan = await ann.plan(3)
@@ -39,29 +39,29 @@ async def test_a_result_is_of_whoever_handed_it_in(world: World) -> None:
     await bob.call("submit_step_result", stepId=plan["stepIds"][1], resultSummary="x")
     last = await ann.take(plan)
     context = await ann.call("get_step_context", stepId=last["stepId"])
-    assert [one["completedBy"] for one in context["earlierResults"]] == ["bob", "bob"]
-    whole = await ann.call("get_research_context", planId=plan["planId"])
-    told = [(s.get("completedBy"), s.get("heldBy")) for s in whole["steps"]]
-    assert told == [("bob", None), ("bob", None), (None, "ann")]
+    assert [result["completedBy"] for result in context["earlierResults"]] == ["bob", "bob"]
+    research = await ann.call("get_research_context", planId=plan["planId"])
+    step_users = [(s.get("completedBy"), s.get("heldBy")) for s in research["steps"]]
+    assert step_users == [("bob", None), ("bob", None), (None, "ann")]
     done = (await ann.status(plan))["completedSteps"]
-    assert [(one["completedBy"], one["completedAt"]) for one in done] == [
+    assert [(result["completedBy"], result["completedAt"]) for result in done] == [
         ("bob", "2030-01-01T12:01:00+00:00")
     ] * 2
 
 
-async def test_what_a_person_approved_is_of_whoever_asked(world: World) -> None:
+async def test_completed_by_of_approved_step_is_review_requester(world: World) -> None:
     ann, bob = world.agent, world.agent.acting_as("bob")
     plan = await ann.plan(2)
     taken = await ann.take(plan)
-    asked = {"stepId": taken["stepId"], "summary": "Right?", "resultSummary": "It is."}
-    await bob.call("request_user_review", **asked)
+    args = {"stepId": taken["stepId"], "summary": "Right?", "resultSummary": "It is."}
+    await bob.call("request_user_review", **args)
     pat = world.agent.acting_as("pat")
     await pat.call("submit_user_decision", planId=plan["planId"], decision="approve")
     (done,) = (await ann.status(plan))["completedSteps"]
     assert (done["resultSummary"], done["completedBy"]) == ("It is.", "bob")
 
 
-async def test_notes_on_the_form_say_whose_they_are(world: World) -> None:
+async def test_step_formatting_notes_return_completed_by(world: World) -> None:
     ann, bob = world.agent, world.agent.acting_as("bob")
     plan = await ann.plan(1)
     await bob.submit(await bob.take(plan), outputFormattingNotes="In bold.")
@@ -69,21 +69,24 @@ async def test_notes_on_the_form_say_whose_they_are(world: World) -> None:
     assert notes["completedBy"] == "bob"
 
 
-async def test_what_a_job_works_from_says_who_handed_it_in(world: World) -> None:
+async def test_job_inputs_return_author_and_creation_time(world: World) -> None:
     ann, bob, pat = (world.agent.acting_as(name) for name in ("ann", "bob", "pat"))
     run = await ann.run()
     await bob.work_off(run)
     world.clock.advance(minutes=2)
     await pat.feedback(run, "scope", "Look at lakes alone.")
     job = await ann.job(run)
-    told = {one["documentKey"]: (one["createdBy"], one["createdAt"]) for one in job["inputs"]}
-    assert told["feedback"] == ("pat", "2030-01-01T12:02:00+00:00")
-    assert told["research_brief"] == ("bob", NOON)
-    brief = next(one for one in job["inputs"] if "documentId" in one)
+    authors = {
+        job_input["documentKey"]: (job_input["createdBy"], job_input["createdAt"])
+        for job_input in job["inputs"]
+    }
+    assert authors["feedback"] == ("pat", "2030-01-01T12:02:00+00:00")
+    assert authors["research_brief"] == ("bob", NOON)
+    brief = next(job_input for job_input in job["inputs"] if "documentId" in job_input)
     piece = await read(ann, job["jobId"], brief["documentId"])
     assert piece == ("bob", NOON)
 
 
 async def read(agent: Agent, job_id: str, document_id: str) -> tuple[object, object]:
-    told = await agent.call("get_job_input", jobId=job_id, documentId=document_id)
-    return told["createdBy"], told["createdAt"]
+    reply = await agent.call("get_job_input", jobId=job_id, documentId=document_id)
+    return reply["createdBy"], reply["createdAt"]

@@ -155,7 +155,7 @@ async def test_a_missing_argument_is_named(agent: Agent, tool: str) -> None:
         assert error["code"] == "INVALID_INPUT"
         assert error["message"] == f"{name}: is missing"
         assert error["details"]["faults"] == [{"at": name, "fault": "is missing"}]
-        why = f"the same again, with {name} put right"
+        why = f"retry the same call, with {name} put right"
         assert error["next"] == {"tool": tool, "args": {}, "why": why}
 
 
@@ -182,7 +182,11 @@ STEPS: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("steps", "code"), STEPS, ids=str)
-async def test_a_step_not_of_its_form_is_refused(agent: Agent, steps: Any, code: str) -> None:  # noqa: ANN401 - anything
+async def test_malformed_steps_are_refused_and_change_nothing(
+    agent: Agent,
+    steps: Any,  # noqa: ANN401 - anything
+    code: str,
+) -> None:
     named = {"name": "x", "researchQuestion": "x", "steps": steps}
     assert (await agent.refused("create_research_plan", **named))["code"] == code
     plan = await agent.plan()
@@ -207,7 +211,7 @@ async def test_a_step_not_of_its_form_is_refused(agent: Agent, steps: Any, code:
         "WyIyMDMwLTAxLTAxIiwgIjAxYTFkZWU5LTg2YzMtNzg1YS1iZTgyLTNmYmE4N2Y5ZTU4MiJd",
     ],
 )
-async def test_a_cursor_nobody_gave_out_breaks_nothing(agent: Agent, cursor: str) -> None:
+async def test_list_active_plans_invalid_cursor_does_not_break(agent: Agent, cursor: str) -> None:
     answer = await agent.ask("list_active_plans", {"cursor": cursor})
     if answer.is_error:
         check_refusal(answer, cursor)
@@ -216,7 +220,7 @@ async def test_a_cursor_nobody_gave_out_breaks_nothing(agent: Agent, cursor: str
 async def test_a_call_of_100_000_levels_is_refused_and_noted(world: World) -> None:
     await world.agent.refused("ping", a=nested(100_000))
     await world.agent.refused("list_active_plans", a=nested(100_000), b=10 ** (sys.maxsize % 5_000))
-    await world.doorway.calls.flush()
+    await world.dispatcher.calls.flush()
     counting = "select count(*) from mcp_tool_call_log"
-    (found,) = await world.database.read_org(world.agent.org_id, counting)
-    assert found == [(1,)]
+    (rows,) = await world.database.read_org(world.agent.org_id, counting)
+    assert rows == [(1,)]

@@ -29,8 +29,8 @@ def _paths(annotation: Any) -> Iterator[Path]:  # noqa: ANN401 - an annotation i
     if origin is Annotated:
         yield from _paths(inner[0])
     elif origin in {Union, UnionType}:
-        for one in inner:
-            yield from _paths(one)
+        for member in inner:
+            yield from _paths(member)
     elif origin is list:
         for rest in _paths(inner[0]):
             yield (0, *rest)
@@ -53,22 +53,22 @@ def holding(path: Path, value: object) -> Any:  # noqa: ANN401 - JSON of any sha
     return [inner] if isinstance(path[0], int) else {path[0]: inner}
 
 
-def refused_places(tool: str, given: Mapping[str, object]) -> dict[str, str]:
+def refused_places(tool: str, arguments: Mapping[str, object]) -> dict[str, str]:
     """Return the paths at which the arguments are refused, and the reasons."""
     with pytest.raises(InvalidInput) as refusal:
-        parse_arguments(TOOLS[tool].arguments, given)
+        parse_arguments(TOOLS[tool].arguments, arguments)
     faults = refusal.value.details["faults"]
     assert isinstance(faults, list)
     return {fault["at"]: fault["fault"] for fault in faults}
 
 
 def test_numeric_places_include_the_nested_ones() -> None:
-    found = {(tool, ".".join(map(str, path))) for tool, path in PLACES}
-    assert ("submit_step_result", "confidence") in found
-    assert ("submit_step_result", "usage.costUsd") in found
-    assert ("create_research_plan", "budget.tokens") in found
-    assert ("create_research_plan", "steps.0.dependsOn.0") in found
-    assert ("modify_plan", "modifications.0.insertAfterOrder") in found
+    numeric_places = {(tool, ".".join(map(str, path))) for tool, path in PLACES}
+    assert ("submit_step_result", "confidence") in numeric_places
+    assert ("submit_step_result", "usage.costUsd") in numeric_places
+    assert ("create_research_plan", "budget.tokens") in numeric_places
+    assert ("create_research_plan", "steps.0.dependsOn.0") in numeric_places
+    assert ("modify_plan", "modifications.0.insertAfterOrder") in numeric_places
     assert len(PLACES) > 30
 
 
@@ -78,15 +78,15 @@ def test_boolean_where_a_number_is_expected_is_refused(
     tool: str, path: Path, *, value: bool
 ) -> None:
     at = ".".join(map(str, path))
-    given = holding(path, value)
-    assert refused_places(tool, given)[at] == "must be a number, not true or false"
-    as_text = {name: json.dumps(inner) for name, inner in given.items()}
+    arguments = holding(path, value)
+    assert refused_places(tool, arguments)[at] == "must be a number, not true or false"
+    as_text = {name: json.dumps(inner) for name, inner in arguments.items()}
     if len(path) > 1:
         assert refused_places(tool, as_text)[at] == "must be a number, not true or false"
 
 
-def test_numbers_and_booleans_where_they_belong_are_taken() -> None:
-    given = {"stepId": "s", "resultSummary": True, "confidence": 1, "usage": {"costUsd": 0.5}}
-    asked = parse_arguments(SubmitStepResult, given)
-    assert (asked.result_summary, asked.confidence) == (True, 1.0)
+def test_parse_arguments_accepts_numbers_and_booleans_in_matching_fields() -> None:
+    arguments = {"stepId": "s", "resultSummary": True, "confidence": 1, "usage": {"costUsd": 0.5}}
+    args = parse_arguments(SubmitStepResult, arguments)
+    assert (args.result_summary, args.confidence) == (True, 1.0)
     assert parse_arguments(GetNextStep, {"planId": "p", "another": True}).another is True

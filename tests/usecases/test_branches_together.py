@@ -35,7 +35,7 @@ def branches(draw: st.DrawFn) -> Body:
 
 
 @pytest.mark.parametrize("first", ["add_steps", "skip_to"])
-async def test_submit_whose_branches_add_and_skip_is_accepted(
+async def test_submit_with_add_steps_and_skip_to_branches_is_accepted(
     world: World, agent: Agent, first: str
 ) -> None:
     adding = a_branch("add_steps", steps=[a_step("More.")])
@@ -44,9 +44,9 @@ async def test_submit_whose_branches_add_and_skip_is_accepted(
     plan = await agent.plan(branchingConditions=both)
     await agent.submit(await agent.take(plan))
     rows = (await world.stored(agent.org_id, plan["planId"]))["step"].values()
-    told = [row["status"] for row in sorted(rows, key=lambda row: int(str(row["order"])))]
+    statuses = [row["status"] for row in sorted(rows, key=lambda row: int(str(row["order"])))]
     added = "skipped" if first == "add_steps" else "pending"
-    assert told == ["completed", added, "skipped", "pending"]
+    assert statuses == ["completed", added, "skipped", "pending"]
 
 
 async def work_through(agent: Agent, plan: Body, *, reviewed: bool) -> None:
@@ -57,8 +57,8 @@ async def work_through(agent: Agent, plan: Body, *, reviewed: bool) -> None:
         if not reviewed:
             await agent.submit(taken)
             continue
-        asked = {"stepId": taken["stepId"], "summary": "Right?", "resultSummary": 1}
-        await agent.call("request_user_review", **asked)
+        args = {"stepId": taken["stepId"], "summary": "Right?", "resultSummary": 1}
+        await agent.call("request_user_review", **args)
         await agent.call("submit_user_decision", planId=plan["planId"], decision="approve")
     assert taken["status"] == "plan_complete"
 

@@ -7,15 +7,17 @@ import pytest
 from worlds import Agent
 
 
-async def test_a_budget_is_told_with_every_step_and_warns_as_it_is_used_up(agent: Agent) -> None:
+async def test_budget_is_reported_with_every_step_and_warns_when_exceeded(agent: Agent) -> None:
     plan = await agent.plan(4, budget=json.dumps({"tokens": 100, "costUsd": 2}))
-    said, last = [], {}
+    percentages, last = [], {}
     for tokens in (50, 40, 60):
         taken = await agent.take(plan)
         reply = await agent.submit(taken, usage={"inputTokens": tokens, "costUsd": 0.1})
-        said.append((taken["budget"]["tokens"]["percent"], reply["budget"]["tokens"]["percent"]))
+        percentages.append(
+            (taken["budget"]["tokens"]["percent"], reply["budget"]["tokens"]["percent"])
+        )
         last = reply["budget"]
-    assert said == [(0, 50), (50, 90), (90, 150)]
+    assert percentages == [(0, 50), (50, 90), (90, 150)]
     assert last["costUsd"] == {"used": 0.3, "of": 2.0, "percent": 15}
     assert last["warning"].startswith("The plan is over its budget of tokens (150 %)")
     assert (await agent.status(plan))["budget"] == last
@@ -30,7 +32,7 @@ async def test_a_plan_without_a_budget_says_nothing_of_one(agent: Agent) -> None
     taken = await agent.take(plan)
     reply = await agent.submit(taken, usage={"inputTokens": 10**9})
     status = await agent.status(plan)
-    assert all("budget" not in told for told in (taken, reply, status))
+    assert all("budget" not in payload for payload in (taken, reply, status))
 
 
 @pytest.mark.parametrize(
@@ -40,7 +42,7 @@ async def test_a_plan_without_a_budget_says_nothing_of_one(agent: Agent) -> None
 )
 async def test_a_budget_of_another_shape_is_refused(agent: Agent, budget: object) -> None:
     steps = [{"stepType": "search", "instructions": "Look."}]
-    asked = {"name": "P", "researchQuestion": "Q?", "steps": steps}
-    error = await agent.refused("create_research_plan", **asked, budget=budget)
+    args = {"name": "P", "researchQuestion": "Q?", "steps": steps}
+    error = await agent.refused("create_research_plan", **args, budget=budget)
     assert error["code"] == "INVALID_INPUT"
     assert error["message"].startswith("budget"), error

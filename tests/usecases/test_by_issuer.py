@@ -30,7 +30,9 @@ async def team(world: World) -> AsyncIterator[Team]:
 
 async def caller(team: Team, text: str | None = None) -> Caller:
     shown = team.there.token() if text is None else text
-    return await authenticate_bearer(team.world.doorway.house, team.issuer, shown, Channel.MCP)
+    return await authenticate_bearer(
+        team.world.dispatcher.services, team.issuer, shown, Channel.MCP
+    )
 
 
 async def users(team: Team) -> list[User]:
@@ -40,7 +42,7 @@ async def users(team: Team) -> list[User]:
     return accounts.read_users(rows[0])
 
 
-async def test_somebody_new_becomes_a_user_once_with_an_entry_in_the_audit(team: Team) -> None:
+async def test_first_sign_in_creates_user_once_and_writes_audit_entry(team: Team) -> None:
     agent = team.world.agent
     team.there.person |= {"email": "ann@example.org", "email_verified": True}
     first = await caller(team)
@@ -50,17 +52,17 @@ async def test_somebody_new_becomes_a_user_once_with_an_entry_in_the_audit(team:
     assert first.credential == f"client:agent:{ann.id}"
     assert (ann.issuer, ann.subject, ann.created_by) == (team.there.url, "ann-1", "sign-in")
     entries = await team.world.entries(agent.org_id, str(agent.org_id))
-    told = [json.loads(entry.details)["action"] for entry in entries]
-    assert told == ["org_recorded", "user_added"]
+    actions = [json.loads(entry.details)["action"] for entry in entries]
+    assert actions == ["org_recorded", "user_added"]
 
 
 async def test_twenty_at_once_become_one_user(team: Team) -> None:
-    found = await asyncio.gather(*(caller(team) for _ in range(20)))
-    assert len(set(found)) == 1
+    callers = await asyncio.gather(*(caller(team) for _ in range(20)))
+    assert len(set(callers)) == 1
     assert len(await users(team)) == 1
 
 
-async def test_a_name_that_is_taken_is_made_longer_and_nobody_is_taken_for_another(
+async def test_new_issuer_user_with_taken_name_gets_suffix_and_no_admin_scope(
     team: Team,
 ) -> None:
     """A user called `ann` at the issuer is not the existing Ann."""
@@ -70,7 +72,7 @@ async def test_a_name_that_is_taken_is_made_longer_and_nobody_is_taken_for_anoth
     assert Scope.ADMIN not in somebody.scopes
 
 
-async def test_what_one_may_is_what_both_token_and_user_may(team: Team) -> None:
+async def test_caller_scopes_are_intersection_of_token_and_user_scopes(team: Team) -> None:
     there = team.there
     assert (await caller(team)).scopes == expand_scopes([Scope.PLAN_WRITE])
     assert (await caller(team, there.token(scope="admin"))).scopes == NEW
@@ -81,7 +83,7 @@ async def test_what_one_may_is_what_both_token_and_user_may(team: Team) -> None:
         await caller(team, there.token(scope=None))
 
 
-async def test_the_org_is_that_of_the_token_and_a_user_of_one_is_nobody_in_another(
+async def test_caller_org_comes_from_token_and_users_are_separate_per_org(
     team: Team,
 ) -> None:
     team.world.neighbour_may_change = True
@@ -95,14 +97,14 @@ async def test_the_org_is_that_of_the_token_and_a_user_of_one_is_nobody_in_anoth
     assert (await caller(team, team.there.token(org=theirs))).org_id == other.org_id
 
 
-async def test_an_org_that_is_not_there_lets_nobody_in(team: Team) -> None:
+async def test_token_with_unknown_org_raises_unauthenticated(team: Team) -> None:
     for org in (None, "nowhere", "", 7, ["acme"], "x'; select 1 --", "a\x00b"):
         with pytest.raises(Unauthenticated):
             await caller(team, team.there.token(org=org))
     assert await users(team) == []
 
 
-async def test_where_nobody_new_may_come_only_those_come_who_were_let_in(world: World) -> None:
+async def test_oidc_new_users_deny_accepts_only_existing_users(world: World) -> None:
     async with a_team(world, oidc_new_users="deny") as team:
         with pytest.raises(Unauthenticated):
             await caller(team)
@@ -122,10 +124,10 @@ async def test_the_databases_clock_says_when_a_token_has_expired(team: Team) -> 
         await caller(team, text)
 
 
-async def test_what_was_good_a_moment_ago_is_held_against_the_databases_clock_again(
+async def test_find_or_create_member_rechecks_expiry_against_database_clock(
     team: Team,
 ) -> None:
-    services, issuer = team.world.doorway.house, team.issuer
+    services, issuer = team.world.dispatcher.services, team.issuer
     assert issuer is not None
     now, audience = team.world.clock.now, issuer.settings.audience
     claims = await issuer.claims(team.there.token(), audience=audience, now=now)
@@ -135,6 +137,8 @@ async def test_what_was_good_a_moment_ago_is_held_against_the_databases_clock_ag
         await find_or_create_member(services, issuer, claims, Channel.MCP)
 
 
-async def test_without_an_issuer_only_our_own_tokens_count(team: Team) -> None:
+async def test_authenticate_bearer_without_issuer_rejects_issuer_token(team: Team) -> None:
     with pytest.raises(Unauthenticated):
-        await authenticate_bearer(team.world.doorway.house, None, team.there.token(), Channel.MCP)
+        await authenticate_bearer(
+            team.world.dispatcher.services, None, team.there.token(), Channel.MCP
+        )

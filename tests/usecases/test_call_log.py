@@ -17,19 +17,17 @@ COLUMNS = "tool, actor, channel, session, is_error, error_code, replayed"
 
 
 async def logged(world: World) -> list[tuple[object, ...]]:
-    asked = f"select {COLUMNS} from mcp_tool_call_log order by at, id"  # noqa: S608 - names from above
-    return (await world.database.read_org(world.agent.org_id, asked))[0]
+    query = f"select {COLUMNS} from mcp_tool_call_log order by at, id"  # noqa: S608 - names from above
+    return (await world.database.read_org(world.agent.org_id, query))[0]
 
 
-async def test_a37_a_call_is_noted_with_who_what_and_how_it_ended(
-    world: World, agent: Agent
-) -> None:
+async def test_a37_call_log_records_caller_tool_and_outcome(world: World, agent: Agent) -> None:
     plan = await agent.plan(1, sessionId="s", idempotencyKey="k")
     await agent.plan(1, sessionId="s", idempotencyKey="k")
     await agent.refused("get_next_step", planId="nope")
     assert plan
     assert await logged(world) == []
-    await world.doorway.calls.flush()
+    await world.dispatcher.calls.flush()
     assert await logged(world) == [
         ("create_research_plan", "ann", "mcp", "s", False, None, False),
         ("create_research_plan", "ann", "mcp", "s", False, None, True),
@@ -39,23 +37,23 @@ async def test_a37_a_call_is_noted_with_who_what_and_how_it_ended(
 
 async def test_a37_sizes_and_durations_are_noted(world: World, agent: Agent) -> None:
     await agent.call("list_active_plans", limit=5)
-    await world.doorway.calls.flush()
-    asked = "select duration_ms, request_bytes, response_bytes from mcp_tool_call_log"
-    ((duration, request, response),) = (await world.database.read_org(agent.org_id, asked))[0]
+    await world.dispatcher.calls.flush()
+    query = "select duration_ms, request_bytes, response_bytes from mcp_tool_call_log"
+    ((duration, request, response),) = (await world.database.read_org(agent.org_id, query))[0]
     assert duration > 0
     assert request == len('{"limit":5}')
     assert response > 50
 
 
-async def test_a_call_is_noted_with_the_step_it_was_about(world: World, agent: Agent) -> None:
+async def test_call_log_records_step_id_of_call(world: World, agent: Agent) -> None:
     plan = await agent.plan(1)
     taken = await agent.take(plan)
     await agent.call("get_step_context", stepId=taken["stepId"].upper())
     await agent.refused("submit_step_result", stepId="no id at all", resultSummary=1)
     await agent.submit(taken)
-    await world.doorway.calls.flush()
-    asked = "select tool, step_id::text from mcp_tool_call_log order by at, id"
-    assert (await world.database.read_org(agent.org_id, asked))[0] == [
+    await world.dispatcher.calls.flush()
+    query = "select tool, step_id::text from mcp_tool_call_log order by at, id"
+    assert (await world.database.read_org(agent.org_id, query))[0] == [
         ("create_research_plan", None),
         ("get_next_step", taken["stepId"]),
         ("get_step_context", taken["stepId"]),
@@ -66,21 +64,21 @@ async def test_a_call_is_noted_with_the_step_it_was_about(world: World, agent: A
 
 @pytest.mark.parametrize("tool", TOOLS)
 async def test_a37_every_tool_but_ping_is_noted(world: World, agent: Agent, tool: str) -> None:
-    asked = await a_call_of(agent, tool)
-    await world.doorway.calls.flush()
+    args = await a_call_of(agent, tool)
+    await world.dispatcher.calls.flush()
     before = len(await logged(world))
-    await agent.call(tool, **asked)
+    await agent.call(tool, **args)
     await agent.refused(tool, nonsense=1)
-    await world.doorway.calls.flush()
+    await world.dispatcher.calls.flush()
     assert len(await logged(world)) - before == (0 if tool == "ping" else 2)
 
 
-async def test_a37_what_waits_is_bounded_and_what_is_dropped_is_counted(
+async def test_a37_call_log_queue_is_bounded_and_counts_dropped_entries(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(calls, "MAX_QUEUED", 3)
     log = CallLog(world.database)
-    agent = Agent(Dispatcher(world.doorway.house, log), world.agent.caller)
+    agent = Agent(Dispatcher(world.dispatcher.services, log), world.agent.caller)
     for _ in range(5):
         await agent.call("list_skills")
     assert log.dropped == 2
@@ -92,40 +90,42 @@ async def test_a37_what_waits_is_bounded_and_what_is_dropped_is_counted(
     assert (len(await logged(world)), log.dropped) == (4, 2)
 
 
-async def test_a37_it_is_written_behind_the_calls_in_few_statements(
+async def test_a37_call_log_writes_queued_calls_in_background(
     world: World, agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(calls, "BATCH_DELAY_SECONDS", 0)
     for _ in range(20):
         await agent.call("list_skills")
-    writing = asyncio.create_task(log_calls_for_ever(world.doorway.house, world.doorway.calls))
+    writing = asyncio.create_task(
+        log_calls_for_ever(world.dispatcher.services, world.dispatcher.calls)
+    )
     async with asyncio.timeout(10):
         while len(await logged(world)) < 20:  # noqa: ASYNC110 - nothing rings when it is written
             await asyncio.sleep(0)
     writing.cancel()
     with pytest.raises(asyncio.CancelledError):
         await writing
-    assert world.doorway.calls.dropped == 0
+    assert world.dispatcher.calls.dropped == 0
 
 
-async def test_a37_a_call_is_answered_though_its_note_cannot_be_written(
+async def test_a37_call_succeeds_while_call_log_cannot_be_written(
     world: World, agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await world.doorway.calls.flush()
+    await world.dispatcher.calls.flush()
     await agent.call("list_skills")
     await agent.call("list_skills")
     monkeypatch.setattr(world.database.wire, "lock_timeout", "50ms")
     monkeypatch.setattr(world.database.wire, "pooled", True)
     with psycopg.connect(world.place.owner_dsn) as owner:
         owner.execute("lock table mcp_tool_call_log in access exclusive mode")
-        await world.doorway.calls.flush()
-    assert world.doorway.calls.dropped == 2
+        await world.dispatcher.calls.flush()
+    assert world.dispatcher.calls.dropped == 2
     assert (await agent.call("list_skills"))["skills"]
 
 
 async def test_a37_bodies_are_not_kept(world: World, agent: Agent) -> None:
     await agent.plan(1, name="a secret name")
-    await world.doorway.calls.flush()
-    asked = "select l::text from mcp_tool_call_log l"
-    (rows,) = await world.database.read_org(agent.org_id, asked)
+    await world.dispatcher.calls.flush()
+    query = "select l::text from mcp_tool_call_log l"
+    (rows,) = await world.database.read_org(agent.org_id, query)
     assert not [row for row in rows if "secret" in str(row[0])]

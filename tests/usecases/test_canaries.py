@@ -76,20 +76,20 @@ def test_there_are_canaries_enough() -> None:
 @pytest.mark.parametrize(
     "path", [("next", "args", "query"), ("error", "message"), ("status",), ("hits", "why", "words")]
 )
-def test_a_text_in_a_place_of_ours_is_astray(path: tuple[str, ...]) -> None:
+def test_is_astray_text_in_server_field_returns_true(path: tuple[str, ...]) -> None:
     assert is_astray(("store_research", "title"), path)
 
 
-async def test_every_text_is_found_in_its_own_field_alone(world: World) -> None:
+async def test_every_stored_text_appears_only_in_expected_fields(world: World) -> None:
     agent, ink = world.agent, Ink()
     plans = [await a_written_plan(agent, ink), await a_written_output(agent, ink)]
     run = await a_written_run(agent, ink)
     assert {*ink.written.values()} == {*text_leaves()} - NOT_STORED, "a text nobody writes here"
     answers = await everything_read(agent, plans, run)
-    found = {
+    occurrences = {
         (ink.written[mark], path) for answer in answers for mark, path in found_in(answer.body)
     }
-    assert [one for one in found if is_astray(*one)] == []
-    assert {leaf for leaf, _ in found} == {*ink.written.values()} - FOR_PEOPLE
+    assert [occurrence for occurrence in occurrences if is_astray(*occurrence)] == []
+    assert {leaf for leaf, _ in occurrences} == {*ink.written.values()} - FOR_PEOPLE
     codes = {answer.body["error"]["code"] for answer in answers if answer.is_error}  # type: ignore[index]  # an error is an object
     assert codes >= {"STALE_ATTEMPT", "INVALID_TRANSITION", "PLAN_TERMINAL", "NOT_FOUND"}

@@ -37,13 +37,15 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("kind", TAKEN)
-def test_what_can_be_kept_is_taken(kind: str) -> None:
+def test_check_json_value_at_limit_is_accepted(kind: str) -> None:
     assert check_json({"value": [TAKEN[kind]]} if kind != "as deep as may be" else TAKEN[kind])
 
 
 @pytest.mark.parametrize("kind", REFUSED)
 @pytest.mark.parametrize("where", ["alone", "in a list", "by a name"])
-def test_what_cannot_be_kept_is_refused_wherever_it_stands(kind: str, where: str) -> None:
+def test_check_json_unstorable_value_at_any_position_raises_invalid_input(
+    kind: str, where: str
+) -> None:
     value: Any = REFUSED[kind]
     placed = {"alone": value, "in a list": [value], "by a name": {"value": value}}[where]
     with pytest.raises(InvalidInput):

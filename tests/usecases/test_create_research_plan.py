@@ -19,7 +19,7 @@ def a_condition(after: int, action: str = "continue", **params: object) -> dict[
     }
 
 
-async def test_the_reply_has_the_plan_its_steps_and_the_first_of_them(agent: Agent) -> None:
+async def test_create_research_plan_reply_has_plan_step_ids_and_first_step(agent: Agent) -> None:
     steps = [a_step("Look.", title="First"), a_step("Compare.")]
     reply = await agent.call("create_research_plan", **NAMED, steps=steps)
     plan_id, step_ids = reply["planId"], reply["stepIds"]
@@ -45,7 +45,7 @@ async def test_the_reply_has_the_plan_its_steps_and_the_first_of_them(agent: Age
     assert len(set(step_ids)) == 2
 
 
-async def test_what_was_written_is_what_was_asked_for(world: World, agent: Agent) -> None:
+async def test_create_research_plan_stores_requested_rows(world: World, agent: Agent) -> None:
     schema = {"type": "object"}
     steps = [
         a_step(stallMinutes=0.5, resultSchema=schema),
@@ -114,7 +114,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("asked", "code"), REFUSED, ids=lambda told: str(told)[:60])
-async def test_what_cannot_be_is_refused_and_nothing_is_created(
+async def test_create_research_plan_invalid_arguments_create_nothing(
     world: World, agent: Agent, asked: dict[str, Any], code: str
 ) -> None:
     error = await agent.refused(
@@ -127,9 +127,9 @@ async def test_what_cannot_be_is_refused_and_nothing_is_created(
 
 
 async def test_a_bare_name_in_a_condition_is_given_the_hint(agent: Agent) -> None:
-    asked = {**a_condition(1), "conditionExpression": "sources > 1"}
+    condition = {**a_condition(1), "conditionExpression": "sources > 1"}
     error = await agent.refused(
-        "create_research_plan", **NAMED, steps=[a_step()], branchingConditions=[asked]
+        "create_research_plan", **NAMED, steps=[a_step()], branchingConditions=[condition]
     )
     assert "result.sources" in error["message"]
 
@@ -145,7 +145,7 @@ async def test_200_steps_and_50_conditions_are_taken(agent: Agent) -> None:
     assert (error["code"], error["details"]) == ("TOO_LARGE", {"limit": 200, "asked": 201})
 
 
-async def test_the_plan_is_linked_to_the_skill_its_session_started_last(
+async def test_create_research_plan_links_latest_skill_execution_of_session(
     world: World, agent: Agent
 ) -> None:
     await agent.call("start_skill", name="survey", sessionId="s")

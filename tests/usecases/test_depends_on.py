@@ -3,14 +3,14 @@
 from worlds import World
 
 
-async def test_agents_are_handed_only_what_waits_for_nothing(world: World) -> None:
+async def test_get_next_step_returns_only_steps_without_open_dependencies(world: World) -> None:
     agent = world.agent
-    asked = [
+    steps = [
         {"stepType": "search", "instructions": "Look."},
         {"stepType": "analyze", "instructions": "Weigh.", "dependsOn": [1]},
         {"stepType": "search", "instructions": "Look elsewhere.", "dependsOn": "[]"},
     ]
-    plan = await agent.call("create_research_plan", name="p", researchQuestion="q", steps=asked)
+    plan = await agent.call("create_research_plan", name="p", researchQuestion="q", steps=steps)
     first = await agent.call("get_next_step", planId=plan["planId"])
     third = await agent.call("get_next_step", planId=plan["planId"], another=True)
     assert (first["stepOrder"], third["stepOrder"]) == (1, 3)
@@ -21,27 +21,27 @@ async def test_agents_are_handed_only_what_waits_for_nothing(world: World) -> No
     assert (second["stepOrder"], second["instructions"]) == (2, "Weigh.")
 
 
-async def test_removing_a_step_frees_what_waited_for_it(world: World) -> None:
+async def test_remove_step_makes_dependent_step_ready(world: World) -> None:
     agent = world.agent
-    asked = [
+    steps = [
         {"stepType": "search", "instructions": "Look."},
         {"stepType": "analyze", "instructions": "Weigh.", "dependsOn": [1]},
     ]
-    plan = await agent.call("create_research_plan", name="p", researchQuestion="q", steps=asked)
+    plan = await agent.call("create_research_plan", name="p", researchQuestion="q", steps=steps)
     removal = {"action": "remove_step", "stepId": plan["stepIds"][0]}
     await agent.call("modify_plan", planId=plan["planId"], modifications=[removal])
     ready = await agent.call("get_next_step", planId=plan["planId"])
     assert ready["instructions"] == "Weigh."
 
 
-async def test_the_map_of_a_plan_shows_what_waits_for_what(world: World) -> None:
+async def test_get_dag_map_of_plan_shows_dependencies_as_edges(world: World) -> None:
     agent = world.agent
-    asked = [
+    steps = [
         {"stepType": "search", "instructions": "Look."},
         {"stepType": "search", "instructions": "Look elsewhere."},
         {"stepType": "analyze", "instructions": "Weigh.", "dependsOn": [1, 2]},
     ]
-    plan = await agent.call("create_research_plan", name="p", researchQuestion="q", steps=asked)
+    plan = await agent.call("create_research_plan", name="p", researchQuestion="q", steps=steps)
     drawn = await agent.call("get_dag_map", planId=plan["planId"])
     one, two, three = plan["stepIds"]
     assert drawn["stages"][0]["edges"] == [[one, three], [two, three]]
@@ -50,9 +50,9 @@ async def test_the_map_of_a_plan_shows_what_waits_for_what(world: World) -> None
 
 async def test_a_circle_is_refused_and_nothing_is_made(world: World) -> None:
     agent = world.agent
-    asked = [{"stepType": "search", "instructions": "Look.", "dependsOn": [1]}]
+    steps = [{"stepType": "search", "instructions": "Look.", "dependsOn": [1]}]
     refused = await agent.refused(
-        "create_research_plan", name="p", researchQuestion="q", steps=asked
+        "create_research_plan", name="p", researchQuestion="q", steps=steps
     )
     assert refused["code"] == "INVALID_STEP_REFERENCE"
     assert (await agent.call("list_active_plans"))["total"] == 0

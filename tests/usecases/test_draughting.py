@@ -31,7 +31,7 @@ def thread_name() -> str:
     return threading.current_thread().name
 
 
-async def test_what_is_small_is_drawn_at_once_and_what_is_large_beside() -> None:
+async def test_layout_worker_runs_small_maps_inline_and_large_maps_in_thread() -> None:
     layout_worker = LayoutWorker()
     assert (
         await layout_worker.run(OURS, MAX_INLINE_COST, thread_name)
@@ -40,7 +40,7 @@ async def test_what_is_small_is_drawn_at_once_and_what_is_large_beside() -> None
     assert (await layout_worker.run(OURS, LARGE, thread_name)).startswith("large definitions")
 
 
-async def test_everybody_goes_on_while_a_large_map_is_drawn() -> None:
+async def test_layout_worker_large_map_does_not_block_event_loop() -> None:
     layout_worker, seen = LayoutWorker(), threading.Event()
     drawing = asyncio.create_task(layout_worker.run(OURS, LARGE, partial(seen.wait, 1)))
     # If it were drawn here, no other task could report before it is done.
@@ -49,7 +49,7 @@ async def test_everybody_goes_on_while_a_large_map_is_drawn() -> None:
     assert await drawing
 
 
-async def test_nobody_waits_for_more_than_one_map_of_another_org() -> None:
+async def test_layout_worker_alternates_between_orgs_and_full_queue_raises_busy() -> None:
     layout_worker, drawn, go_on = LayoutWorker(), list[UUID](), threading.Event()
 
     def work(org_id: UUID) -> Callable[[], None]:
@@ -148,7 +148,7 @@ async def test_picture_asked_for_again_comes_from_the_cache_of_the_org(
     assert layout_worker._cached_bytes == sum(map(len, layout_worker._cache.values())) == 3_000
 
 
-async def test_picture_that_takes_too_long_kills_the_worker_and_the_next_is_drawn(
+async def test_layout_worker_timeout_kills_process_and_next_picture_succeeds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     layout_worker = LayoutWorker()

@@ -13,14 +13,14 @@ async def drawn(agent: Agent, plan: Body, **more: object) -> Body:
     return await agent.call("draw_map", planId=plan["planId"], **more)
 
 
-async def test_a_plan_is_drawn_with_how_far_it_is(agent: Agent) -> None:
+async def test_draw_map_of_plan_shows_progress(agent: Agent) -> None:
     steps = [a_step(title="<Find>"), a_step("Compare.\nAll of them."), a_step()]
     plan = await agent.plan(steps, name="Rivers")
     await agent.submit(await agent.take(plan))
     await agent.take(plan)
-    told = await drawn(agent, plan)
-    assert (told["name"], told["status"], told["over"]) == ("Rivers", "executing", False)
-    assert told["progress"] == {
+    drawing = await drawn(agent, plan)
+    assert (drawing["name"], drawing["status"], drawing["over"]) == ("Rivers", "executing", False)
+    assert drawing["progress"] == {
         "done": 1,
         "total": 3,
         "unit": "steps",
@@ -31,12 +31,12 @@ async def test_a_plan_is_drawn_with_how_far_it_is(agent: Agent) -> None:
             {"status": "pending", "word": "pending", "count": 1},
         ],
     }
-    assert told["svg"].startswith("<svg ")
-    assert "<style" not in told["svg"]
-    assert escape("<Find>") in told["svg"]
-    assert "Compare." in told["svg"], "a step without a title goes by its instructions"
-    assert "asks" not in told
-    assert told["next"]["tool"] == "get_plan_status"
+    assert drawing["svg"].startswith("<svg ")
+    assert "<style" not in drawing["svg"]
+    assert escape("<Find>") in drawing["svg"]
+    assert "Compare." in drawing["svg"], "a step without a title goes by its instructions"
+    assert "asks" not in drawing
+    assert drawing["next"]["tool"] == "get_plan_status"
 
 
 async def test_a_silent_step_is_drawn_as_stalled_and_nothing_is_noted(
@@ -46,15 +46,15 @@ async def test_a_silent_step_is_drawn_as_stalled_and_nothing_is_noted(
     await agent.take(plan)
     before = await world.entries(agent.org_id, plan["planId"])
     world.clock.advance(minutes=31)
-    told = await drawn(agent, plan)
-    assert [part["status"] for part in told["progress"]["parts"]] == ["stalled"]
+    drawing = await drawn(agent, plan)
+    assert [part["status"] for part in drawing["progress"]["parts"]] == ["stalled"]
     assert await world.entries(agent.org_id, plan["planId"]) == before
 
 
-async def test_what_a_person_is_asked_comes_with_the_call_that_answers(agent: Agent) -> None:
+async def test_draw_map_open_review_includes_decision_call(agent: Agent) -> None:
     plan = await agent.plan([a_step(title="Compare"), a_step()])
     taken = await agent.take(plan)
-    asked = await agent.call(
+    review = await agent.call(
         "request_user_review",
         stepId=taken["stepId"],
         summary="Is it right?",
@@ -66,7 +66,7 @@ async def test_what_a_person_is_asked_comes_with_the_call_that_answers(agent: Ag
     assert asks["summary"] == "Is it right?\n? Which?\n? Why?"
     assert asks["result"].startswith('{"found"')
     assert len(asks["result"]) == 4_000
-    assert (asks["requestedBy"], asks["reviewUrl"]) == ("ann", asked["reviewUrl"])
+    assert (asks["requestedBy"], asks["reviewUrl"]) == ("ann", review["reviewUrl"])
     pat = agent.acting_as("pat")
     await pat.call(asks["tool"], **asks["args"], decision="approve")
     assert (await drawn(agent, plan))["progress"]["done"] == 1
@@ -85,13 +85,13 @@ async def test_a_step_sent_back_in_the_app_is_nobodys_until_an_agent_asks(agent:
 async def test_only_the_review_that_was_seen_is_decided(agent: Agent) -> None:
     plan = await agent.plan(1)
     taken = await agent.take(plan)
-    asked = {"stepId": taken["stepId"], "summary": "Right?"}
-    await agent.call("request_user_review", **asked)
+    args = {"stepId": taken["stepId"], "summary": "Right?"}
+    await agent.call("request_user_review", **args)
     seen = (await drawn(agent, plan))["asks"]["args"]
     await agent.call(
         "submit_user_decision", planId=plan["planId"], decision="modify", feedback="More."
     )
-    second = await agent.call("request_user_review", **asked)
+    second = await agent.call("request_user_review", **args)
     error = await agent.refused("submit_user_decision", **seen, decision="approve")
     assert (error["code"], error["next"]["tool"]) == ("NOT_AWAITING_REVIEW", "get_plan_status")
     assert error["details"] == {"reviewId": second["reviewId"]}
@@ -102,46 +102,46 @@ async def test_a_failed_plan_says_why_and_is_over(agent: Agent) -> None:
     plan = await agent.plan(1)
     taken = await agent.take(plan)
     await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
-    said = {"planId": plan["planId"], "decision": "reject", "feedback": "Wrong river."}
-    await agent.call("submit_user_decision", **said)
-    told = await drawn(agent, plan)
-    assert told["over"] is True
-    assert told["reason"] == "rejected by ann: Wrong river."
+    decision = {"planId": plan["planId"], "decision": "reject", "feedback": "Wrong river."}
+    await agent.call("submit_user_decision", **decision)
+    drawing = await drawn(agent, plan)
+    assert drawing["over"] is True
+    assert drawing["reason"] == "rejected by ann: Wrong river."
 
 
 async def test_a_run_is_drawn_and_asks_for_feedback_between_stages(
     world: World, agent: Agent
 ) -> None:
     run = await agent.run()
-    told = await agent.call("draw_map", runId=run["runId"])
-    assert "asks" not in told
-    assert (told["progress"]["done"], told["progress"]["unit"]) == (0, "stages")
+    drawing = await agent.call("draw_map", runId=run["runId"])
+    assert "asks" not in drawing
+    assert (drawing["progress"]["done"], drawing["progress"]["unit"]) == (0, "stages")
     await agent.work_off(run)
-    told = await agent.call("draw_map", runId=run["runId"])
-    assert told["status"] == "awaiting_feedback"
-    asks = told["asks"]
+    drawing = await agent.call("draw_map", runId=run["runId"])
+    assert drawing["status"] == "awaiting_feedback"
+    asks = drawing["asks"]
     assert (asks["title"], asks["about"]) == ("Feedback needed: Scope", "the stage Scope")
     await agent.call(asks["tool"], **asks["args"], feedback="Lakes too.")
     entries = await world.entries(agent.org_id, run["runId"])
-    (said,) = [
+    (feedback_entry,) = [
         details
         for entry in entries
         if (details := json.loads(entry.details)).get("action") == "stage_feedback"
     ]
-    assert said["place"] == "app"
-    told = await agent.call("draw_map", runId=run["runId"])
-    assert "asks" not in told
-    assert "Lakes too." in told["svg"]
+    assert feedback_entry["place"] == "app"
+    drawing = await agent.call("draw_map", runId=run["runId"])
+    assert "asks" not in drawing
+    assert "Lakes too." in drawing["svg"]
 
 
 async def test_a_workflow_is_drawn_without_progress(agent: Agent) -> None:
-    told = await agent.call("draw_map", dagSlug="deep-research")
-    assert "progress" not in told
-    assert told["svg"].count('class="step"') == 4
-    assert told["next"]["args"] == {"dagSlug": "deep-research"}
+    drawing = await agent.call("draw_map", dagSlug="deep-research")
+    assert "progress" not in drawing
+    assert drawing["svg"].count('class="step"') == 4
+    assert drawing["next"]["args"] == {"dagSlug": "deep-research"}
 
 
-async def test_what_was_seen_is_not_sent_again(agent: Agent) -> None:
+async def test_draw_map_seen_version_returns_unchanged(agent: Agent) -> None:
     plan = await agent.plan()
     seen = await drawn(agent, plan, width=700)
     same = await drawn(agent, plan, width=700, seen=seen["version"])
@@ -168,9 +168,9 @@ async def test_a_large_drawing_is_left_out_unless_asked_for(agent: Agent) -> Non
     assert short["svg"] is None
     assert short["progress"]["total"] == 200
     get = short["cut"]["get"]
-    whole = await agent.call(get["tool"], **get["args"])
-    assert whole["svg"].count('class="step"') == 200
-    assert whole["version"] == short["version"]
+    detail = await agent.call(get["tool"], **get["args"])
+    assert detail["svg"].count('class="step"') == 200
+    assert detail["version"] == short["version"]
 
 
 @pytest.mark.parametrize("named", [{}, {"planId": "a", "runId": "b"}, {"planId": "a", "width": 9}])
@@ -180,7 +180,7 @@ async def test_a_call_that_says_too_little_or_too_much_is_refused(
     assert (await agent.refused("draw_map", **named))["code"] == "INVALID_INPUT"
 
 
-async def test_nobody_draws_what_is_next_door(world: World, agent: Agent) -> None:
+async def test_draw_map_of_other_org_is_refused(world: World, agent: Agent) -> None:
     stages = a_stage("views", a_recipe_step("view"))
     world.neighbour_may_change = True
     await world.neighbour.call("add_dag", definition=a_definition("theirs", stages))

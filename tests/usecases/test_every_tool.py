@@ -16,7 +16,9 @@ def test_every_tool_has_a_call_that_works_for_the_tests_to_go_over() -> None:
 
 @pytest.mark.pg15
 @pytest.mark.parametrize("tool", TOOLS)
-async def test_the_call_works_and_says_what_to_do_next(agent: Agent, tool: str) -> None:
+async def test_every_tool_valid_call_succeeds_and_returns_next_call(
+    agent: Agent, tool: str
+) -> None:
     reply = await agent.call(tool, **await a_call_of(agent, tool))
     following = reply["next"]
     assert set(following) == {"tool", "args", "why"}
@@ -36,20 +38,20 @@ async def test_the_call_uses_every_argument_there_is(agent: Agent, tool: str) ->
 
 @pytest.mark.parametrize(("tool", "name"), INSTEAD, ids=str)
 async def test_a_call_in_other_words_works_as_well(agent: Agent, tool: str, name: str) -> None:
-    asked = await a_call_of(agent, tool, using=name)
-    assert name in asked
-    assert (await agent.call(tool, **asked))["next"]["tool"] in TOOLS
+    args = await a_call_of(agent, tool, using=name)
+    assert name in args
+    assert (await agent.call(tool, **args))["next"]["tool"] in TOOLS
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-async def test_what_a_reply_holds_is_what_its_schema_promises(agent: Agent, tool: str) -> None:
+async def test_every_tool_reply_matches_output_schema(agent: Agent, tool: str) -> None:
     kinds = {"string": str, "integer": int, "array": list, "object": dict}
     schema = TOOLS[tool].output_schema
     reply = await agent.call(tool, **await a_call_of(agent, tool))
     assert set(schema["required"]) <= set(reply)  # type: ignore[call-overload]  # a list of names
-    for name, told in schema["properties"].items():  # type: ignore[attr-defined]  # an object
-        if "type" in told and name in reply:
-            assert isinstance(reply[name], kinds[told["type"]]), name
+    for name, field_schema in schema["properties"].items():  # type: ignore[attr-defined]  # an object
+        if "type" in field_schema and name in reply:
+            assert isinstance(reply[name], kinds[field_schema["type"]]), name
 
 
 @pytest.mark.parametrize("tool", TOOLS)

@@ -39,40 +39,40 @@ async def world(module_place: Place) -> AsyncIterator[World]:
         yield made
 
 
-async def test_what_the_model_took_is_in_the_org_s_sums(world: World) -> None:
+async def test_extract_data_adds_model_usage_to_org_totals(world: World) -> None:
     await extracted(world, "openai", json.dumps(NILE))
     assert await noted(world.agent) == USED_ONCE
     await extracted(world, "openai", "[]", json.dumps(NILE))
     assert await noted(world.agent) == Totals(input_tokens=36, output_tokens=9, results=2)
-    neighbours = RequestContext(services=world.doorway.house, caller=world.neighbour.caller)
+    neighbours = RequestContext(services=world.dispatcher.services, caller=world.neighbour.caller)
     assert (await count_usage(neighbours)).work == ()
 
 
 @each_way
-async def test_the_model_is_asked_and_its_data_are_handed_back(world: World, way: str) -> None:
-    told, other = await extracted(world, way, json.dumps(NILE))
-    assert (told["status"], told["data"], told["usage"]) == ("extracted", NILE, USED)
+async def test_extract_data_with_model_returns_extracted_data(world: World, way: str) -> None:
+    reply, other = await extracted(world, way, json.dumps(NILE))
+    assert (reply["status"], reply["data"], reply["usage"]) == ("extracted", NILE, USED)
     assert len(other.asked) == 1
 
 
 async def test_a_chat_completion_is_asked_for(world: World) -> None:
     _, other = await extracted(world, "openai", json.dumps(NILE))
-    (asked,) = other.asked
-    assert asked.path == "/v1/chat/completions"
-    assert asked.headers["authorization"] == f"Bearer {KEY}"
-    assert asked.body["model"] == "m"
-    assert asked.body["response_format"]["json_schema"]["schema"] == RIVER
-    check_told(asked.body["messages"][0]["content"], asked.body["messages"][1]["content"])
+    (request,) = other.asked
+    assert request.path == "/v1/chat/completions"
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+    assert request.body["model"] == "m"
+    assert request.body["response_format"]["json_schema"]["schema"] == RIVER
+    check_told(request.body["messages"][0]["content"], request.body["messages"][1]["content"])
 
 
 async def test_a_message_is_asked_for(world: World) -> None:
     _, other = await extracted(world, "anthropic", json.dumps(NILE))
-    (asked,) = other.asked
-    assert asked.path == "/v1/messages"
-    assert asked.headers["x-api-key"] == KEY
-    assert asked.headers["anthropic-version"]
-    assert asked.body["tools"][0]["input_schema"]["properties"] == {"data": RIVER}
-    check_told(asked.body["system"], asked.body["messages"][0]["content"])
+    (request,) = other.asked
+    assert request.path == "/v1/messages"
+    assert request.headers["x-api-key"] == KEY
+    assert request.headers["anthropic-version"]
+    assert request.body["tools"][0]["input_schema"]["properties"] == {"data": RIVER}
+    check_told(request.body["system"], request.body["messages"][0]["content"])
 
 
 def check_told(instructions: str, text: str) -> None:
@@ -94,35 +94,37 @@ def check_told(instructions: str, text: str) -> None:
 )
 @pytest.mark.parametrize("way", ["openai", "anthropic, in words"])
 async def test_json_is_found_among_words(world: World, way: str, text: str) -> None:
-    told, other = await extracted(world, way, text)
-    assert (told["data"], len(other.asked)) == (NILE, 1)
+    reply, other = await extracted(world, way, text)
+    assert (reply["data"], len(other.asked)) == (NILE, 1)
 
 
 @each_way
-async def test_wrong_data_are_sent_back_once_with_what_is_wrong(world: World, way: str) -> None:
-    told, other = await extracted(world, way, '{"river": 3}', json.dumps(NILE))
-    assert (told["status"], told["data"], told["usage"]) == ("extracted", NILE, TWICE)
-    first, second = (json.dumps(asked.body) for asked in other.asked)
+async def test_extract_data_invalid_answer_is_retried_once_with_errors(
+    world: World, way: str
+) -> None:
+    reply, other = await extracted(world, way, '{"river": 3}', json.dumps(NILE))
+    assert (reply["status"], reply["data"], reply["usage"]) == ("extracted", NILE, TWICE)
+    first, second = (json.dumps(request.body) for request in other.asked)
     assert "$.river" in second
     assert "is not of type" in second
     assert "is not of type" not in first
 
 
 @each_way
-async def test_data_wrong_twice_are_told_with_the_way_to_do_it_oneself(
+async def test_extract_data_second_invalid_answer_returns_errors_and_prompt(
     world: World, way: str
 ) -> None:
-    told, other = await extracted(world, way, "[]", '{"river": 3}')
-    assert told == {
+    reply, other = await extracted(world, way, "[]", '{"river": 3}')
+    assert reply == {
         "status": "invalid",
         "errors": [{"path": "$.river", "message": "3 is not of type 'string'"}],
         "prompt": prompt(TEXT),
         "schema": RIVER,
         "left": 0,
         "usage": TWICE,
-        "next": told["next"],
+        "next": reply["next"],
     }
-    assert "candidate" in told["next"]["why"]
+    assert "candidate" in reply["next"]["why"]
     assert len(other.asked) == 2
 
 
@@ -141,53 +143,55 @@ async def test_data_wrong_twice_are_told_with_the_way_to_do_it_oneself(
     ],
     ids=lambda text: text[:20],
 )
-async def test_what_can_be_no_data_is_told_as_what_is_wrong(
+async def test_extract_data_unusable_model_answer_returns_error(
     world: World, text: str, said: str
 ) -> None:
-    told, _ = await extracted(world, "openai", text)
-    assert told["status"] == "invalid"
-    assert said in told["errors"][0]["message"]
-    assert len(orjson.dumps(told)) < 48_000
+    reply, _ = await extracted(world, "openai", text)
+    assert reply["status"] == "invalid"
+    assert said in reply["errors"][0]["message"]
+    assert len(orjson.dumps(reply)) < 48_000
 
 
-async def test_an_answer_that_was_cut_off_is_told_so(world: World) -> None:
+async def test_extract_data_truncated_model_answer_reports_truncation(world: World) -> None:
     cut = completion('{"river": ', finish_reason="length")
     async with an_endpoint(cut) as other, asking(world, other.url) as agent:
-        told = await agent.call("extract_data", text=TEXT, schema=RIVER)
-    assert told["errors"][0]["message"] == "the answer was cut off before its end"
+        reply = await agent.call("extract_data", text=TEXT, schema=RIVER)
+    assert reply["errors"][0]["message"] == "the answer was cut off before its end"
 
 
 async def test_data_too_large_for_a_reply_are_handed_back_when_asked_for(world: World) -> None:
     long = {"river": "x" * 60_000}
     async with an_endpoint(completion(json.dumps(long))) as other, asking(world, other.url) as ann:
-        asked = {"text": TEXT, "schema": RIVER}
-        assert (await ann.refused("extract_data", **asked))["code"] == "TOO_LARGE"
-        assert (await ann.call("extract_data", **asked, detail=True))["data"] == long
+        args = {"text": TEXT, "schema": RIVER}
+        assert (await ann.refused("extract_data", **args))["code"] == "TOO_LARGE"
+        assert (await ann.call("extract_data", **args, detail=True))["data"] == long
 
 
-async def test_a_stored_text_is_sent_with_its_author(world: World) -> None:
+async def test_extract_data_sends_stored_text_with_author(world: World) -> None:
     artifact_id = await a_late_result(world.agent, TEXT)
     nile = completion(json.dumps(NILE))
     async with an_endpoint(nile) as other, asking(world, other.url) as agent:
         await agent.call("extract_data", artifactId=artifact_id, schema=RIVER)
-        foreign = Agent(agent.doorway, world.neighbour.caller)
+        foreign = Agent(agent.dispatcher, world.neighbour.caller)
         error = await foreign.refused("extract_data", artifactId=artifact_id, schema=RIVER)
     assert error["code"] == "NOT_FOUND"
-    (asked,) = other.asked
-    sent = asked.body["messages"][1]["content"]
+    (request,) = other.asked
+    sent = request.body["messages"][1]["content"]
     assert TEXT in sent
     assert '"storedBy": "ann"' in sent
 
 
 @pytest.mark.parametrize("more", [{"promptOnly": True}, {"candidate": NILE}])
-async def test_who_does_it_themselves_asks_nobody(world: World, more: Body) -> None:
+async def test_extract_data_prompt_only_or_candidate_sends_no_model_request(
+    world: World, more: Body
+) -> None:
     async with an_endpoint(never) as other, asking(world, other.url) as agent:
-        told = await agent.call("extract_data", text=TEXT, schema=RIVER, **more)
-    assert told["status"] in {"do_it_yourself", "extracted"}
+        reply = await agent.call("extract_data", text=TEXT, schema=RIVER, **more)
+    assert reply["status"] in {"do_it_yourself", "extracted"}
     assert other.asked == []
 
 
-async def test_a_schema_that_is_refused_is_sent_to_nobody(world: World) -> None:
+async def test_extract_data_refused_schema_sends_no_model_request(world: World) -> None:
     async with an_endpoint(never) as other, asking(world, other.url) as agent:
         await agent.refused("extract_data", text=TEXT, schema={"$ref": "http://127.0.0.1:1"})
     assert other.asked == []

@@ -27,55 +27,55 @@ TEXT = "The Nile is 6,650 km long."
 MOST = 48_000
 
 
-async def test_without_a_model_the_agent_is_told_how_to_do_it(agent: Agent) -> None:
-    told = await agent.call("extract_data", text=TEXT, schema=RIVER)
-    assert told == {
+async def test_extract_data_without_model_returns_prompt_and_schema(agent: Agent) -> None:
+    reply = await agent.call("extract_data", text=TEXT, schema=RIVER)
+    assert reply == {
         "status": "do_it_yourself",
         "prompt": prompt(TEXT),
         "schema": RIVER,
         "left": 0,
-        "next": told["next"],
+        "next": reply["next"],
     }
-    assert told["next"]["tool"] == "extract_data"
-    assert "candidate" in told["next"]["why"]
-    assert fence_text(TEXT) in told["prompt"]
+    assert reply["next"]["tool"] == "extract_data"
+    assert "candidate" in reply["next"]["why"]
+    assert fence_text(TEXT) in reply["prompt"]
 
 
 async def test_a_candidate_that_satisfies_the_schema_is_handed_back(agent: Agent) -> None:
-    told = await agent.call("extract_data", schema=RIVER, candidate=NILE)
-    assert (told["status"], told["data"]) == ("extracted", NILE)
-    assert "usage" not in told
+    reply = await agent.call("extract_data", schema=RIVER, candidate=NILE)
+    assert (reply["status"], reply["data"]) == ("extracted", NILE)
+    assert "usage" not in reply
 
 
-async def test_a_candidate_that_does_not_is_told_what_is_wrong_and_where(agent: Agent) -> None:
-    told = await agent.call("extract_data", schema=RIVER, candidate={"km": "long"})
-    assert told["status"] == "invalid"
-    assert told["errors"] == [
+async def test_extract_data_invalid_candidate_returns_errors_with_paths(agent: Agent) -> None:
+    reply = await agent.call("extract_data", schema=RIVER, candidate={"km": "long"})
+    assert reply["status"] == "invalid"
+    assert reply["errors"] == [
         {"path": "$", "message": "'river' is a required property"},
         {"path": "$.km", "message": "'long' is not of type 'integer'"},
     ]
-    assert "data" not in told
-    assert told["next"]["tool"] == "extract_data"
+    assert "data" not in reply
+    assert reply["next"]["tool"] == "extract_data"
 
 
 async def test_a_candidate_may_arrive_as_json_text(agent: Agent) -> None:
-    told = await agent.call("extract_data", schema=RIVER, candidate=json.dumps(NILE))
-    assert told["data"] == NILE
+    reply = await agent.call("extract_data", schema=RIVER, candidate=json.dumps(NILE))
+    assert reply["data"] == NILE
 
 
 async def test_a_text_that_looks_like_json_is_a_text_where_a_text_is_asked_for(
     agent: Agent,
 ) -> None:
-    told = await agent.call("extract_data", schema={"type": "string"}, candidate="[1]")
-    assert told["data"] == "[1]"
+    reply = await agent.call("extract_data", schema={"type": "string"}, candidate="[1]")
+    assert reply["data"] == "[1]"
 
 
-async def test_what_is_wrong_is_told_in_a_bounded_list(agent: Agent) -> None:
+async def test_extract_data_many_errors_are_bounded(agent: Agent) -> None:
     names = [f"\x01{'x' * 100}{n}" for n in range(200)]
     schema = {"items": {"enum": names[:1]}}
-    told = await agent.call("extract_data", schema=schema, candidate=names)
-    assert 0 < len(told["errors"]) <= 20
-    assert len(orjson.dumps(told)) < MOST
+    reply = await agent.call("extract_data", schema=schema, candidate=names)
+    assert 0 < len(reply["errors"]) <= 20
+    assert len(orjson.dumps(reply)) < MOST
 
 
 # All of them
@@ -83,22 +83,22 @@ async def test_what_is_wrong_is_told_in_a_bounded_list(agent: Agent) -> None:
 
 @settings(max_examples=150)
 @given(schema=SCHEMAS, candidate=JSON.filter(lambda value: value is not None))
-async def test_a_candidate_is_accepted_if_and_only_if_it_satisfies_the_schema(
+async def test_extract_data_candidate_is_accepted_iff_valid_against_schema(
     schema: Any,  # noqa: ANN401 - any JSON
     candidate: Any,  # noqa: ANN401 - any JSON
 ) -> None:
     try:
-        asked = parse_arguments(ExtractData, {"schema": schema, "candidate": candidate})
+        args = parse_arguments(ExtractData, {"schema": schema, "candidate": candidate})
     except InvalidInput:  # a number or a text that cannot be stored
         return
-    told = await extract_data(None, asked)  # type: ignore[arg-type]  # nothing is read
+    reply = await extract_data(None, args)  # type: ignore[arg-type]  # nothing is read
     try:
         valid = Draft202012Validator(schema).is_valid(candidate)
     except ArithmeticError:
         valid = False
-    assert told["status"] == ("extracted" if valid else "invalid")
-    assert told.get("data") == (candidate if valid else None)
-    assert bool(told.get("errors")) is not valid
+    assert reply["status"] == ("extracted" if valid else "invalid")
+    assert reply.get("data") == (candidate if valid else None)
+    assert bool(reply.get("errors")) is not valid
 
 
 # Refusals
@@ -121,7 +121,9 @@ async def test_a_candidate_is_accepted_if_and_only_if_it_satisfies_the_schema(
     ],
     ids=lambda value: json.dumps(value)[:40],
 )
-async def test_a_schema_we_cannot_hold_to_is_refused(agent: Agent, schema: Json, code: str) -> None:
+async def test_extract_data_unsupported_schema_is_refused(
+    agent: Agent, schema: Json, code: str
+) -> None:
     error = await agent.refused("extract_data", text=TEXT, schema=schema)
     assert error["code"] == code
     assert error["message"].startswith("schema ")
@@ -129,8 +131,8 @@ async def test_a_schema_we_cannot_hold_to_is_refused(agent: Agent, schema: Json,
 
 async def test_there_must_be_one_text(agent: Agent) -> None:
     both = {"text": TEXT, "artifactId": await a_late_result(agent)}
-    for asked in ({}, both):
-        error = await agent.refused("extract_data", schema=RIVER, **asked)
+    for args in ({}, both):
+        error = await agent.refused("extract_data", schema=RIVER, **args)
         assert error["code"] == "INVALID_INPUT"
         assert "artifactId" in error["message"]
 
@@ -147,18 +149,18 @@ async def test_a_candidate_too_large_to_be_checked_is_refused(agent: Agent) -> N
 
 
 async def test_data_too_large_for_a_reply_are_handed_back_when_asked_for(agent: Agent) -> None:
-    asked: Body = {"schema": {"type": "string"}, "candidate": "x" * 60_000}
-    error = await agent.refused("extract_data", **asked)
+    args: Body = {"schema": {"type": "string"}, "candidate": "x" * 60_000}
+    error = await agent.refused("extract_data", **args)
     assert (error["code"], error["next"]["args"]) == ("TOO_LARGE", {"detail": True})
-    assert (await agent.call("extract_data", **asked, detail=True))["data"] == "x" * 60_000
+    assert (await agent.call("extract_data", **args, detail=True))["data"] == "x" * 60_000
 
 
 # Stored texts
 
 
-async def test_a_stored_text_comes_with_its_author(agent: Agent) -> None:
+async def test_extract_data_stored_text_is_labeled_with_author(agent: Agent) -> None:
     artifact_id = await a_late_result(agent, TEXT)
-    told = await agent.call("extract_data", artifactId=artifact_id, schema=RIVER)
+    reply = await agent.call("extract_data", artifactId=artifact_id, schema=RIVER)
     about = {
         "artifactId": artifact_id,
         "kind": "late_result",
@@ -166,18 +168,20 @@ async def test_a_stored_text_comes_with_its_author(agent: Agent) -> None:
         "storedBy": "ann",
         "storedAt": "2030-01-01T12:00:00+00:00",
     }
-    _, begins, label, _, text, ends = told["prompt"].rsplit("\n", 5)
+    _, begins, label, _, text, ends = reply["prompt"].rsplit("\n", 5)
     assert (begins[:3], ends[:3]) == ("===", "===")
     assert json.loads(label) == about
     assert json.loads(text)["result_summary"] == TEXT
-    assert told["next"]["args"] == {"artifactId": artifact_id}
+    assert reply["next"]["args"] == {"artifactId": artifact_id}
 
 
-async def test_somebody_elses_text_is_not_there(agent: Agent, neighbour: Agent) -> None:
+async def test_extract_data_artifact_of_other_org_is_refused_as_missing(
+    agent: Agent, neighbour: Agent
+) -> None:
     artifact_id = await a_late_result(agent, TEXT)
     for candidate in (None, NILE):
-        asked = {"artifactId": artifact_id, "schema": RIVER, "candidate": candidate}
-        error = await neighbour.refused("extract_data", **asked)
+        args = {"artifactId": artifact_id, "schema": RIVER, "candidate": candidate}
+        error = await neighbour.refused("extract_data", **args)
         assert (error["code"], error["message"]) == (
             "NOT_FOUND",
             "there is no artifact with this id here",
@@ -188,16 +192,16 @@ async def test_somebody_elses_text_is_not_there(agent: Agent, neighbour: Agent) 
 async def test_a_long_text_comes_in_pieces_that_fit_a_reply(agent: Agent, letter: str) -> None:
     text = "".join(f"{letter * 9}{n:08}" for n in range(5_000))
     schema = {"description": "y" * (MAX_SCHEMA_BYTES - 100)}
-    pieces, asked = [], {"offset": 0}
+    pieces, args = [], {"offset": 0}
     while True:
-        told = await agent.call("extract_data", text=text, schema=schema, **asked)
-        assert len(orjson.dumps(told)) < MOST
-        upto = len(text) - told["left"]
-        assert told["prompt"] == prompt(text[asked["offset"] : upto])
-        pieces.append(text[asked["offset"] : upto])
-        if not told["left"]:
+        reply = await agent.call("extract_data", text=text, schema=schema, **args)
+        assert len(orjson.dumps(reply)) < MOST
+        upto = len(text) - reply["left"]
+        assert reply["prompt"] == prompt(text[args["offset"] : upto])
+        pieces.append(text[args["offset"] : upto])
+        if not reply["left"]:
             break
-        asked = told["next"]["args"]
-        assert asked == {"promptOnly": True, "offset": upto}
+        args = reply["next"]["args"]
+        assert args == {"promptOnly": True, "offset": upto}
     assert "".join(pieces) == text
     assert len(pieces) > 1

@@ -64,12 +64,12 @@ async def test_an_endpoint_that_knows_no_shapes_is_asked_plainly(
 ) -> None:
     plays = answer({"error": {"message": f"unknown: {shape}"}}, status), said(json.dumps(NILE))
     async with an_endpoint(*plays) as other, asking(world, other.url, api) as agent:
-        told = await agent.call("extract_data", text=TEXT, schema=RIVER)
-    assert told["data"] == NILE
-    assert [shape in asked.body for asked in other.asked] == [True, False]
+        reply = await agent.call("extract_data", text=TEXT, schema=RIVER)
+    assert reply["data"] == NILE
+    assert [shape in request.body for request in other.asked] == [True, False]
 
 
-async def test_an_endpoint_that_refuses_either_way_is_told_with_its_words(world: World) -> None:
+async def test_extract_data_endpoint_400_twice_reports_endpoint_message(world: World) -> None:
     error, other = await unavailable(world, answer({"error": "context too long"}, 400))
     assert "it answered 400: context too long" in error["message"]
     assert (error["details"], len(other.asked)) == ({"status": 400}, 2)
@@ -95,7 +95,7 @@ async def test_an_endpoint_that_refuses_either_way_is_told_with_its_words(world:
         (hang_up, "broke off"),
     ],
 )
-async def test_whatever_goes_wrong_there_is_a_way_on(
+async def test_extract_data_endpoint_failure_is_unavailable_without_key_leak(
     world: World, api: str, play: Play, said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -112,7 +112,7 @@ async def test_silence_ends_in_time(world: World, play: Play) -> None:
     assert "no whole answer within 0.2 s" in error["message"]
 
 
-async def test_nobody_there_is_told(world: World) -> None:
+async def test_extract_data_unreachable_endpoint_advises_prompt_only(world: World) -> None:
     async with asking(world, await nobodys_url()) as agent:
         error = await agent.refused("extract_data", text=TEXT, schema=RIVER)
     assert "cannot be reached" in error["message"]
@@ -137,9 +137,9 @@ class Fading:
         return ModelReply(text="[]", usage=Usage(input_tokens=12, output_tokens=3, model="m-2030"))
 
 
-async def test_the_second_try_has_what_is_left_of_the_time(world: World) -> None:
+async def test_extract_data_second_request_gets_remaining_time(world: World) -> None:
     fading = Fading()
-    services = replace(world.doorway.house, model=fading, model_seconds=SECONDS)
+    services = replace(world.dispatcher.services, model=fading, model_seconds=SECONDS)
     agent = Agent(Dispatcher(services, CallLog(world.database)), world.agent.caller)
     error = await agent.refused("extract_data", text=TEXT, schema=RIVER)
     assert error["details"] == {"status": 500, "usage": USED}
@@ -149,7 +149,7 @@ async def test_the_second_try_has_what_is_left_of_the_time(world: World) -> None
     assert 0 < second < SECONDS
 
 
-async def test_a_model_that_refuses_is_told(world: World) -> None:
+async def test_extract_data_model_refusal_is_reported(world: World) -> None:
     refusing = answer({"choices": [{"message": {"content": None, "refusal": "I won't."}}]})
     error, _ = await unavailable(world, refusing)
     assert "its model refused" in error["message"]
@@ -157,17 +157,17 @@ async def test_a_model_that_refuses_is_told(world: World) -> None:
 
 async def test_the_way_on_leads_on(world: World) -> None:
     async with an_endpoint(answer({}, 500)) as other, asking(world, other.url) as agent:
-        asked: Body = {"text": TEXT, "schema": RIVER}
-        error = await agent.refused("extract_data", **asked)
-        told = await agent.call("extract_data", **asked, **error["next"]["args"])
-        assert told["status"] == "do_it_yourself"
-        done = await agent.call("extract_data", **asked, candidate=NILE)
+        args: Body = {"text": TEXT, "schema": RIVER}
+        error = await agent.refused("extract_data", **args)
+        reply = await agent.call("extract_data", **args, **error["next"]["args"])
+        assert reply["status"] == "do_it_yourself"
+        done = await agent.call("extract_data", **args, candidate=NILE)
         assert (done["status"], len(other.asked)) == ("extracted", 1)
 
 
-async def test_somebody_who_calls_again_later_is_served_again(world: World) -> None:
+async def test_extract_data_endpoint_429_is_retried_until_success(world: World) -> None:
     busy = answer({}, 429, retry_after="0")
     plays: Any = (busy, busy, completion(json.dumps(NILE)))
     async with an_endpoint(*plays) as other, asking(world, other.url) as agent:
-        told = await agent.call("extract_data", text=TEXT, schema=RIVER)
-    assert (told["data"], len(other.asked)) == (NILE, 3)
+        reply = await agent.call("extract_data", text=TEXT, schema=RIVER)
+    assert (reply["data"], len(other.asked)) == (NILE, 3)

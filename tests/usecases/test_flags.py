@@ -21,15 +21,15 @@ async def test_most_replies_have_no_flag(world: World) -> None:
     assert "oddCharacters" not in await world.agent.take(plan)
 
 
-async def test_an_answer_given_again_has_its_flag_again(world: World) -> None:
+async def test_replayed_answer_repeats_hidden_character_flag(world: World) -> None:
     plan = await world.agent.plan([a_step(TURNED)])
-    asked = {"planId": plan["planId"], "idempotencyKey": "k"}
-    first = await world.agent.call("get_next_step", **asked)
-    again = await world.agent.call("get_next_step", **asked)
+    args = {"planId": plan["planId"], "idempotencyKey": "k"}
+    first = await world.agent.call("get_next_step", **args)
+    again = await world.agent.call("get_next_step", **args)
     assert again == {**first, "replayed": True}
 
 
-async def test_a_refusal_has_its_flag_among_its_details(world: World) -> None:
+async def test_error_with_hidden_characters_reports_flag_in_details(world: World) -> None:
     plan = await world.agent.plan(1)
     taken = await world.agent.take(plan)
     await world.agent.call("request_user_review", stepId=taken["stepId"], summary="?")
@@ -40,20 +40,20 @@ async def test_a_refusal_has_its_flag_among_its_details(world: World) -> None:
     assert refused["details"]["oddCharacters"] == {"error.details.feedback": {"bidi": 1}}
 
 
-async def test_a_packet_counts_its_flag_among_its_bytes(world: World) -> None:
+async def test_research_context_budget_includes_hidden_character_flag(world: World) -> None:
     steps = [a_step(TURNED * 900, title=HIDDEN) for _ in range(6)]
     plan = await world.agent.plan(steps)
     for tokens in (500, 1_000, 12_000):
-        told = await world.agent.call(
+        reply = await world.agent.call(
             "get_research_context", planId=plan["planId"], budgetTokens=tokens
         )
-        assert told["oddCharacters"]
-        assert len(orjson.dumps(told)) <= 4 * tokens
+        assert reply["oddCharacters"]
+        assert len(orjson.dumps(reply)) <= 4 * tokens
 
 
 async def test_no_flag_makes_a_reply_too_long(world: World) -> None:
     steps = [a_step(title=f"{TURNED * 10}{n}") for n in range(200)]
     plan = await world.agent.plan(steps)
-    told = await world.agent.status(plan)
-    assert told["oddCharacters"]["more"] > 50
-    assert len(orjson.dumps(told)) <= MAX_FLAGGED_REPLY_BYTES
+    reply = await world.agent.status(plan)
+    assert reply["oddCharacters"]["more"] > 50
+    assert len(orjson.dumps(reply)) <= MAX_FLAGGED_REPLY_BYTES

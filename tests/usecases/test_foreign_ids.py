@@ -55,43 +55,43 @@ async def theirs(world: World) -> Mapping[str, str]:
     return await belongings(world)
 
 
-def test_every_argument_of_every_tool_is_known_for_what_it_names() -> None:
+def test_every_tool_argument_is_classified_as_id_name_or_text() -> None:
     known = {path[-1] for _, path in PLACES} | NAMES | TEXTS
-    found = {name for tool in TOOLS.values() for name in names_within(tool.arguments)}
-    assert found - known == set()
-    assert known - found == set()
+    argument_names = {name for tool in TOOLS.values() for name in names_within(tool.arguments)}
+    assert argument_names - known == set()
+    assert known - argument_names == set()
 
 
 @pytest.mark.usefixtures("conditions")
 async def test_a_foreign_id_answers_like_one_that_never_was(
     world: World, theirs: Mapping[str, str]
 ) -> None:
-    asked = await askings(world.agent)
+    probes = await askings(world.agent)
     before = rows(world)
-    betrayed = {one.name: await one.betrayed(world.agent, theirs) for one in asked}
+    betrayed = {probe.name: await probe.betrayed(world.agent, theirs) for probe in probes}
     assert {name: kinds for name, kinds in betrayed.items() if kinds} == {}
     assert rows(world) == before
 
 
-async def test_without_row_level_security_every_one_of_these_places_would_give_them_away(
+async def test_foreign_ids_without_row_level_security_would_leak(
     own_world: World,
 ) -> None:
     theirs = await belongings(own_world)
-    asked = await askings(own_world.agent)
+    probes = await askings(own_world.agent)
     own_world.is_sound = False
     without_row_level_security(own_world.place)
     with stripping():
-        betrayed = {one.name: await one.betrayed(own_world.agent, theirs) for one in asked}
+        betrayed = {probe.name: await probe.betrayed(own_world.agent, theirs) for probe in probes}
     assert {name for name, kinds in betrayed.items() if not kinds} == WITHIN_OURS
 
 
 async def test_a_text_that_is_no_id_answers_like_one_that_never_was(agent: Agent) -> None:
-    for one in await askings(agent):
-        expected = await one.answers(agent, new_id())
+    for probe in await askings(agent):
+        expected = await probe.answers(agent, new_id())
         for text in ("nope", "'; drop table plan; --", "☃", "%s", "{nope}"):
-            if one.path != ("part",):  # its error describes the format of a part
-                told = json.dumps(text)[1:-1]
-                assert await one.answers(agent, text, told) == expected, one.name
+            if probe.path != ("part",):  # its error describes the format of a part
+                escaped = json.dumps(text)[1:-1]
+                assert await probe.answers(agent, text, escaped) == expected, probe.name
 
 
 async def test_an_id_is_the_same_in_capital_letters(agent: Agent) -> None:
@@ -106,6 +106,6 @@ async def test_an_id_is_the_same_in_capital_letters(agent: Agent) -> None:
 
 async def test_the_neighbour_is_in_no_list(agent: Agent, theirs: Mapping[str, str]) -> None:
     lists = ("list_active_plans", "list_skills", "list_dags")
-    told = json.dumps([await agent.call(tool) for tool in lists])
-    assert not [kind for kind, row_id in theirs.items() if row_id in told]
+    text = json.dumps([await agent.call(tool) for tool in lists])
+    assert not [kind for kind, row_id in theirs.items() if row_id in text]
     assert (await agent.call("list_active_plans"))["total"] == 0

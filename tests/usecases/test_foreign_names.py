@@ -60,7 +60,9 @@ async def test_a_workflow_of_the_same_name_is_each_orgs_own(agent: Agent, neighb
 A_RUN = {"name": "Rivers", "input": "x", "models": ["a"]}
 
 
-async def test_a_cursor_of_another_org_shows_nothing_of_it(agent: Agent, neighbour: Agent) -> None:
+async def test_list_active_plans_cursor_of_other_org_shows_own_plans_only(
+    agent: Agent, neighbour: Agent
+) -> None:
     for _ in range(2):
         await neighbour.plan(name=WORD)
     cursor = (await neighbour.call("list_active_plans", limit=1))["nextCursor"]
@@ -73,21 +75,21 @@ async def test_a_cursor_of_another_org_shows_nothing_of_it(agent: Agent, neighbo
 @pytest.mark.parametrize("kind", ["finding", "note"])
 async def test_a_search_finds_nothing_of_another_org(world: World, kind: str) -> None:
     agent, neighbour = world.agent, world.neighbour
-    told = {"kind": kind, "title": WORD, "content": f"The {WORD} flew over lakes."}
+    args = {"kind": kind, "title": WORD, "content": f"The {WORD} flew over lakes."}
     source = {"title": f"On the {WORD}", "url": f"https://example.org/{WORD}"}
-    await neighbour.call("store_research", **told, sources=[source], tags=[WORD])
-    await index_all_orgs(world.doorway.house)
-    for asked in ({}, {"tags": [WORD]}, {"kinds": [kind]}):
-        found = await agent.call("search_sources", query=f"the {WORD} over lakes", **asked)
-        assert WORD not in json.dumps(found["hits"])
-        assert len((await neighbour.call("search_sources", query=WORD, **asked))["hits"]) > 0
+    await neighbour.call("store_research", **args, sources=[source], tags=[WORD])
+    await index_all_orgs(world.dispatcher.services)
+    for filters in ({}, {"tags": [WORD]}, {"kinds": [kind]}):
+        reply = await agent.call("search_sources", query=f"the {WORD} over lakes", **filters)
+        assert WORD not in json.dumps(reply["hits"])
+        assert len((await neighbour.call("search_sources", query=WORD, **filters))["hits"]) > 0
 
 
 async def test_the_same_source_is_each_orgs_own(agent: Agent, neighbour: Agent) -> None:
     source = {"title": "The Nile", "url": "https://example.org/nile", "quote": "Long."}
-    told = {"kind": "note", "title": "Nile", "content": "It is long.", "sources": [source]}
-    theirs = await neighbour.call("store_research", **told)
-    ours = await agent.call("store_research", **told)
+    args = {"kind": "note", "title": "Nile", "content": "It is long.", "sources": [source]}
+    theirs = await neighbour.call("store_research", **args)
+    ours = await agent.call("store_research", **args)
     # The id derives from the source's content; a caller who has the content knows the id already.
     assert ours["sourceIds"] == theirs["sourceIds"]
     read = await agent.call("get_artifact", sourceId=ours["sourceIds"][0])

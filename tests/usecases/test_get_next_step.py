@@ -4,7 +4,7 @@ from waybook.core.decision_context import Channel
 from worlds import Agent, Clock, a_step
 
 
-async def test_a_ready_step_comes_with_all_it_takes(agent: Agent, clock: Clock) -> None:
+async def test_get_next_step_ready_step_returns_full_reply(agent: Agent, clock: Clock) -> None:
     schema = {"type": "object", "required": ["river"]}
     plan = await agent.plan([a_step("Look.", title="First", resultSchema=schema)])
     step_id = plan["stepIds"][0]
@@ -29,7 +29,7 @@ async def test_a_ready_step_comes_with_all_it_takes(agent: Agent, clock: Clock) 
     assert (await agent.status(plan))["status"] == "executing"
 
 
-async def test_steps_come_in_their_order(agent: Agent) -> None:
+async def test_get_next_step_follows_reordered_steps(agent: Agent) -> None:
     plan = await agent.plan(3)
     back = {"action": "reorder_steps", "stepIds": plan["stepIds"][::-1]}
     await agent.call("modify_plan", planId=plan["planId"], modifications=[back])
@@ -37,7 +37,7 @@ async def test_steps_come_in_their_order(agent: Agent) -> None:
     assert taken == plan["stepIds"][::-1]
 
 
-async def test_with_nothing_pending_it_tells_who_holds_what_since_when(
+async def test_get_next_step_without_pending_steps_lists_holders(
     agent: Agent, clock: Clock
 ) -> None:
     plan = await agent.plan(2)
@@ -79,7 +79,7 @@ async def test_a18_an_emptied_plan_has_nothing_pending(agent: Agent) -> None:
 async def test_a_plan_under_review_shows_the_review(agent: Agent, clock: Clock) -> None:
     plan = await agent.plan()
     taken = await agent.take(plan)
-    asked = await agent.call(
+    review = await agent.call(
         "request_user_review", stepId=taken["stepId"], summary="Right?", questions=["Is it?"]
     )
     reply = await agent.call("get_next_step", planId=plan["planId"])
@@ -87,7 +87,7 @@ async def test_a_plan_under_review_shows_the_review(agent: Agent, clock: Clock) 
         "status": "awaiting_review",
         "planId": plan["planId"],
         "review": {
-            "reviewId": asked["reviewId"],
+            "reviewId": review["reviewId"],
             "stepId": taken["stepId"],
             "summary": "Right?",
             "questions": ["Is it?"],
@@ -100,7 +100,9 @@ async def test_a_plan_under_review_shows_the_review(agent: Agent, clock: Clock) 
     assert reply["next"]["tool"] == "get_plan_status"
 
 
-async def test_a_completed_plan_says_how_to_write_it_up(agent: Agent, clock: Clock) -> None:
+async def test_get_next_step_completed_plan_returns_formatting_and_usage(
+    agent: Agent, clock: Clock
+) -> None:
     plan = await agent.plan(2, outputFormattingNotes="As a table.")
     await agent.submit(await agent.take(plan), outputFormattingNotes="In bold.")
     await agent.submit(await agent.take(plan), usage={"inputTokens": 3})
@@ -131,8 +133,8 @@ async def test_a_failed_plan_says_why(agent: Agent) -> None:
     plan = await agent.plan()
     taken = await agent.take(plan)
     await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
-    said = {"planId": plan["planId"], "decision": "reject", "feedback": "Wrong river."}
-    await agent.call("submit_user_decision", **said)
+    decision = {"planId": plan["planId"], "decision": "reject", "feedback": "Wrong river."}
+    await agent.call("submit_user_decision", **decision)
     reply = await agent.call("get_next_step", planId=plan["planId"])
     assert (reply["status"], reply["reason"]) == (
         "plan_failed",
@@ -141,13 +143,13 @@ async def test_a_failed_plan_says_why(agent: Agent) -> None:
     assert reply["next"]["tool"] == "get_research_context"
 
 
-async def test_a_step_a_person_sent_back_goes_to_the_next_who_asks(agent: Agent) -> None:
+async def test_get_next_step_after_modify_decision_goes_to_next_caller(agent: Agent) -> None:
     from_page = agent.acting_as("pat", channel=Channel.DASHBOARD)
     plan = await agent.plan()
     taken = await agent.take(plan, sessionId="s")
     await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
-    said = {"planId": plan["planId"], "decision": "modify", "feedback": "More."}
-    await from_page.call("submit_user_decision", **said)
+    decision = {"planId": plan["planId"], "decision": "modify", "feedback": "More."}
+    await from_page.call("submit_user_decision", **decision)
     again = await agent.acting_as("bob").take(plan)
     assert (again["stepId"], again["attempt"], again["resumed"]) == (taken["stepId"], 2, True)
     assert again["instructions"] == "Look up 1.\n\n---\n\nUser feedback: More."

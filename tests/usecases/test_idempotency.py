@@ -43,8 +43,8 @@ UNAUDITED = {"add_dag", "start_stage"}
 
 async def counts(world: World, org_id: UUID) -> list[int]:
     """Return the number of rows of each kind in the org."""
-    asked = [f"select count(*) from {table}" for table in TABLES]  # noqa: S608 - names from above
-    return [found[0][0] for found in await world.database.read_org(org_id, *asked)]
+    queries = [f"select count(*) from {table}" for table in TABLES]  # noqa: S608 - names from above
+    return [rows[0][0] for rows in await world.database.read_org(org_id, *queries)]
 
 
 def difference(before: list[int], after: list[int]) -> dict[str, int]:
@@ -72,16 +72,16 @@ async def test_a11_twins_with_one_key_have_one_effect_and_one_answer(
     assert tool in UNAUDITED or once["audit_entry"] >= 1
 
     for round_ in range(4):
-        asked = {**await a_call_of(agent, tool), "idempotencyKey": f"twins {round_}"}
+        args = {**await a_call_of(agent, tool), "idempotencyKey": f"twins {round_}"}
         answers: list[Body] = []
 
-        async def call(asked: Body = asked, answers: list[Body] = answers) -> None:
-            answers.append(await agent.call(tool, **asked))
+        async def call(args: Body = args, answers: list[Body] = answers) -> None:
+            answers.append(await agent.call(tool, **args))
 
         assert await effect(world, agent, call, call, call) == once
         first, *others = sorted(answers, key=lambda body: "replayed" in body)
         assert others == [{**first, "replayed": True}] * 2
-        assert await agent.call(tool, **asked) == {**first, "replayed": True}
+        assert await agent.call(tool, **args) == {**first, "replayed": True}
 
 
 @pytest.mark.parametrize("tool", MUTATING)
@@ -92,7 +92,7 @@ async def test_a11_twins_that_both_come_to_the_commit_have_one_effect(
 
     If a row is locked, only one gets that far; the barrier then opens for it alone.
     """
-    asked = {**await a_call_of(agent, tool), "idempotencyKey": "twins"}
+    args = {**await a_call_of(agent, tool), "idempotencyKey": "twins"}
     unlocked = tool in {"create_research_plan", "start_skill", "start_run"}
     gate, commit = asyncio.Barrier(2 if unlocked else 1), Transaction.commit
     waited: list[None] = []
@@ -106,7 +106,7 @@ async def test_a11_twins_that_both_come_to_the_commit_have_one_effect(
 
     before = await counts(world, agent.org_id)
     monkeypatch.setattr(Transaction, "commit", gated)
-    answers = await asyncio.gather(agent.call(tool, **asked), agent.call(tool, **asked))
+    answers = await asyncio.gather(agent.call(tool, **args), agent.call(tool, **args))
     monkeypatch.undo()
     assert difference(before, await counts(world, agent.org_id))["idempotency_answer"] == 1
     first, second = sorted(answers, key=lambda body: "replayed" in body)
@@ -117,10 +117,10 @@ async def test_a11_twins_that_both_come_to_the_commit_have_one_effect(
 async def test_a11_a_key_used_for_another_question_is_refused(
     world: World, agent: Agent, tool: str
 ) -> None:
-    asked = await a_call_of(agent, tool)
-    await agent.call(tool, **asked, idempotencyKey="mine")
+    args = await a_call_of(agent, tool)
+    await agent.call(tool, **args, idempotencyKey="mine")
     before = await counts(world, agent.org_id)
-    other = {**asked, "sessionId": "another"}
+    other = {**args, "sessionId": "another"}
     error = await agent.refused(tool, **other, idempotencyKey="mine")
     assert error["code"] == "IDEMPOTENCY_CONFLICT"
     assert error["next"]["tool"] == tool
@@ -132,21 +132,21 @@ async def test_a11_a_key_used_for_another_question_is_refused(
 @pytest.mark.parametrize("tool", MUTATING)
 async def test_a_key_is_the_orgs_own(agent: Agent, world: World, tool: str) -> None:
     world.neighbour_may_change = True
-    for one in (agent, world.neighbour):
-        reply = await one.call(tool, **await a_call_of(one, tool), idempotencyKey="the same")
+    for caller in (agent, world.neighbour):
+        reply = await caller.call(tool, **await a_call_of(caller, tool), idempotencyKey="the same")
         assert "replayed" not in reply
 
 
 async def test_a_key_is_the_tools_own(agent: Agent) -> None:
     for tool in MUTATING:
-        asked = await a_call_of(agent, tool)
-        assert "replayed" not in await agent.call(tool, **asked, idempotencyKey="the same")
+        args = await a_call_of(agent, tool)
+        assert "replayed" not in await agent.call(tool, **args, idempotencyKey="the same")
 
 
 async def test_the_order_and_the_spelling_of_arguments_do_not_matter(agent: Agent) -> None:
-    asked = await a_call_of(agent, "create_research_plan")
-    first = await agent.call("create_research_plan", **asked, idempotencyKey="k")
-    turned = dict(reversed(asked.items()))
+    args = await a_call_of(agent, "create_research_plan")
+    first = await agent.call("create_research_plan", **args, idempotencyKey="k")
+    turned = dict(reversed(args.items()))
     assert await agent.call("create_research_plan", idempotencyKey="k", **turned) == {
         **first,
         "replayed": True,
@@ -160,9 +160,7 @@ async def test_a_key_may_have_200_characters(agent: Agent) -> None:
     assert error["code"] == "TOO_LARGE"
 
 
-async def test_a_late_result_is_kept_once_however_often_it_is_repeated(
-    world: World, agent: Agent
-) -> None:
+async def test_repeated_late_result_is_stored_once(world: World, agent: Agent) -> None:
     taken = await agent.take(await agent.plan())
     late = {"stepId": taken["stepId"], "attempt": 7, "resultSummary": "late", "idempotencyKey": "k"}
     answers = [await agent.ask("submit_step_result", late) for _ in range(2)]
@@ -175,20 +173,20 @@ async def test_a_late_result_is_kept_once_however_often_it_is_repeated(
     assert (await counts(world, agent.org_id))[TABLES.index("artifact")] == 1
 
 
-async def test_a_refused_call_keeps_nothing_so_that_it_can_be_repeated(agent: Agent) -> None:
+async def test_refused_call_does_not_use_up_idempotency_key(agent: Agent) -> None:
     """The key of a refused call is free: the reason for the refusal may be gone later."""
     plan = await agent.plan(1)
     step = plan["stepIds"][0]
-    asked = {"stepId": step, "summary": "Look.", "idempotencyKey": "k"}
-    error = await agent.refused("request_user_review", **asked)
+    args = {"stepId": step, "summary": "Look.", "idempotencyKey": "k"}
+    error = await agent.refused("request_user_review", **args)
     assert error["code"] == "INVALID_TRANSITION"
     await agent.take(plan)
-    assert "replayed" not in await agent.call("request_user_review", **asked)
+    assert "replayed" not in await agent.call("request_user_review", **args)
 
 
 async def test_a_dry_run_is_never_kept(agent: Agent) -> None:
-    asked = {**await a_call_of(agent, "modify_plan"), "idempotencyKey": "k"}
+    args = {**await a_call_of(agent, "modify_plan"), "idempotencyKey": "k"}
     for _ in range(2):
-        shown = await agent.call("modify_plan", **{**asked, "dryRun": True})
+        shown = await agent.call("modify_plan", **{**args, "dryRun": True})
         assert "replayed" not in shown
-    assert "replayed" not in await agent.call("modify_plan", **asked)
+    assert "replayed" not in await agent.call("modify_plan", **args)

@@ -22,25 +22,25 @@ async def there() -> AsyncIterator[FakeIssuer]:
 async def found(there: FakeIssuer, **more: object) -> dict[str, CheckResult]:
     findings = await check_issuer_settings(server_settings(there, **more))
     assert "hush hush" not in str(findings)
-    return {one.name: one for one in findings}
+    return {result.name: result for result in findings}
 
 
-async def test_an_issuer_that_answers_is_found_with_its_keys(there: FakeIssuer) -> None:
+async def test_check_issuer_reachable_reports_ok_with_usable_keys(there: FakeIssuer) -> None:
     there.keys = [a_key("ES256"), a_key("RS256")]
     seen = await found(there)
-    assert {one.state for one in seen.values()} == {CheckState.OK}
+    assert {result.state for result in seen.values()} == {CheckState.OK}
     assert there.url in seen["issuer"].message
     assert seen["issuer keys"].message == "2 of 2 can be used: ES256, RS256"
-    assert seen["issuer pages"].message == "people sign in there too"
+    assert seen["issuer pages"].message == "browser sign-in enabled"
     assert there.asked == {"openid-configuration": 1, "jwks": 1}
 
 
-async def test_an_issuer_without_openid_is_found_where_oauth_has_it(there: FakeIssuer) -> None:
+async def test_check_issuer_plain_oauth_metadata_is_ok(there: FakeIssuer) -> None:
     there.plain_oauth = True
     assert (await found(there))["issuer"].state is CheckState.OK
 
 
-async def test_another_name_is_told_beside_the_one_that_was_expected(there: FakeIssuer) -> None:
+async def test_check_issuer_name_mismatch_fails_with_both_names(there: FakeIssuer) -> None:
     seen = await found(there, oidc_issuer=f"{there.url}/")
     assert list(seen) == ["issuer"]
     assert seen["issuer"].state is CheckState.FAIL
@@ -62,9 +62,9 @@ async def test_one_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatc
     for module in (oidc_discovery, oidc_discovery):
         monkeypatch.setattr(module, "SECONDS", 0.05)
     async with an_endpoint(never) as silent:
-        [one] = await check_issuer_settings(server_settings(FakeIssuer(url=silent.url)))
-    assert one.state is CheckState.FAIL
-    assert "within 0.05 s" in one.message
+        [result] = await check_issuer_settings(server_settings(FakeIssuer(url=silent.url)))
+    assert result.state is CheckState.FAIL
+    assert "within 0.05 s" in result.message
 
 
 @pytest.mark.parametrize(
@@ -97,20 +97,20 @@ async def test_short_keys_do_not_count_among_the_good_ones(there: FakeIssuer) ->
 async def test_one_that_names_no_place_to_sign_in_fails_for_people_alone(
     there: FakeIssuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = {**there.about(), "authorization_endpoint": "http://id.example.org/authorize"}
-    monkeypatch.setattr(there, "about", lambda: told)
+    metadata = {**there.about(), "authorization_endpoint": "http://id.example.org/authorize"}
+    monkeypatch.setattr(there, "about", lambda: metadata)
     assert (await found(there))["issuer pages"].state is CheckState.FAIL
     agents = await found(there, oidc_client_id=None, oidc_client_secret=None)
     assert agents["issuer pages"].state is CheckState.OK
 
 
-async def test_without_an_issuer_nobody_is_asked(there: FakeIssuer) -> None:
+async def test_check_issuer_not_configured_sends_no_request(there: FakeIssuer) -> None:
     for settings, state in (
         (Settings(), CheckState.OK),
         (Settings(auth="required"), CheckState.OK),
         (server_settings(there, auth="none"), CheckState.WARN),
         (server_settings(there, oidc_org_claim=None), CheckState.FAIL),
     ):
-        [one] = await check_issuer_settings(settings)
-        assert (one.name, one.state) == ("sign-in", state)
+        [result] = await check_issuer_settings(settings)
+        assert (result.name, result.state) == ("sign-in", state)
     assert not there.asked

@@ -72,10 +72,10 @@ async def expression(_: Agent, length: int) -> Body:
 
 async def body(_: Agent, size: int) -> Body:
     """Return a plan whose arguments take this many bytes as JSON."""
-    asked = a_plan(steps=[*(a_step(a_text(17_000)) for _ in range(61)), a_step()])
-    last = asked["steps"][-1]
-    last["instructions"] += a_text(size - check_json(asked))
-    return asked
+    args = a_plan(steps=[*(a_step(a_text(17_000)) for _ in range(61)), a_step()])
+    last = args["steps"][-1]
+    last["instructions"] += a_text(size - check_json(args))
+    return args
 
 
 async def instructions(_: Agent, length: int) -> Body:
@@ -106,8 +106,8 @@ async def result(agent: Agent, size: int) -> Body:
 
 async def report(agent: Agent, size: int) -> Body:
     step = await agent.take(await agent.plan())
-    told = {"stepId": step["stepId"], "resultSummary": "found"}
-    return {**told, "stepExecutionReport": a_text(size - 2)}
+    args = {"stepId": step["stepId"], "resultSummary": "found"}
+    return {**args, "stepExecutionReport": a_text(size - 2)}
 
 
 async def depth(agent: Agent, levels: int) -> Body:
@@ -120,8 +120,8 @@ async def depth(agent: Agent, levels: int) -> Body:
 
 async def reviewed(agent: Agent, size: int) -> Body:
     step = await agent.take(await agent.plan())
-    told = {"stepId": step["stepId"], "summary": "Is it right?"}
-    return {**told, "resultSummary": a_text(size - 2)}
+    args = {"stepId": step["stepId"], "summary": "Is it right?"}
+    return {**args, "resultSummary": a_text(size - 2)}
 
 
 async def questions(agent: Agent, count: int) -> Body:
@@ -204,9 +204,9 @@ async def test_as_much_passes_and_one_more_is_refused_by_name_and_not_written(
 ) -> None:
     limit, agent = LIMITS[name], alone.agent
     await agent.call(limit.tool, **await limit.asked(agent, limit.most))
-    asked = await limit.asked(agent, limit.most + 1)
+    args = await limit.asked(agent, limit.most + 1)
     before = digest(admin)
-    error = await agent.refused(limit.tool, **asked)
+    error = await agent.refused(limit.tool, **args)
     assert (error["code"], digest(admin) == before) == (limit.code, True), error
     assert f"{limit.most}" in error["message"].replace(",", "")
     if limit.code == "TOO_LARGE":

@@ -23,34 +23,32 @@ async def hasty(shared_place: Place) -> AsyncIterator[World]:
 
 
 @pytest.mark.parametrize("tool", LOCKING)
-async def test_whoever_finds_the_row_held_is_told_busy_and_may_come_again(
+async def test_locking_tool_on_locked_row_is_refused_as_busy_and_retryable(
     hasty: World, tool: str
 ) -> None:
     agent = hasty.agent
-    asked = await a_call_of(agent, tool)
+    args = await a_call_of(agent, tool)
     async with hasty.database.org_transaction(agent.org_id) as tx:
         await tx.send(
             "select from plan for update",
             "select from skill_execution for update",
             "select from run for update",
         )
-        error = await agent.refused(tool, **asked, idempotencyKey="k")
+        error = await agent.refused(tool, **args, idempotencyKey="k")
         assert error["code"] == "BUSY"
-        why = "the same again after 1 s, with the same idempotencyKey"
+        why = "retry the same call after 1 s, with the same idempotencyKey"
         assert error["next"] == {"tool": tool, "args": {}, "why": why}
         assert "nothing was written" in error["message"]
         assert "try again" in error["message"]
-    assert "replayed" not in await agent.call(tool, **asked, idempotencyKey="k")
+    assert "replayed" not in await agent.call(tool, **args, idempotencyKey="k")
 
 
 @pytest.mark.parametrize("tool", [tool for tool in TOOLS if tool not in LOCKING])
-async def test_whoever_only_looks_or_makes_something_new_does_not_wait(
-    hasty: World, tool: str
-) -> None:
-    asked = await a_call_of(hasty.agent, tool)
+async def test_non_locking_tool_on_locked_row_does_not_wait(hasty: World, tool: str) -> None:
+    args = await a_call_of(hasty.agent, tool)
     async with hasty.database.org_transaction(hasty.agent.org_id) as tx:
         await tx.send("select from plan for update", "select from run for update")
-        await hasty.agent.call(tool, **asked)
+        await hasty.agent.call(tool, **args)
 
 
 async def test_another_plan_is_not_held_up(hasty: World) -> None:
@@ -63,9 +61,11 @@ async def test_another_plan_is_not_held_up(hasty: World) -> None:
         ] == "BUSY"
 
 
-async def test_whoever_waits_sees_what_was_written_meanwhile(agent: Agent, world: World) -> None:
+async def test_call_waiting_for_lock_reads_changes_committed_meanwhile(
+    agent: Agent, world: World
+) -> None:
     plan = await agent.plan(1)
-    agent.doorway.house.plan_cache.invalidate((agent.org_id, plan["planId"]))
+    agent.dispatcher.services.plan_cache.invalidate((agent.org_id, plan["planId"]))
     async with world.database.org_transaction(agent.org_id) as tx:
         await tx.send(f"select from plan where id = '{plan['planId']}' for update")
         waiting = asyncio.create_task(agent.call("get_next_step", planId=plan["planId"]))

@@ -140,14 +140,14 @@ async def test_long_results_are_cut_fairly_unless_detail_is_asked_for(agent: Age
     get = long["cut"]["get"]
     rest = await agent.call(get["tool"], **get["args"])
     assert long["resultSummary"] + rest["content"] == "x" * 30_000
-    whole = await agent.call("get_plan_status", planId=plan["planId"], detail=True)
-    assert whole["completedSteps"][1]["resultSummary"] == "x" * 30_000
+    detail = await agent.call("get_plan_status", planId=plan["planId"], detail=True)
+    assert detail["completedSteps"][1]["resultSummary"] == "x" * 30_000
 
 
 # The list
 
 
-async def test_the_list_goes_by_newest_activity_and_turns_its_pages(
+async def test_list_active_plans_is_sorted_by_latest_activity_and_paginated(
     agent: Agent, clock: Clock
 ) -> None:
     plans = []
@@ -168,7 +168,7 @@ async def test_the_list_goes_by_newest_activity_and_turns_its_pages(
     assert seen == [plans[0], *plans[:0:-1]]
 
 
-async def test_a_plan_in_the_list_has_its_counts(agent: Agent, clock: Clock) -> None:
+async def test_list_active_plans_returns_counts_and_progress(agent: Agent, clock: Clock) -> None:
     plan = await agent.plan(4)
     await agent.submit(await agent.take(plan))
     await agent.take(plan)
@@ -197,7 +197,7 @@ async def test_an_empty_list_points_to_a_new_plan(agent: Agent) -> None:
 # The context of a step
 
 
-async def test_a_step_is_told_what_came_before_it_nearest_first(agent: Agent) -> None:
+async def test_get_step_context_lists_earlier_results_nearest_first(agent: Agent) -> None:
     plan = await agent.plan(3)
     for text in ("first", "second"):
         await agent.submit(await agent.take(plan), text)
@@ -212,25 +212,27 @@ async def test_a_step_is_told_what_came_before_it_nearest_first(agent: Agent) ->
     assert earlier["earlierResults"] == []
 
 
-async def test_a_context_keeps_to_its_budget_and_says_what_it_left_out(agent: Agent) -> None:
+async def test_get_step_context_stays_within_budget_and_reports_cuts(agent: Agent) -> None:
     plan = await agent.plan([*[a_step()] * 4, a_step("z" * 15_000)])
     for _ in range(4):
         await agent.submit(await agent.take(plan), "x" * 20_000)
     taken = await agent.take(plan)
-    asked = {"stepId": taken["stepId"]}
+    args = {"stepId": taken["stepId"]}
     for tokens in (500, 2_000, 10_000, 60_000):
-        context = await agent.call("get_step_context", **asked, budgetTokens=tokens)
+        context = await agent.call("get_step_context", **args, budgetTokens=tokens)
         assert len(orjson.dumps(context)) <= min(4 * tokens, 48_000)
-    context = await agent.call("get_step_context", **asked)
+    context = await agent.call("get_step_context", **args)
     assert context["earlierResults"][0]["cut"]["get"]["tool"] == "get_step_context"
-    whole = await completed(agent, context)
-    assert [earlier["resultSummary"] for earlier in whole["earlierResults"]] == ["x" * 20_000] * 4
+    full_context = await completed(agent, context)
+    assert [earlier["resultSummary"] for earlier in full_context["earlierResults"]] == [
+        "x" * 20_000
+    ] * 4
 
 
 # The context of a plan
 
 
-async def test_a_new_conversation_gets_everything_it_needs(
+async def test_get_research_context_returns_full_state_for_new_session(
     world: World, agent: Agent, clock: Clock
 ) -> None:
     plan = await agent.plan(3, outputFormattingNotes="As a table.", sessionId="s")
@@ -262,7 +264,7 @@ async def test_a_new_conversation_gets_everything_it_needs(
     assert context["seq"] == len(await world.entries(agent.org_id, plan["planId"]))
 
 
-async def test_since_a_number_it_tells_only_what_changed(agent: Agent) -> None:
+async def test_get_research_context_since_seq_returns_only_changes(agent: Agent) -> None:
     plan = await agent.plan(5)
     await agent.submit(await agent.take(plan), "old")
     seq = (await agent.call("get_research_context", planId=plan["planId"]))["seq"]
@@ -293,7 +295,7 @@ async def test_no_reply_about_the_largest_plan_is_too_long(agent: Agent) -> None
         await agent.call("get_plan_status", **named),
         await agent.call("modify_plan", **named, modifications=[rewriting]),
     ]
-    whole = await agent.call("get_plan_status", **named, detail=True)
+    detail = await agent.call("get_plan_status", **named, detail=True)
     for _ in range(80):
         await agent.take(plan)
     replies.append(await agent.call("get_next_step", **named))
@@ -303,7 +305,7 @@ async def test_no_reply_about_the_largest_plan_is_too_long(agent: Agent) -> None
         assert reply["cut"]["get"]["args"]["detail"] is True
     status = replies[0]
     for name, left in status["cut"]["left"].items():
-        assert len(whole[name]) == len(status[name]) + left
+        assert len(detail[name]) == len(status[name]) + left
     assert status["counts"] == {"done": 60, "total": 200}
 
 

@@ -34,8 +34,8 @@ from worlds import World, a_world
 
 async def verdicts(world: World) -> list[AuditVerdict]:
     call = at(world.agent)
-    subjects = [one for one in await audited_subjects(call) if one.kind == "org"]
-    return [one async for one in verify_audit(call, subjects)]
+    subjects = [item for item in await audited_subjects(call) if item.kind == "org"]
+    return [item async for item in verify_audit(call, subjects)]
 
 
 def tamper(world: World, statement: str) -> None:
@@ -44,65 +44,67 @@ def tamper(world: World, statement: str) -> None:
         admin.execute(statement.encode(), {"org": world.agent.org_id})
 
 
-async def test_whoever_shows_a_token_is_its_user_with_what_both_may_do(world: World) -> None:
-    given = await a_token(world.agent, may=(Scope.PLAN_WRITE,), scopes=(Scope.PLAN_READ,))
-    caller = await authenticate_token(world.doorway.house, given.secret, Channel.REST)
+async def test_authenticate_token_returns_user_with_intersected_scopes(world: World) -> None:
+    issued = await a_token(world.agent, may=(Scope.PLAN_WRITE,), scopes=(Scope.PLAN_READ,))
+    caller = await authenticate_token(world.dispatcher.services, issued.secret, Channel.REST)
     assert caller.org_id == world.agent.org_id
     assert (caller.user, caller.channel) == ("ann", Channel.REST)
     assert caller.scopes == {Scope.PLAN_READ}
-    assert caller.principal == f"token:{given.token.id}"
+    assert caller.principal == f"token:{issued.token.id}"
 
 
-async def test_a_token_counts_until_it_expires_and_not_a_moment_longer(world: World) -> None:
-    services, given = world.doorway.house, await a_token(world.agent, days=90)
+async def test_authenticate_token_is_valid_until_exact_expiry(world: World) -> None:
+    services, issued = world.dispatcher.services, await a_token(world.agent, days=90)
     for_ever = await another_token(world.agent, days=None)
     world.clock.advance(days=90, seconds=-1)
-    assert (await authenticate_token(services, given.secret, Channel.MCP)).user == "ann"
+    assert (await authenticate_token(services, issued.secret, Channel.MCP)).user == "ann"
     world.clock.advance(seconds=1)
     with pytest.raises(Unauthenticated):
-        await authenticate_token(services, given.secret, Channel.MCP)
+        await authenticate_token(services, issued.secret, Channel.MCP)
     world.clock.advance(days=36_500)
     assert (await authenticate_token(services, for_ever.secret, Channel.MCP)).user == "ann"
 
 
 async def test_revoking_counts_at_once_in_every_process_and_for_good(world: World) -> None:
-    given, kept = await a_token(world.agent), await another_token(world.agent)
-    elsewhere = world.agent.elsewhere().doorway.house
-    await revoke_token(at(world.agent), given.token.id)
-    for services in (world.doorway.house, elsewhere):
+    issued, remaining = await a_token(world.agent), await another_token(world.agent)
+    elsewhere = world.agent.elsewhere().dispatcher.services
+    await revoke_token(at(world.agent), issued.token.id)
+    for services in (world.dispatcher.services, elsewhere):
         with pytest.raises(Unauthenticated):
-            await authenticate_token(services, given.secret, Channel.MCP)
-        assert (await authenticate_token(services, kept.secret, Channel.MCP)).user == "ann"
+            await authenticate_token(services, issued.secret, Channel.MCP)
+        assert (await authenticate_token(services, remaining.secret, Channel.MCP)).user == "ann"
     with pytest.raises(InvalidTransition):
-        await revoke_token(at(world.agent), given.token.id)
+        await revoke_token(at(world.agent), issued.token.id)
 
 
-async def test_a_disabled_user_is_kept_out_whatever_they_show(world: World) -> None:
-    services, given, other = (
-        world.doorway.house,
+async def test_authenticate_token_of_disabled_user_raises_unauthenticated(world: World) -> None:
+    services, issued, other = (
+        world.dispatcher.services,
         await a_token(world.agent),
         await another_token(world.agent),
     )
     await disable_user(at(world.agent), "ann")
-    for one in (given, other):
+    for token in (issued, other):
         with pytest.raises(Unauthenticated):
-            await authenticate_token(services, one.secret, Channel.MCP)
+            await authenticate_token(services, token.secret, Channel.MCP)
     with pytest.raises(InvalidTransition):
         await another_token(world.agent)
     await enable_user(at(world.agent), "ann")
-    assert (await authenticate_token(services, given.secret, Channel.MCP)).user == "ann"
+    assert (await authenticate_token(services, issued.secret, Channel.MCP)).user == "ann"
 
 
-async def test_what_a_user_may_do_counts_at_once_for_every_token_in_every_process(
+async def test_change_scopes_applies_at_once_to_every_token_and_process(
     world: World,
 ) -> None:
     wide = await a_token(world.agent, scopes=(Scope.PLAN_WRITE, Scope.REVIEW))
     narrow = await another_token(world.agent, scopes=(Scope.PLAN_READ,))
     theirs = await a_token(world.neighbour, scopes=(Scope.PLAN_WRITE,))
-    houses = (world.doorway.house, world.agent.elsewhere().doorway.house)
+    houses = (world.dispatcher.services, world.agent.elsewhere().dispatcher.services)
 
     async def may(secret: str) -> frozenset[Scope]:
-        seen = {(await authenticate_token(house, secret, Channel.MCP)).scopes for house in houses}
+        seen = {
+            (await authenticate_token(services, secret, Channel.MCP)).scopes for services in houses
+        }
         (scopes,) = seen
         return scopes
 
@@ -117,7 +119,7 @@ async def test_what_a_user_may_do_counts_at_once_for_every_token_in_every_proces
         assert await may(theirs.secret) == expand_scopes([Scope.PLAN_WRITE])
 
 
-async def test_saying_again_what_a_user_may_do_leaves_no_trace(world: World) -> None:
+async def test_change_scopes_unchanged_writes_no_audit_entry(world: World) -> None:
     await a_token(world.agent, may=(Scope.REVIEW,), scopes=(Scope.REVIEW,))
     before = len(await world.entries(world.agent.org_id, str(world.agent.org_id)))
     await change_scopes(at(world.agent), "ann", (Scope.REVIEW, Scope.REVIEW))
@@ -125,43 +127,45 @@ async def test_saying_again_what_a_user_may_do_leaves_no_trace(world: World) -> 
 
 
 async def test_the_secret_is_kept_nowhere(world: World) -> None:
-    given = await a_token(world.agent)
+    issued = await a_token(world.agent)
     with psycopg.connect(world.place.admin_dsn) as admin:
         tables = admin.execute(
             "select relname from pg_class where relnamespace = 'public'::regnamespace"
             " and relkind in ('r', 'p')"
         ).fetchall()
         for (table,) in tables:
-            asked = Template("select t::text from $table t").substitute(table=table)
-            rows = admin.execute(asked.encode()).fetchall()
-            assert not any(gives_away(row, given.secret) for (row,) in rows), table
-        kept = admin.execute(
-            "select hash from api_token where id = %s", (given.token.id,)
+            query = Template("select t::text from $table t").substitute(table=table)
+            rows = admin.execute(query.encode()).fetchall()
+            assert not any(gives_away(row, issued.secret) for (row,) in rows), table
+        stored = admin.execute(
+            "select hash from api_token where id = %s", (issued.token.id,)
         ).fetchone()
-    assert kept == (sha256(given.secret.encode()).digest(),)
+    assert stored == (sha256(issued.secret.encode()).digest(),)
 
 
 @pytest.mark.parametrize("scope", [scope for scope in Scope if scope is not Scope.ADMIN])
-async def test_whoever_does_not_look_after_the_org_changes_and_sees_nothing(
+async def test_member_functions_without_admin_scope_raise_forbidden(
     world: World, scope: Scope
 ) -> None:
-    given = await a_token(world.agent)
+    issued = await a_token(world.agent)
     caller = replace(world.agent.caller, scopes=expand_scopes([scope]))
-    call = RequestContext(services=world.doorway.house, caller=caller)
+    call = RequestContext(services=world.dispatcher.services, caller=caller)
     for refused in (
         add_user(call, NewUser(name="eve", scopes=(scope,))),
         disable_user(call, "ann"),
         enable_user(call, "ann"),
         change_scopes(call, "ann", (Scope.ADMIN,)),
         add_token(call, TokenRequest(user="ann", label="more")),
-        revoke_token(call, given.token.id),
+        revoke_token(call, issued.token.id),
         change_org(call, policy=ReviewPolicy.RELAYED),
         list_members(call),
     ):
         with pytest.raises(Forbidden) as error:
             await refused
         assert error.value.details["needed"] == ["admin"]
-    assert (await authenticate_token(world.doorway.house, given.secret, Channel.MCP)).user == "ann"
+    assert (
+        await authenticate_token(world.dispatcher.services, issued.secret, Channel.MCP)
+    ).user == "ann"
 
 
 async def test_the_users_and_tokens_next_door_are_not_there(world: World) -> None:
@@ -180,7 +184,7 @@ async def test_the_users_and_tokens_next_door_are_not_there(world: World) -> Non
     ):
         with pytest.raises(NotFound):
             await refused
-    caller = await authenticate_token(world.doorway.house, theirs.secret, Channel.MCP)
+    caller = await authenticate_token(world.dispatcher.services, theirs.secret, Channel.MCP)
     assert caller.org_id == world.neighbour.org_id
 
 
@@ -192,12 +196,12 @@ async def test_names_are_one_persons_within_an_org_alone(world: World) -> None:
     assert refused.value.details == {"argument": "name"}
 
 
-async def test_the_chain_of_the_org_tells_who_did_what_and_makes_the_rows_again(
+async def test_org_audit_chain_records_every_change_and_replays_to_rows(
     world: World,
 ) -> None:
-    given = await a_token(world.agent)
+    issued = await a_token(world.agent)
     await change_org(at(world.agent), name="Acme", policy=ReviewPolicy.HUMAN)
-    await revoke_token(at(world.agent), given.token.id)
+    await revoke_token(at(world.agent), issued.token.id)
     await change_scopes(at(world.agent), "ann", (Scope.REVIEW, Scope.PLAN_READ))
     await disable_user(at(world.agent), "ann")
     entries = await world.entries(world.agent.org_id, str(world.agent.org_id))
@@ -231,27 +235,27 @@ async def test_the_chain_of_the_org_tells_who_did_what_and_makes_the_rows_again(
     ],
     ids=str,
 )
-async def test_what_is_changed_behind_the_audit_is_found(
+async def test_verify_org_after_tampering_reports_changed_column(
     shared_place: Place, statement: str, said: str
 ) -> None:
-    found: list[str] = []
+    errors: list[str] = []
     with pytest.raises(AssertionError):  # the world fixture verifies too, at its end
-        await _tampered(shared_place, statement, found)
-    assert said in " ".join(found)
+        await _tampered(shared_place, statement, errors)
+    assert said in " ".join(errors)
 
 
-async def _tampered(place: Place, statement: str, found: list[str]) -> None:
+async def _tampered(place: Place, statement: str, errors: list[str]) -> None:
     may = (Scope.PLAN_WRITE,)
     async with a_world(place) as world:
-        given = await a_token(world.agent, may=may, scopes=may)
+        issued = await a_token(world.agent, may=may, scopes=may)
         await change_org(at(world.agent), policy=ReviewPolicy.HUMAN)
-        await revoke_token(at(world.agent), given.token.id)
+        await revoke_token(at(world.agent), issued.token.id)
         tamper(world, statement)
-        found += [fault for verdict in await verdicts(world) for fault in verdict.errors]
+        errors += [fault for verdict in await verdicts(world) for fault in verdict.errors]
 
 
 async def test_a_token_is_seen_to_be_used_to_the_minute_behind_the_call(world: World) -> None:
-    services, given = world.doorway.house, await a_token(world.agent)
+    services, issued = world.dispatcher.services, await a_token(world.agent)
 
     async def last_used() -> object:
         await services.last_used.flush(services.database)
@@ -259,13 +263,13 @@ async def test_a_token_is_seen_to_be_used_to_the_minute_behind_the_call(world: W
 
     assert await last_used() is None
     first = world.clock.now
-    await authenticate_token(services, given.secret, Channel.MCP)
+    await authenticate_token(services, issued.secret, Channel.MCP)
     assert await last_used() == first
     world.clock.advance(seconds=59)
-    await authenticate_token(services, given.secret, Channel.MCP)
+    await authenticate_token(services, issued.secret, Channel.MCP)
     assert await last_used() == first
     world.clock.advance(seconds=2)
-    await authenticate_token(services, given.secret, Channel.MCP)
+    await authenticate_token(services, issued.secret, Channel.MCP)
     assert await last_used() == first + timedelta(seconds=61)
 
 

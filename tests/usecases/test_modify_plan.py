@@ -9,13 +9,13 @@ from worlds import Agent, Body, World, a_step
 
 
 async def modify(agent: Agent, plan: Body, *modifications: Body, **more: object) -> Body:
-    asked = {"planId": plan["planId"], "modifications": list(modifications)}
-    return await agent.call("modify_plan", **asked, **more)
+    args = {"planId": plan["planId"], "modifications": list(modifications)}
+    return await agent.call("modify_plan", **args, **more)
 
 
 async def refused(agent: Agent, plan: Body, *modifications: Body, **more: object) -> Body:
-    asked = {"planId": plan["planId"], "modifications": list(modifications)}
-    return await agent.refused("modify_plan", **asked, **more)
+    args = {"planId": plan["planId"], "modifications": list(modifications)}
+    return await agent.refused("modify_plan", **args, **more)
 
 
 def ids(reply: Body) -> list[str]:
@@ -69,8 +69,8 @@ async def test_all_kinds_in_one_call_and_each_in_the_audit_with_the_rationale(
     assert [step["attempt"] for step in reply["steps"]] == [2, 1, 2, 1]
     assert reply["revision"] == 7
     entries = await world.entries(agent.org_id, plan["planId"])
-    told = [json.loads(entry.details) for entry in entries if entry.event == "plan_modified"]
-    assert [details["action"] for details in told[1:]] == [
+    payloads = [json.loads(entry.details) for entry in entries if entry.event == "plan_modified"]
+    assert [details["action"] for details in payloads[1:]] == [
         "add_steps",
         "remove_step",
         "update_step_instructions",
@@ -78,12 +78,12 @@ async def test_all_kinds_in_one_call_and_each_in_the_audit_with_the_rationale(
         "retry_step",
         "fail_step",
     ]
-    assert {details["rationale"] for details in told[1:]} == {"Because."}
-    rewritten = next(d for d in told if d["action"] == "update_step_instructions")
+    assert {details["rationale"] for details in payloads[1:]} == {"Because."}
+    rewritten = next(d for d in payloads if d["action"] == "update_step_instructions")
     (change,) = [c for c in rewritten["changes"] if c["field"] == "instructions"]
     assert (change["from"], change["to"]) == ("Look up 3.", "Better.")
     assert [e.event for e in entries].count("step_failed") == 2
-    assert told[1]["scope"] == {"before": 4, "added": 1, "after": 5}
+    assert payloads[1]["scope"] == {"before": 4, "added": 1, "after": 5}
 
 
 async def test_a31_reorder_needs_exactly_the_steps_there_are(agent: Agent) -> None:
@@ -158,7 +158,7 @@ async def test_a22_a_step_a_condition_may_skip_to_stays(agent: Agent) -> None:
     assert len((await modify(agent, plan, removing))["steps"]) == 2
 
 
-async def test_a_removed_step_takes_its_conditions_with_it(world: World, agent: Agent) -> None:
+async def test_remove_step_deletes_conditions_of_step(world: World, agent: Agent) -> None:
     condition = {
         "afterStepOrder": 2,
         "conditionExpression": "true",
@@ -206,7 +206,7 @@ WRONG: list[tuple[Body, str]] = [
 
 
 @pytest.mark.parametrize(("modification", "said"), WRONG, ids=str)
-async def test_what_an_action_needs_or_does_not_take_is_named(
+async def test_modify_plan_wrong_action_fields_are_named_in_error(
     agent: Agent, modification: Body, said: str
 ) -> None:
     plan = await agent.plan()

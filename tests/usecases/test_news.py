@@ -32,7 +32,7 @@ class Ear:
 @pytest.fixture
 async def ear(own_world: World) -> AsyncIterator[Ear]:
     ear = Ear()
-    with own_world.doorway.bus.subscription(own_world.agent.org_id, ear):
+    with own_world.dispatcher.bus.subscription(own_world.agent.org_id, ear):
         yield ear
 
 
@@ -40,9 +40,7 @@ async def seq(world: World, subject_id: str) -> int:
     return (await world.entries(world.agent.org_id, subject_id))[-1].seq
 
 
-async def test_every_change_of_a_plan_is_told_once_with_the_number_it_got(
-    own_world: World, ear: Ear
-) -> None:
+async def test_plan_change_publishes_event_with_new_seq(own_world: World, ear: Ear) -> None:
     agent = own_world.agent
     plan = await agent.plan(3)
     plan_id = plan["planId"]
@@ -62,7 +60,7 @@ async def test_every_change_of_a_plan_is_told_once_with_the_number_it_got(
     ]
 
 
-async def test_a_look_a_sign_of_life_a_refusal_and_a_repeated_call_are_no_news(
+async def test_read_heartbeat_refusal_and_replay_publish_no_event(
     own_world: World, ear: Ear
 ) -> None:
     agent = own_world.agent
@@ -83,19 +81,17 @@ async def test_a_look_a_sign_of_life_a_refusal_and_a_repeated_call_are_no_news(
     assert ear.take() == []
 
 
-async def test_a_stall_that_is_noticed_is_told(own_world: World, ear: Ear) -> None:
+async def test_detected_stall_publishes_event(own_world: World, ear: Ear) -> None:
     plan = await own_world.agent.plan(2)
     await own_world.agent.take(plan)
     ear.take()
     own_world.clock.advance(minutes=31)
-    assert await sweep_all_orgs(own_world.doorway.house) == 1
+    assert await sweep_all_orgs(own_world.dispatcher.services) == 1
     version = await seq(own_world, plan["planId"])
     assert ear.take() == [ChangeEvent("plan", plan["planId"], version, list_changed=True)]
 
 
-async def test_every_change_of_a_run_is_told_and_so_is_what_was_rendered(
-    own_world: World, ear: Ear
-) -> None:
+async def test_run_change_and_rendering_publish_event(own_world: World, ear: Ear) -> None:
     agent = own_world.agent
     run = await agent.run("dialectic", "abc")
     run_id = run["runId"]
@@ -107,5 +103,5 @@ async def test_every_change_of_a_run_is_told_and_so_is_what_was_rendered(
     assert ear.take() == [ChangeEvent("run", run_id, await seq(own_world, run_id))]
     await agent.work_off(run)
     assert any(news.list_changed for news in ear.take())
-    while await render_all_orgs(own_world.doorway.house):
+    while await render_all_orgs(own_world.dispatcher.services):
         assert ear.take() == [ChangeEvent("run", run_id, await seq(own_world, run_id))]

@@ -85,8 +85,8 @@ async def test_no_address_in_any_text_is_visited(world: World, tmp_path: Path) -
         schema = {"$ref": f"http://{trap.address}/schema", "$schema": f"http://{trap.address}/"}
         await agent.ask("extract_data", {"text": text, "schema": schema, "candidate": {}})
         plan = await agent.plan(1, name=text.split(maxsplit=1)[0], researchQuestion=text)
-        found = {"found": text, "url": f"http://{trap.address}/result"}
-        await agent.submit(await agent.take(plan), found)
+        result = {"found": text, "url": f"http://{trap.address}/result"}
+        await agent.submit(await agent.take(plan), result)
         await looked_at(agent, plan)
         assert trap.visits == 0
         await visit(trap)
@@ -96,10 +96,10 @@ async def written(agent: Agent, text: str) -> int:
     """Call every tool with this text in every text field; return how many calls were accepted."""
     taken = 0
     for tool in PREPARE:
-        asked = await a_call_of(agent, tool)
+        args = await a_call_of(agent, tool)
         for arguments in (
-            {n: laden(v, text, n) for n, v in asked.items()},
-            *one_by_one(asked, text),
+            {n: laden(v, text, n) for n, v in args.items()},
+            *one_by_one(args, text),
         ):
             taken += not (await agent.ask(tool, arguments)).is_error
     return taken
@@ -108,7 +108,7 @@ async def written(agent: Agent, text: str) -> int:
 async def looked_at(agent: Agent, plan: Body) -> None:
     """Run all background work, and load pages."""
     for at_work in (render_all_orgs, index_all_orgs, sweep_all_orgs, deliver_all_orgs):
-        await at_work(agent.doorway.house)
+        await at_work(agent.dispatcher.services)
     async with a_visitor(a_house(agent)) as client:
         for page in ("/", "/inbox", "/runs", "/dags", "/outputs", f"/plans/{plan['planId']}"):
             assert (await client.get(page)).status_code == 200
@@ -124,11 +124,11 @@ async def visit(trap: Trap) -> None:
             await asyncio.sleep(0)
 
 
-def one_by_one(asked: Body, text: str) -> list[Body]:
+def one_by_one(args: Body, text: str) -> list[Body]:
     """Return the arguments with the text in one field at a time: others may refuse it."""
     return [
-        {**asked, name: laden(value, text, name)}
-        for name, value in asked.items()
+        {**args, name: laden(value, text, name)}
+        for name, value in args.items()
         if laden(value, text, name) != value
     ]
 
@@ -140,5 +140,5 @@ def with_skill(agent: Agent, folder: Path, text: str) -> Agent:
     (folder / "survey" / "SKILL.md").write_text(head + text, encoding="utf-8")
     skills = read_skills(str(folder))
     assert [skill for skill in skills if text.split(maxsplit=1)[0] in skill.body]
-    services = replace(agent.doorway.house, skills=skills)
-    return Agent(Dispatcher(services, agent.doorway.calls), agent.caller)
+    services = replace(agent.dispatcher.services, skills=skills)
+    return Agent(Dispatcher(services, agent.dispatcher.calls), agent.caller)

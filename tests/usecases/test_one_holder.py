@@ -49,10 +49,10 @@ async def test_job_asked_in_any_run_by_another_user_is_another(agent: Agent) -> 
 async def test_idempotency_key_of_another_user_is_refused(agent: Agent, tool: str) -> None:
     plan, run = await agent.plan(), await a_wide_run(agent)
     where = {"planId": plan["planId"]} if tool == "get_next_step" else {"runId": run["runId"]}
-    asked = {**where, "sessionId": "main", "idempotencyKey": "1"}
-    taken = await agent.call(tool, **asked)
-    assert (await agent.acting_as("bob").refused(tool, **asked))["code"] == "IDEMPOTENCY_CONFLICT"
-    assert (await agent.call(tool, **asked))[ID_OF[tool]] == taken[ID_OF[tool]]
+    args = {**where, "sessionId": "main", "idempotencyKey": "1"}
+    taken = await agent.call(tool, **args)
+    assert (await agent.acting_as("bob").refused(tool, **args))["code"] == "IDEMPOTENCY_CONFLICT"
+    assert (await agent.call(tool, **args))[ID_OF[tool]] == taken[ID_OF[tool]]
 
 
 async def test_plan_of_another_user_with_the_same_session_gets_no_skill(
@@ -61,8 +61,8 @@ async def test_plan_of_another_user_with_the_same_session_gets_no_skill(
     started = await agent.call("start_skill", name="survey", sessionId="main")
     mine = await agent.plan(sessionId="main")
     other = await agent.acting_as("bob").plan(sessionId="main")
-    found = [await world.stored(agent.org_id, plan["planId"]) for plan in (mine, other)]
-    linked = [next(iter(rows["plan"].values()))["skill_execution_id"] for rows in found]
+    stored = [await world.stored(agent.org_id, plan["planId"]) for plan in (mine, other)]
+    linked = [next(iter(rows["plan"].values()))["skill_execution_id"] for rows in stored]
     assert linked == [started["skillExecutionId"], None]
 
 
@@ -88,9 +88,9 @@ class Office:
             return
         piece, attempt = reply[ID_OF[tool]], reply["attempt"]
         mine = {
-            one
-            for one, told in self.open.items()
-            if ID_OF[tool] in told and self.holders[one, told["attempt"]] == who
+            open_id
+            for open_id, open_reply in self.open.items()
+            if ID_OF[tool] in open_reply and self.holders[open_id, open_reply["attempt"]] == who
         }
         assert self.holders.setdefault((piece, attempt), who) == who
         if mine and who[1] is not None and not another:

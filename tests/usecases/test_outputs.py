@@ -29,28 +29,32 @@ async def a_done_plan(agent: Agent, **more: object) -> Body:
 
 
 def seen_by(agent: Agent) -> RequestContext:
-    return RequestContext(services=agent.doorway.house, caller=agent.caller)
+    return RequestContext(services=agent.dispatcher.services, caller=agent.caller)
 
 
-async def test_an_output_is_kept_with_its_plan_and_can_be_read(agent: Agent) -> None:
+async def test_store_research_output_is_stored_and_readable(agent: Agent) -> None:
     plan = await a_done_plan(agent)
-    kept = await deliver(agent, plan, "# Rivers\n\n“Nile” ☃")
-    assert (kept["status"], kept["version"], kept["mediaType"]) == ("stored", 1, "text/markdown")
-    assert kept["downloadUrl"].endswith(f"/api/outputs/{kept['outputId']}")
-    assert kept["resource"] == f"waybook://outputs/{kept['outputId']}"
-    whole = await read_output(seen_by(agent), kept["outputId"])
-    assert (whole.plan_id, whole.content) == (plan["planId"], "# Rivers\n\n“Nile” ☃")
-    assert whole.file_name == "Rivers.v1.md"
+    stored = await deliver(agent, plan, "# Rivers\n\n“Nile” ☃")
+    assert (stored["status"], stored["version"], stored["mediaType"]) == (
+        "stored",
+        1,
+        "text/markdown",
+    )
+    assert stored["downloadUrl"].endswith(f"/api/outputs/{stored['outputId']}")
+    assert stored["resource"] == f"waybook://outputs/{stored['outputId']}"
+    output = await read_output(seen_by(agent), stored["outputId"])
+    assert (output.plan_id, output.content) == (plan["planId"], "# Rivers\n\n“Nile” ☃")
+    assert output.file_name == "Rivers.v1.md"
 
 
-async def test_a_completed_plan_stays_as_it_was_but_for_its_audit(
+async def test_store_research_output_on_completed_plan_changes_audit_only(
     world: World, agent: Agent
 ) -> None:
     plan = await a_done_plan(agent)
     before = await world.stored(agent.org_id, plan["planId"])
-    kept = await deliver(agent, plan)
+    stored = await deliver(agent, plan)
     after = await world.stored(agent.org_id, plan["planId"])
-    assert set(after.pop("artifact")) == {kept["outputId"]}
+    assert set(after.pop("artifact")) == {stored["outputId"]}
     assert after == before
     last = (await world.entries(agent.org_id, plan["planId"]))[-1]
     details = json.loads(last.details)
@@ -70,15 +74,15 @@ async def test_a_failed_plan_takes_no_output(agent: Agent) -> None:
     end = {"afterStepOrder": 1, "conditionExpression": "true", "ifTrueAction": "fail"}
     plan = await agent.plan(1, branchingConditions=[end])
     await agent.submit(await agent.take(plan))
-    asked = {"mediaType": "text/plain", "title": "T", "content": "x"}
-    error = await agent.refused("store_research_output", planId=plan["planId"], **asked)
+    args = {"mediaType": "text/plain", "title": "T", "content": "x"}
+    error = await agent.refused("store_research_output", planId=plan["planId"], **args)
     assert error["code"] == "PLAN_TERMINAL"
 
 
 async def test_an_open_plan_takes_an_output_and_goes_on(agent: Agent) -> None:
     plan = await agent.plan(1)
-    kept = await deliver(agent, plan)
-    assert kept["next"]["tool"] == "get_next_step"
+    stored = await deliver(agent, plan)
+    assert stored["next"]["tool"] == "get_next_step"
     assert (await agent.status(plan))["status"] == "planning"
 
 
@@ -89,7 +93,7 @@ async def test_versions_are_kept_and_the_same_again_is_unchanged(agent: Agent) -
     assert (again["status"], again["outputId"]) == ("unchanged", first["outputId"])
     assert (more["status"], more["version"]) == ("stored", 2)
     listed = await list_outputs(seen_by(agent), plan["planId"])
-    assert {(one.id, one.version) for one in listed} == {
+    assert {(output.id, output.version) for output in listed} == {
         (first["outputId"], 1),
         (more["outputId"], 2),
     }
@@ -110,21 +114,21 @@ async def test_versions_are_kept_and_the_same_again_is_unchanged(agent: Agent) -
         ({"content": "a\0b"}, "INVALID_INPUT"),
     ],
 )
-async def test_what_cannot_be_kept_is_refused_by_name(
+async def test_store_research_output_invalid_arguments_are_refused(
     world: World, agent: Agent, changed: Body, code: str
 ) -> None:
     plan = await a_done_plan(agent)
     before = await world.stored(agent.org_id, plan["planId"])
-    asked = {"mediaType": "text/plain", "title": "T", "content": "x", **changed}
-    error = await agent.refused("store_research_output", planId=plan["planId"], **asked)
+    args = {"mediaType": "text/plain", "title": "T", "content": "x", **changed}
+    error = await agent.refused("store_research_output", planId=plan["planId"], **args)
     assert error["code"] == code
     assert await world.stored(agent.org_id, plan["planId"]) == before
 
 
 async def test_nearly_a_mebibyte_is_kept(agent: Agent) -> None:
     plan = await a_done_plan(agent)
-    kept = await deliver(agent, plan, "x" * 1_048_000)
-    assert len((await read_output(seen_by(agent), kept["outputId"])).content) == 1_048_000
+    stored = await deliver(agent, plan, "x" * 1_048_000)
+    assert len((await read_output(seen_by(agent), stored["outputId"])).content) == 1_048_000
 
 
 async def test_a_repeated_call_counts_once(agent: Agent) -> None:
@@ -138,7 +142,7 @@ async def test_a_repeated_call_counts_once(agent: Agent) -> None:
 async def test_two_at_once_get_two_versions(agent: Agent) -> None:
     plan = await a_done_plan(agent)
     both = await asyncio.gather(deliver(agent, plan, "one"), deliver(agent, plan, "two"))
-    assert sorted(one["version"] for one in both) == [1, 2]
+    assert sorted(output["version"] for output in both) == [1, 2]
 
 
 # Reply of a completed plan
@@ -148,21 +152,21 @@ async def complete(agent: Agent, plan: Body) -> Body:
     return await agent.call("get_next_step", planId=plan["planId"])
 
 
-async def test_a_completed_plan_asks_for_what_its_skill_wants(agent: Agent) -> None:
+async def test_completed_plan_requests_output_required_by_skill(agent: Agent) -> None:
     started = await agent.call("start_skill", name="survey", sessionId="s")
     plan = await a_done_plan(agent, sessionId="s")
-    told = await complete(agent, plan)
-    assert (told["outputs"], told["outputMissing"]) == ([], True)
-    asked = {"planId": plan["planId"], "mediaType": "text/markdown"}
-    assert (told["next"]["tool"], told["next"]["args"]) == ("store_research_output", asked)
+    reply = await complete(agent, plan)
+    assert (reply["outputs"], reply["outputMissing"]) == ([], True)
+    expected = {"planId": plan["planId"], "mediaType": "text/markdown"}
+    assert (reply["next"]["tool"], reply["next"]["args"]) == ("store_research_output", expected)
     await deliver(agent, plan, "a,b", mediaType="text/csv")
     assert (await complete(agent, plan))["outputMissing"] is True
-    kept = await deliver(agent, plan)
-    told = await complete(agent, plan)
-    assert told["outputMissing"] is False
-    assert told["next"] == kept["next"]
+    stored = await deliver(agent, plan)
+    reply = await complete(agent, plan)
+    assert reply["outputMissing"] is False
+    assert reply["next"] == stored["next"]
     ending = {"skillExecutionId": started["skillExecutionId"]}
-    assert (told["next"]["tool"], told["next"]["args"]) == ("complete_skill", ending)
+    assert (reply["next"]["tool"], reply["next"]["args"]) == ("complete_skill", ending)
     await agent.call("complete_skill", **ending)
     assert (await complete(agent, plan))["next"]["tool"] == "list_active_plans"
 
@@ -171,23 +175,28 @@ async def test_without_a_skill_nothing_is_missing_and_the_results_are_to_be_read
     agent: Agent,
 ) -> None:
     plan = await a_done_plan(agent)
-    told = await complete(agent, plan)
-    assert told["outputMissing"] is False
-    assert told["next"]["tool"] == "get_research_context"
+    reply = await complete(agent, plan)
+    assert reply["outputMissing"] is False
+    assert reply["next"]["tool"] == "get_research_context"
     await deliver(agent, plan)
     assert (await complete(agent, plan))["next"]["tool"] == "list_active_plans"
 
 
-async def test_of_each_title_and_form_the_last_version_is_told(agent: Agent, world: World) -> None:
+async def test_completed_plan_lists_latest_version_of_each_output(
+    agent: Agent, world: World
+) -> None:
     plan = await a_done_plan(agent)
     await deliver(agent, plan)
     world.clock.advance(minutes=1)
     more = await deliver(agent, plan, "# More")
     world.clock.advance(minutes=1)
     table = await deliver(agent, plan, "a,b", mediaType="text/csv", title="Table")
-    told = await complete(agent, plan)
-    assert [one["outputId"] for one in told["outputs"]] == [table["outputId"], more["outputId"]]
-    assert set(told["outputs"][0]) == {
+    reply = await complete(agent, plan)
+    assert [output["outputId"] for output in reply["outputs"]] == [
+        table["outputId"],
+        more["outputId"],
+    ]
+    assert set(reply["outputs"][0]) == {
         "outputId",
         "title",
         "mediaType",
@@ -200,7 +209,9 @@ async def test_of_each_title_and_form_the_last_version_is_told(agent: Agent, wor
 # The audit
 
 
-async def test_as_of_before_it_was_stored_there_was_no_output(world: World, agent: Agent) -> None:
+async def test_plan_as_of_before_output_was_stored_has_no_artifact(
+    world: World, agent: Agent
+) -> None:
     plan = await a_done_plan(agent)
     before = len(await world.entries(agent.org_id, plan["planId"]))
     await deliver(agent, plan)
@@ -209,23 +220,23 @@ async def test_as_of_before_it_was_stored_there_was_no_output(world: World, agen
     assert "artifact" in (await plan_as_of(call, plan["planId"], seq=before + 1)).rows
 
 
-async def test_a_text_changed_behind_our_back_is_found(own_world: World) -> None:
+async def test_verify_subject_reports_tampered_output_text(own_world: World) -> None:
     agent = own_world.agent
     plan = await a_done_plan(agent)
-    kept = await deliver(agent, plan)
+    stored = await deliver(agent, plan)
     subject = Subject("plan", plan["planId"])
     assert (await verify_subject(seen_by(agent), subject)).ok
     rewrite(own_world, "# Sewers")
     verdict = await verify_subject(seen_by(agent), subject)
-    assert any(kept["outputId"] in fault for fault in verdict.errors)
+    assert any(stored["outputId"] in fault for fault in verdict.errors)
     rewrite(own_world, "# Rivers")
 
 
 def rewrite(world: World, text: str) -> None:
     """Rewrite rows directly, as an attacker not bound by our rules could."""
     with psycopg.connect(world.place.admin_dsn, autocommit=True) as owner:
-        told = (json.dumps(text),)
-        owner.execute("update artifact set content = %s::json where kind = 'output'", told)
+        params = (json.dumps(text),)
+        owner.execute("update artifact set content = %s::json where kind = 'output'", params)
 
 
 # The other org
@@ -250,6 +261,6 @@ async def test_an_artifact_that_is_no_output_is_not_read_as_one(agent: Agent) ->
     late: Answer = await agent.ask(
         "submit_step_result", {"stepId": taken["stepId"], "resultSummary": "x", "attempt": 9}
     )
-    kept = late.body["error"]["details"]["artifactId"]  # type: ignore[index]  # an error is an object
+    artifact_id = late.body["error"]["details"]["artifactId"]  # type: ignore[index]  # an error is an object
     with pytest.raises(Exception, match="no output with this id"):
-        await read_output(seen_by(agent), kept)
+        await read_output(seen_by(agent), artifact_id)

@@ -18,8 +18,8 @@ BUDGETS = (500, 700, 1_500, 6_000, 20_000, 200_000)
 
 
 def fits(reply: Body, tokens: int) -> bool:
-    told = orjson.dumps(reply)
-    return len(told.decode()) <= 4 * tokens and len(told) <= MOST
+    encoded = orjson.dumps(reply)
+    return len(encoded.decode()) <= 4 * tokens and len(encoded) <= MOST
 
 
 async def a_random_plan(agent: Agent, random: Random) -> tuple[Body, dict[str, Json]]:
@@ -68,33 +68,33 @@ async def a_setback(agent: Agent, plan: Body, taken: Body, random: Random) -> No
 
 
 @pytest.mark.parametrize("seed", range(8))
-async def test_any_packet_keeps_to_its_budget_and_its_calls_bring_the_rest(
+async def test_packet_stays_within_budget_and_fetch_calls_return_rest(
     agent: Agent, seed: int
 ) -> None:
     random = Random(seed)  # noqa: S311 - a plan by chance, no secret
     plan, results = await a_random_plan(agent, random)
     last = await agent.take(plan)
     for tokens in (*BUDGETS, random.randint(500, 12_000)):
-        step_asked = {"stepId": last["stepId"], "budgetTokens": tokens}
-        plan_asked = {"planId": plan["planId"], "budgetTokens": tokens}
-        for tool, asked in (("get_step_context", step_asked), ("get_research_context", plan_asked)):
-            reply = await agent.call(tool, **asked)
+        step_args = {"stepId": last["stepId"], "budgetTokens": tokens}
+        plan_args = {"planId": plan["planId"], "budgetTokens": tokens}
+        for tool, args in (("get_step_context", step_args), ("get_research_context", plan_args)):
+            reply = await agent.call(tool, **args)
             assert fits(reply, tokens)
-            assert orjson.dumps(await agent.call(tool, **asked)) == orjson.dumps(reply)
+            assert orjson.dumps(await agent.call(tool, **args)) == orjson.dumps(reply)
             check_whole(plan, await completed(agent, reply), last, results)
 
 
-def check_whole(plan: Body, whole: Body, last: Body, results: dict[str, Json]) -> None:
+def check_whole(plan: Body, packet: Body, last: Body, results: dict[str, Json]) -> None:
     """Check that nothing is missing: the texts of the plan are as submitted."""
-    if "earlierResults" in whole:
-        assert whole["instructions"] == last["instructions"]
-        told = {e["stepId"]: e.get("resultSummary") for e in whole["earlierResults"]}
-        before = whole.get("dependsOn", plan["stepIds"][: last["stepOrder"] - 1])
-        assert {step_id for step_id in told if step_id in results} == set(results) & {*before}
+    if "earlierResults" in packet:
+        assert packet["instructions"] == last["instructions"]
+        summaries = {e["stepId"]: e.get("resultSummary") for e in packet["earlierResults"]}
+        before = packet.get("dependsOn", plan["stepIds"][: last["stepOrder"] - 1])
+        assert {step_id for step_id in summaries if step_id in results} == set(results) & {*before}
     else:
-        told = {e["stepId"]: e.get("resultSummary") for e in whole["steps"]}
-        assert set(told) >= set(results)
-    for step_id, result in told.items():
+        summaries = {e["stepId"]: e.get("resultSummary") for e in packet["steps"]}
+        assert set(summaries) >= set(results)
+    for step_id, result in summaries.items():
         assert as_text(result) == as_text(results.get(step_id))
 
 
@@ -105,12 +105,12 @@ async def test_a_packet_of_five_hundred_artifacts_costs_three_messages(
     notes = [(None, f"Lake {n}", f"Lake number {n} is {n} metres deep. " * 40) for n in range(500)]
     await store_all(agent, plan, notes)
     sent = counted(monkeypatch)
-    for tool, asked in (
+    for tool, args in (
         ("get_step_context", {"stepId": plan["stepIds"][0]}),
         ("get_research_context", {"planId": plan["planId"]}),
     ):
         sent.clear()
-        reply = await agent.call(tool, **asked)
+        reply = await agent.call(tool, **args)
         assert 1 <= len(sent) <= 3
         assert len(reply["artifacts"]) + reply["cut"]["artifacts"]["left"] == 500
         assert len((await completed(agent, reply))["artifacts"]) == 500
@@ -129,7 +129,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return sent
 
 
-async def test_what_matters_for_the_step_comes_before_what_is_newest(agent: Agent) -> None:
+async def test_get_step_context_ranks_relevant_artifacts_before_newest(agent: Agent) -> None:
     plan = await agent.plan([a_step("How deep is Lake Baikal?"), a_step("Bake bread.")])
     notes = [
         (None, "Baikal", "Lake Baikal is 1,642 metres deep, deeper than any other lake."),
@@ -142,8 +142,8 @@ async def test_what_matters_for_the_step_comes_before_what_is_newest(agent: Agen
         assert context["artifacts"][0]["title"] == title
 
 
-async def test_without_vectors_words_alone_find_what_matters(agent: Agent) -> None:
-    agent.doorway.house.search_backend.store_capabilities([[(False, False)]])
+async def test_get_step_context_without_vectors_ranks_by_full_text(agent: Agent) -> None:
+    agent.dispatcher.services.search_backend.store_capabilities([[(False, False)]])
     plan = await agent.plan([a_step("How deep is Lake Baikal?")])
     notes = [(None, "Baikal", "Lake Baikal is 1,642 metres deep.")]
     notes += [(None, f"Tax {n}", f"Paragraph {n} of a law.") for n in range(50)]
@@ -163,11 +163,11 @@ async def test_the_passage_that_was_found_is_shown_of_a_long_artifact(agent: Age
     (shown,) = context["artifacts"]
     assert "1,642 metres" in shown["content"]
     assert shown["cut"]["get"]["args"]["part"] == f"artifact:{artifact}"
-    (whole,) = (await completed(agent, context))["artifacts"]
-    assert whole["content"] == long
+    (full_artifact,) = (await completed(agent, context))["artifacts"]
+    assert full_artifact["content"] == long
 
 
-async def test_the_next_attempt_is_told_what_the_one_before_left(agent: Agent) -> None:
+async def test_get_step_context_of_retry_has_failures_and_earlier_work(agent: Agent) -> None:
     plan = await agent.plan([a_step("Look it up."), a_step("Sum up.")])
     taken = await agent.take(plan)
     await store_all(agent, plan, [(taken["stepId"], "Half of it", "Found so far: one lake.")])
@@ -186,14 +186,14 @@ async def test_the_next_attempt_is_told_what_the_one_before_left(agent: Agent) -
     assert context["artifacts"] == []
 
 
-async def test_feedback_is_told_once_and_still_after_the_instructions_were_rewritten(
+async def test_get_step_context_shows_feedback_once_even_after_rewrite(
     agent: Agent,
 ) -> None:
     plan = await agent.plan(1)
     taken = await agent.take(plan)
     await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
-    said = {"decision": "modify", "feedback": "Add the sources."}
-    await agent.call("submit_user_decision", planId=plan["planId"], **said)
+    args = {"decision": "modify", "feedback": "Add the sources."}
+    await agent.call("submit_user_decision", planId=plan["planId"], **args)
     context = await agent.call("get_step_context", stepId=taken["stepId"])
     (decided,) = context["feedback"]
     assert "Add the sources." in context["instructions"]
@@ -205,7 +205,7 @@ async def test_feedback_is_told_once_and_still_after_the_instructions_were_rewri
     assert context["feedback"][0]["feedback"] == "Add the sources."
 
 
-async def test_a_step_that_depends_on_others_is_told_of_those_alone(agent: Agent) -> None:
+async def test_get_step_context_with_dependencies_lists_only_those_results(agent: Agent) -> None:
     plan = await agent.plan([a_step(), a_step(), a_step(), a_step(dependsOn=[1, 3])])
     for n in (1, 2):
         await agent.submit(await agent.take(plan), f"Result {n}")
@@ -218,14 +218,14 @@ async def test_a_step_that_depends_on_others_is_told_of_those_alone(agent: Agent
     assert context["dependsOn"] == [plan["stepIds"][0], plan["stepIds"][2]]
 
 
-async def test_reading_on_is_a_sign_of_life_of_the_step_it_is_for(world: World) -> None:
+async def test_fetching_cut_parts_counts_as_heartbeat_of_step(world: World) -> None:
     agent = world.agent
     plan = await agent.plan([a_step(), a_step()])
     await agent.submit(await agent.take(plan), "r" * 9_000)
     taken = await agent.take(plan)
-    asked = {"stepId": taken["stepId"], "budgetTokens": 500}
+    args = {"stepId": taken["stepId"], "budgetTokens": 500}
     world.clock.advance(minutes=20)
-    context = await agent.call("get_step_context", **asked)
+    context = await agent.call("get_step_context", **args)
     world.clock.advance(minutes=20)
     await completed(agent, context)
     world.clock.advance(minutes=20)
@@ -236,7 +236,9 @@ async def test_reading_on_is_a_sign_of_life_of_the_step_it_is_for(world: World) 
     "part",
     ["nothing", "result:", "result:x", "event:-1", "event:" + "9" * 30, "artifact", "name:1"],
 )
-async def test_a_part_that_is_none_is_refused_with_those_there_are(agent: Agent, part: str) -> None:
+async def test_get_context_invalid_part_is_refused_with_valid_parts(
+    agent: Agent, part: str
+) -> None:
     plan = await agent.plan()
     for tool, named in (
         ("get_step_context", {"stepId": plan["stepIds"][0]}),
@@ -256,7 +258,7 @@ async def test_no_part_of_a_neighbour_can_be_read(world: World) -> None:
     assert (await world.agent.refused("get_research_context", **named))["code"] == "NOT_FOUND"
 
 
-async def test_since_a_number_only_new_artifacts_are_told(agent: Agent) -> None:
+async def test_get_research_context_since_seq_lists_only_new_artifacts(agent: Agent) -> None:
     plan = await agent.plan()
     await store_all(agent, plan, [(None, "Old", "old")])
     seq = (await agent.call("get_research_context", planId=plan["planId"]))["seq"]
@@ -274,16 +276,16 @@ async def test_the_steps_of_a_large_plan_are_shown_around_the_open_one(agent: Ag
     assert orders == [*range(orders[0], orders[-1] + 1)]
     assert orders[0] > 1
     assert 81 in orders
-    whole = await completed(agent, context)
-    assert {step["stepOrder"] for step in whole["steps"]} == {*range(1, 121)}
+    packet = await completed(agent, context)
+    assert {step["stepOrder"] for step in packet["steps"]} == {*range(1, 121)}
 
 
 async def test_events_are_read_on_from_number_to_number(agent: Agent) -> None:
     plan = await agent.plan(30)
     await agent.work_through(plan)
-    asked = {"planId": plan["planId"], "since": 0, "budgetTokens": 1_500}
-    news = await agent.call("get_research_context", **asked)
+    args = {"planId": plan["planId"], "since": 0, "budgetTokens": 1_500}
+    news = await agent.call("get_research_context", **args)
     left = news["cut"]["recentEvents"]["left"]
     assert len(news["recentEvents"]) + left == news["seq"]
-    whole = await completed(agent, news)
-    assert [event["seq"] for event in whole["recentEvents"]] == [*range(1, news["seq"] + 1)]
+    packet = await completed(agent, news)
+    assert [event["seq"] for event in packet["recentEvents"]] == [*range(1, news["seq"] + 1)]

@@ -92,8 +92,8 @@ def ask_review(number: int) -> Party:
 
 def decide(decision: str) -> Party:
     def party(scene: Scene) -> Awaitable[Answer]:
-        said = {"planId": scene.plan_id, "decision": decision, "feedback": "So."}
-        return scene.ask("submit_user_decision", **said)
+        args = {"planId": scene.plan_id, "decision": decision, "feedback": "So."}
+        return scene.ask("submit_user_decision", **args)
 
     return party
 
@@ -216,11 +216,11 @@ async def test_a12_two_at_once(world: World, name: str) -> None:
 async def both(world: World, scene: Scene, left: Party, right: Party) -> list[Answer]:
     """Make both calls, released from the plan's lock together."""
     async with world.database.org_transaction(world.agent.org_id) as tx:
-        found = await tx.send(
+        results = await tx.send(
             f"select pg_backend_pid() from plan where id = '{scene.plan_id}' for update"  # noqa: S608 - our own id
         )
         tasks = [asyncio.ensure_future(party(scene)) for party in (left, right)]
-        await until_held_up(world, found[0][0][0], tasks)
+        await until_held_up(world, results[0][0][0], tasks)
         await tx.commit()
     async with asyncio.timeout(20):
         return list(await asyncio.gather(*tasks))
@@ -234,8 +234,8 @@ async def until_held_up(world: World, holder: int, tasks: list[Any]) -> None:
     )
     async with asyncio.timeout(10):
         while True:
-            found = await world.database.read_org(world.agent.org_id, counting)
-            if found[0][0][0] + sum(task.done() for task in tasks) >= len(tasks):
+            results = await world.database.read_org(world.agent.org_id, counting)
+            if results[0][0][0] + sum(task.done() for task in tasks) >= len(tasks):
                 return
             await asyncio.sleep(0.001)
 
@@ -273,9 +273,9 @@ async def drive_to_its_end(agent: Agent, plan: Body) -> None:
 
 async def test_a12_so_many_agents_at_once_get_so_many_steps(world: World) -> None:
     plan = await world.agent.plan(20)
-    asked = [world.agent.call("get_next_step", planId=plan["planId"]) for _ in range(25)]
+    calls = [world.agent.call("get_next_step", planId=plan["planId"]) for _ in range(25)]
     async with asyncio.timeout(30):
-        replies = await asyncio.gather(*asked)
+        replies = await asyncio.gather(*calls)
     ready = [reply["stepId"] for reply in replies if reply["status"] == "step_ready"]
     assert sorted(ready) == sorted(plan["stepIds"])
     assert [r["status"] for r in replies].count("no_pending_steps") == 5

@@ -27,9 +27,9 @@ S = StepStatus
 def told(*statuses: StepStatus) -> Report:
     """Return the report of a plan whose steps have these statuses; check the invariants."""
     plan = a_plan(*map(a_step, statuses))
-    found = report(plan_structure(plan), {STAGE: plan_evidence(plan)})
-    assert check(found) == []
-    return found
+    progress_report = report(plan_structure(plan), {STAGE: plan_evidence(plan)})
+    assert check(progress_report) == []
+    return progress_report
 
 
 def stage_of(*statuses: StepStatus) -> StageReport:
@@ -55,12 +55,12 @@ def test_six_statuses_of_a_plan_are_four_of_a_map() -> None:
 
 
 @decision("X1")
-def test_a_plan_that_completed_with_a_failed_step_shows_its_stage_failed() -> None:
-    found = told(S.COMPLETED, S.FAILED, S.SKIPPED)
-    (stage,) = found["stages"]
+def test_plan_report_completed_plan_with_failed_step_has_failed_stage() -> None:
+    progress_report = told(S.COMPLETED, S.FAILED, S.SKIPPED)
+    (stage,) = progress_report["stages"]
     assert stage["status"] == "failed"
     assert stage["progress"] == {"completedSteps": 2, "totalSteps": 3, "failedSteps": 1}
-    assert found["dagProgress"] == {"completedStages": 0, "totalStages": 1}
+    assert progress_report["dagProgress"] == {"completedStages": 0, "totalStages": 1}
 
 
 def test_a_pending_step_before_a_completed_one_is_still_to_be_done() -> None:
@@ -81,12 +81,12 @@ def test_the_invariants_hold_of_any_plan(statuses: list[StepStatus]) -> None:
 
 @pytest.mark.parametrize("status", StepStatus)
 def test_nothing_is_strange_about_a_plan(status: StepStatus) -> None:
-    found = told(status)
-    assert found["warnings"] == found["stages"][0]["warnings"] == []
-    assert found["stages"][0]["modelCount"] is None
+    progress_report = told(status)
+    assert progress_report["warnings"] == progress_report["stages"][0]["warnings"] == []
+    assert progress_report["stages"][0]["modelCount"] is None
 
 
-def test_the_map_of_a_plan_is_its_steps_in_a_chain() -> None:
+def test_plan_map_without_dependencies_is_chain_of_steps() -> None:
     plan = a_plan(*(a_step() for _ in range(3)))
     (stage,) = map_json(plan_structure(plan), {})["stages"]
     assert stage["order"] == [step.id for step in plan.steps]
@@ -102,6 +102,6 @@ def test_a_plan_without_steps_has_an_empty_map_and_has_not_started() -> None:
 
 
 @decision("X3")
-def test_the_report_of_a_plan_says_of_which_list_of_steps_it_is() -> None:
+def test_plan_report_has_revision_of_plan() -> None:
     plan = a_plan(a_step(S.PENDING))
     assert plan_report(plan)["revision"] == plan.revision

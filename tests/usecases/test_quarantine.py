@@ -47,53 +47,53 @@ async def deadly(own_world: World) -> World:
 
 async def reported(world: World, *, everywhere: bool = True) -> CheckResult:
     caller = Caller(org_id=world.agent.org_id, user="ann", channel=Channel.CLI)
-    call = RequestContext(services=world.doorway.house, caller=caller)
+    call = RequestContext(services=world.dispatcher.services, caller=caller)
     return await about_quarantine(call, everywhere=everywhere)
 
 
 async def break_until_set_aside(world: World) -> None:
     for _ in range(MAX_BREAKS):
         with pytest.raises(Unavailable):
-            await index_all_orgs(world.doorway.house)
+            await index_all_orgs(world.dispatcher.services)
 
 
-async def test_passage_that_breaks_its_connection_twice_is_set_aside(
+async def test_passage_breaking_connection_twice_is_quarantined_and_reported(
     deadly: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert (await reported(deadly)).state is CheckState.OK
     await break_until_set_aside(deadly)
     with caplog.at_level(logging.ERROR):
-        assert await index_all_orgs(deadly.doorway.house) == 0
+        assert await index_all_orgs(deadly.dispatcher.services) == 0
     assert "1 passages broke the connection to the database 2 times" in caplog.text
     for everywhere in (True, False):
-        found = await reported(deadly, everywhere=everywhere)
-        assert (found.state, found.message[:21]) == (CheckState.WARN, "1 passages are left o")
-        assert "search_vectors = portable" in (found.remedy or "")
+        result = await reported(deadly, everywhere=everywhere)
+        assert (result.state, result.message[:21]) == (CheckState.WARN, "1 passages are left o")
+        assert "search_vectors = portable" in (result.remedy or "")
 
 
-async def test_other_passages_are_indexed_once_it_is_set_aside(deadly: World) -> None:
+async def test_indexing_continues_with_other_passages_after_quarantine(deadly: World) -> None:
     await break_until_set_aside(deadly)
-    assert await index_all_orgs(deadly.doorway.house) == 0
+    assert await index_all_orgs(deadly.dispatcher.services) == 0
     run(deadly.place, "drop trigger die on passage_embedding")
     run(deadly.place, PASSAGE, (deadly.agent.org_id, NOON))
-    await index_all(deadly.doorway.house)
+    await index_all(deadly.dispatcher.services)
     reply = await deadly.agent.call("search_sources", query="icy reservoir")
     assert len(reply["hits"]) == 1
 
 
 async def test_passage_set_aside_is_tried_again_after_a_day(deadly: World) -> None:
     await break_until_set_aside(deadly)
-    assert await index_all_orgs(deadly.doorway.house) == 0
+    assert await index_all_orgs(deadly.dispatcher.services) == 0
     run(deadly.place, "drop trigger die on passage_embedding")
     deadly.clock.advance(days=1)
     assert (await reported(deadly)).state is CheckState.OK
-    await index_all(deadly.doorway.house)
+    await index_all(deadly.dispatcher.services)
     assert len((await deadly.agent.call("search_sources", query="icy reservoir"))["hits"]) == 1
 
 
-async def test_trials_report_a_search_whose_table_is_gone(own_world: World) -> None:
+async def test_try_everything_missing_embedding_table_fails_search_check(own_world: World) -> None:
     caller = Caller(org_id=own_world.agent.org_id, user="ann", channel=Channel.CLI)
-    call = RequestContext(services=own_world.doorway.house, caller=caller)
+    call = RequestContext(services=own_world.dispatcher.services, caller=caller)
     sound = {finding.name: finding for finding in await try_everything(call)}
     assert {finding.state for finding in sound.values()} == {CheckState.OK}
     assert sound["search"].message.startswith("full text and vectors")
@@ -106,7 +106,7 @@ async def test_trials_report_a_search_whose_table_is_gone(own_world: World) -> N
 
 async def test_trials_report_a_search_that_ends_the_connection(own_world: World) -> None:
     caller = Caller(org_id=own_world.agent.org_id, user="ann", channel=Channel.CLI)
-    call = RequestContext(services=own_world.doorway.house, caller=caller)
+    call = RequestContext(services=own_world.dispatcher.services, caller=caller)
     run(own_world.place, DEADLY)
     broken = {finding.name: finding for finding in await try_everything(call)}
     assert broken["search"].state is CheckState.FAIL
@@ -115,7 +115,7 @@ async def test_trials_report_a_search_that_ends_the_connection(own_world: World)
 
 async def test_trials_report_a_write_that_raises_and_leave_nothing(own_world: World) -> None:
     caller = Caller(org_id=own_world.agent.org_id, user="ann", channel=Channel.CLI)
-    call = RequestContext(services=own_world.doorway.house, caller=caller)
+    call = RequestContext(services=own_world.dispatcher.services, caller=caller)
     await try_everything(call)
     (rows,) = await call.read("select from passage")
     assert rows == []

@@ -28,7 +28,7 @@ GAPS = st.lists(st.integers(0, 3 * NANOSECONDS), min_size=1, max_size=100)
 
 
 @given(RATES, BURSTS, GAPS)
-def test_no_stretch_of_time_has_more_than_a_burst_and_its_pace(
+def test_token_bucket_never_exceeds_burst_plus_rate_in_any_interval(
     rate: int, burst: int, gaps: list[int]
 ) -> None:
     limit = TokenBuckets(rate, burst)
@@ -39,22 +39,22 @@ def test_no_stretch_of_time_has_more_than_a_burst_and_its_pace(
 
 
 @given(RATES, BURSTS, TIMES, st.integers(1, 300))
-def test_whoever_waits_as_long_as_told_is_let_in(
+def test_token_bucket_call_after_retry_after_is_admitted(
     rate: int, burst: int, now: int, calls: int
 ) -> None:
     limit = TokenBuckets(rate, burst)
     for _ in range(calls):
         wait = limit.try_acquire("us", now)
         if wait:
-            told = limit.rate_limited_error(wait).details["retryAfter"]
-            assert isinstance(told, int)
-            assert told >= wait
-            now += told * NANOSECONDS
+            retry_after = limit.rate_limited_error(wait).details["retryAfter"]
+            assert isinstance(retry_after, int)
+            assert retry_after >= wait
+            now += retry_after * NANOSECONDS
             assert limit.try_acquire("us", now) == 0
 
 
 @given(RATES, BURSTS, TIMES)
-def test_a_burst_is_let_in_at_once_and_no_more(rate: int, burst: int, now: int) -> None:
+def test_token_bucket_admits_exactly_burst_at_once(rate: int, burst: int, now: int) -> None:
     limit = TokenBuckets(rate, burst)
     assert [bool(limit.try_acquire("us", now)) for _ in range(burst + 3)] == [False] * burst + [
         True
@@ -70,14 +70,14 @@ def test_one_org_never_pays_for_another(rate: int, burst: int, calls: list[str])
 
 
 @given(RATES, BURSTS, st.lists(st.integers(0, 1_000), max_size=200))
-def test_who_asks_when_pays_nothing_for_asking(rate: int, burst: int, orgs: list[int]) -> None:
+def test_retry_after_does_not_consume_tokens(rate: int, burst: int, orgs: list[int]) -> None:
     limit = TokenBuckets(rate, burst)
     for number, org in enumerate(orgs):
         now = number * NANOSECONDS // 50
         assert limit.retry_after(org, now) == limit.try_acquire(org, now)
 
 
-def test_who_has_not_called_for_a_while_is_forgotten() -> None:
+def test_token_buckets_forget_inactive_orgs() -> None:
     limit = TokenBuckets(60, 120)
     for org in range(10_000):
         now = org * NANOSECONDS // 100
@@ -102,15 +102,15 @@ class Limited(Agent):
     now: int = 100 * NANOSECONDS
 
     def __post_init__(self) -> None:
-        self.doorway.clock = lambda: self.now
+        self.dispatcher.clock = lambda: self.now
 
     def use_up(self) -> None:
         for _ in range(3):
-            self.doorway.require_capacity(self.caller)
+            self.dispatcher.require_capacity(self.caller)
 
 
 def at_a_limit(agent: Agent, database: Database | None = None) -> Limited:
-    services = agent.doorway.house
+    services = agent.dispatcher.services
     services = replace(
         services, rate_limit=TokenBuckets(2, 3), database=database or services.database
     )
@@ -123,13 +123,13 @@ def limited(world: World) -> Limited:
 
 
 @ON_ONE
-async def test_one_call_too_many_is_refused_and_told_when_to_come_again(limited: Limited) -> None:
+async def test_call_over_limit_is_refused_with_retry_after(limited: Limited) -> None:
     for _ in range(3):
         await limited.call("list_active_plans")
     error = await limited.refused("list_active_plans")
     assert error["code"] == "RATE_LIMITED"
     assert error["next"]["tool"] == "list_active_plans"
-    assert error["next"]["why"] == f"the same again after {error['details']['retryAfter']} s"
+    assert error["next"]["why"] == f"retry the same call after {error['details']['retryAfter']} s"
     assert error["details"] == {"retryAfter": 1, "callsPerSecond": 2, "burst": 3}
     assert "Wait 1 s, then repeat it" in error["message"]
     limited.now += error["details"]["retryAfter"] * NANOSECONDS
@@ -142,7 +142,7 @@ async def test_large_reply_counts_as_several_calls(agent: Agent) -> None:
     stored, limited = await agent.call("store_research", **long), at_a_limit(agent)
     reply = await limited.call("get_artifact", artifactId=stored["artifactId"], detail=True)
     calls = 1 + len(orjson.dumps(reply)) // REPLY_BYTES_PER_CALL
-    assert limited.doorway.retry_after(limited.caller) == (calls - 2) / 2 > 0
+    assert limited.dispatcher.retry_after(limited.caller) == (calls - 2) / 2 > 0
 
 
 @ON_ONE
@@ -162,22 +162,22 @@ async def test_expensive_conditions_count_as_several_calls(agent: Agent) -> None
         resultSummary=[*range(100)],
     )
     calls = 1 + BUDGET // OPERATIONS_PER_CALL
-    assert limited.doorway.retry_after(limited.caller) == (calls - 2) / 2
+    assert limited.dispatcher.retry_after(limited.caller) == (calls - 2) / 2
 
 
 @ON_ONE
 @pytest.mark.parametrize("tool", TOOLS)
 async def test_a_refused_call_asks_nothing_of_the_database(agent: Agent, tool: str) -> None:
-    asked = await a_call_of(agent, tool)
+    args = await a_call_of(agent, tool)
     out_of_reach = Database(ConnectionPool("host=/nowhere", timeout=0))
     limited = at_a_limit(agent, out_of_reach)
     limited.use_up()
-    assert (await limited.refused(tool, **asked))["code"] == "RATE_LIMITED"
+    assert (await limited.refused(tool, **args))["code"] == "RATE_LIMITED"
 
 
 @ON_ONE
-async def test_what_is_read_without_a_tool_counts_too(limited: Limited) -> None:
-    door = limited.doorway
+async def test_document_and_output_reads_are_rate_limited(limited: Limited) -> None:
+    door = limited.dispatcher
     limited.use_up()
     for read in (door.read_document, door.read_output, door.list_outputs):
         with pytest.raises(RateLimited):
@@ -185,15 +185,15 @@ async def test_what_is_read_without_a_tool_counts_too(limited: Limited) -> None:
 
 
 @ON_ONE
-async def test_a_neighbour_and_people_at_the_dashboard_are_let_in_meanwhile(
+async def test_rate_limit_does_not_affect_other_org_or_dashboard(
     world: World, limited: Limited
 ) -> None:
     limited.use_up()
     await limited.refused("list_active_plans")
     await limited.acting_as("bob", Channel.REST).refused("list_active_plans")
-    await Agent(limited.doorway, world.neighbour.caller).call("list_active_plans")
+    await Agent(limited.dispatcher, world.neighbour.caller).call("list_active_plans")
     await limited.acting_as("pat", Channel.DASHBOARD).call("list_active_plans")
-    assert await limited.doorway.is_ready()
+    assert await limited.dispatcher.is_ready()
 
 
 @ON_ONE
@@ -203,8 +203,8 @@ async def test_of_many_refusals_in_a_row_the_log_has_the_first(limited: Limited)
         for _ in range(20):
             await limited.refused("get_next_step", planId="x")
         limited.now += 10 * NANOSECONDS
-    await limited.doorway.calls.flush()
+    await limited.dispatcher.calls.flush()
     counting = "select count(*) from mcp_tool_call_log where error_code = 'RATE_LIMITED'"
-    (found,) = await limited.doorway.house.database.read_org(limited.org_id, counting)
-    assert found == [(2,)]
-    assert limited.doorway.counted["get_next_step", "RATE_LIMITED"] == 40
+    (rows,) = await limited.dispatcher.services.database.read_org(limited.org_id, counting)
+    assert rows == [(2,)]
+    assert limited.dispatcher.counted["get_next_step", "RATE_LIMITED"] == 40

@@ -45,7 +45,7 @@ async def test_a_plan_that_is_not_costs_two(agent: Agent, messages: list[int]) -
     assert len(messages) == 3
 
 
-async def test_what_was_done_elsewhere_is_seen(agent: Agent) -> None:
+async def test_plan_cache_sees_changes_of_other_process(agent: Agent) -> None:
     plan = await agent.plan(3)
     elsewhere = agent.elsewhere()
     first = await elsewhere.take(plan)
@@ -60,8 +60,8 @@ async def test_what_was_done_elsewhere_is_seen(agent: Agent) -> None:
 async def test_new_instructions_from_elsewhere_are_the_ones_handed_out(agent: Agent) -> None:
     plan = await agent.plan(2)
     change = {"action": "update_step_instructions", "stepId": plan["stepIds"][0]}
-    asked = [{**change, "instructions": "Look again."}]
-    await agent.elsewhere().call("modify_plan", planId=plan["planId"], modifications=asked)
+    modifications = [{**change, "instructions": "Look again."}]
+    await agent.elsewhere().call("modify_plan", planId=plan["planId"], modifications=modifications)
     assert (await agent.take(plan))["instructions"] == "Look again."
 
 
@@ -111,18 +111,18 @@ async def test_no_two_processes_hand_out_the_same_step(agent: Agent) -> None:
     async def take_all(at: Agent) -> list[int]:
         taken: list[int] = []
         while True:
-            asked: Body = {"planId": plan["planId"], "another": True}
-            told = await at.call("get_next_step", **asked)
-            if told["status"] != "step_ready":
+            args: Body = {"planId": plan["planId"], "another": True}
+            reply = await at.call("get_next_step", **args)
+            if reply["status"] != "step_ready":
                 return taken
-            order: Any = told["stepOrder"]
+            order: Any = reply["stepOrder"]
             taken.append(order)
 
-    found = await asyncio.gather(*map(take_all, others))
-    assert sorted(order for taken in found for order in taken) == list(range(1, 25))
+    batches = await asyncio.gather(*map(take_all, others))
+    assert sorted(order for taken in batches for order in taken) == list(range(1, 25))
 
 
-async def test_the_time_is_the_database_s_whatever_we_think_it_is(
+async def test_audit_time_is_database_clock_despite_wrong_local_clock(
     agent: Agent, world: World
 ) -> None:
     database = world.database

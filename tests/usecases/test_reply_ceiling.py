@@ -38,15 +38,15 @@ async def a_full_plan(agent: Agent) -> Body:
     plan = await agent.plan(steps)
     for _ in range(8):
         await agent.submit(await agent.take(plan), RESULT)
-    asked = await agent.take(plan)
+    taken = await agent.take(plan)
     await agent.call(
         "request_user_review",
-        stepId=asked["stepId"],
+        stepId=taken["stepId"],
         summary=WIDE * 7_000,
         questions=[WIDE * 500] * 40,
         resultSummary=RESULT,
     )
-    return {**plan, "stepId": asked["stepId"]}
+    return {**plan, "stepId": taken["stepId"]}
 
 
 async def a_full_dag(agent: Agent) -> str:
@@ -112,21 +112,21 @@ async def test_no_tool_returns_more_than_the_ceiling(agent: Agent) -> None:
         seen.add(tool)
         fields = TOOLS[tool].arguments.model_fields
         for detail in (False, True) if "detail" in fields else (None,):
-            asked = {**arguments, **({} if detail is None else {"detail": detail})}
-            reply = await agent.call(tool, **asked)
-            assert len(orjson.dumps(reply)) <= MAX_REPLY_BYTES, (tool, asked)
+            args = {**arguments, **({} if detail is None else {"detail": detail})}
+            reply = await agent.call(tool, **args)
+            assert len(orjson.dumps(reply)) <= MAX_REPLY_BYTES, (tool, args)
             if len(orjson.dumps(reply)) > MAX_REPLY_BYTES // 2:
                 assert "cut" in orjson.dumps(reply).decode() or reply.get("left"), tool
     reading = {name for name, tool in TOOLS.items() if tool.reads_only}
     assert reading - seen <= WITHOUT_STORED
 
 
-async def test_artifact_in_detail_can_be_read_on_to_its_end(agent: Agent) -> None:
+async def test_get_artifact_in_detail_can_be_read_to_end(agent: Agent) -> None:
     stored = await a_full_artifact(agent)
-    asked: Body = {"artifactId": stored["artifactId"], "detail": True}
+    args: Body = {"artifactId": stored["artifactId"], "detail": True}
     text = ""
     while True:
-        piece = await agent.call("get_artifact", **asked, offset=len(text))
+        piece = await agent.call("get_artifact", **args, offset=len(text))
         text += piece["content"]
         if not piece["left"]:
             break
@@ -151,10 +151,10 @@ async def test_reply_beyond_the_ceiling_is_an_error_with_a_narrower_call(agent: 
 
 
 @pytest.mark.usefixtures("low_ceiling")
-async def test_reply_beyond_the_ceiling_of_a_write_says_that_it_was_done(agent: Agent) -> None:
+async def test_reply_over_ceiling_of_write_says_call_was_carried_out(agent: Agent) -> None:
     steps = [{"stepType": "search", "instructions": "Look."}]
-    asked: Body = {"name": "Rivers", "researchQuestion": "Which?", "steps": steps}
-    error = await agent.refused("create_research_plan", **asked)
+    args: Body = {"name": "Rivers", "researchQuestion": "Which?", "steps": steps}
+    error = await agent.refused("create_research_plan", **args)
     assert "The call was carried out; do not repeat it." in error["message"]
 
 

@@ -11,7 +11,7 @@ async def a_demanding_step(agent: Agent, schema: Body | None = None) -> tuple[Bo
     return plan, await agent.take(plan)
 
 
-async def test_whoever_takes_the_step_knows_beforehand(agent: Agent) -> None:
+async def test_required_sources_are_shown_when_step_is_claimed(agent: Agent) -> None:
     plan, taken = await a_demanding_step(agent)
     assert taken["requiredSources"] == 2
     context = await agent.call("get_step_context", stepId=taken["stepId"])
@@ -20,7 +20,7 @@ async def test_whoever_takes_the_step_knows_beforehand(agent: Agent) -> None:
     assert "requiredSources" not in other
 
 
-async def test_a_result_without_its_sources_is_refused_and_nothing_changes(agent: Agent) -> None:
+async def test_submit_step_result_without_required_sources_changes_nothing(agent: Agent) -> None:
     plan, taken = await a_demanding_step(agent, {"required": ["river"]})
     before = await agent.status(plan)
     held = {"stepId": taken["stepId"], "attempt": taken["attempt"], "resultSummary": {}}
@@ -59,19 +59,21 @@ async def test_a_step_that_asks_for_sources_can_be_removed(agent: Agent) -> None
     assert len(reply["steps"]) == 1
 
 
-async def test_a_person_may_approve_what_rests_on_too_few(agent: Agent) -> None:
+async def test_approve_step_with_too_few_sources_completes_step(agent: Agent) -> None:
     plan, taken = await a_demanding_step(agent)
-    asked = {"stepId": taken["stepId"], "summary": "Enough?", "resultSummary": "found"}
-    await agent.call("request_user_review", **asked)
+    args = {"stepId": taken["stepId"], "summary": "Enough?", "resultSummary": "found"}
+    await agent.call("request_user_review", **args)
     await agent.call("submit_user_decision", planId=plan["planId"], decision="approve")
     assert (await agent.status(plan))["counts"]["done"] == 1
 
 
 @pytest.mark.parametrize("required", [0, -1, 51, 1.5, "many"])
-async def test_a_number_that_is_none_is_refused(agent: Agent, required: object) -> None:
+async def test_create_research_plan_invalid_required_sources_is_refused(
+    agent: Agent, required: object
+) -> None:
     steps = [a_step(requiredSources=required)]
-    asked = {"name": "P", "researchQuestion": "Q?", "steps": steps}
-    error = await agent.refused("create_research_plan", **asked)
+    args = {"name": "P", "researchQuestion": "Q?", "steps": steps}
+    error = await agent.refused("create_research_plan", **args)
     assert error["code"] == "INVALID_INPUT"
     assert "steps.0.requiredSources" in error["message"]
 
@@ -89,9 +91,9 @@ async def test_sources_stored_for_the_step_open_the_way_each_counting_once(agent
     await stored(agent, taken, "a")
     held = {"stepId": taken["stepId"], "attempt": taken["attempt"], "resultSummary": "found"}
     error = await agent.refused("submit_step_result", **held)
-    told = error["details"]["sources"]
-    assert (told["required"], told["stored"], told["missing"]) == (2, 1, 1)
-    (counted,) = told["counted"]
+    sources = error["details"]["sources"]
+    assert (sources["required"], sources["stored"], sources["missing"]) == (2, 1, 1)
+    (counted,) = sources["counted"]
     assert (counted["title"], counted["url"]) == ("a", "https://example.org/a")
     await stored(agent, taken, "a", "b")
     context = await agent.call("get_step_context", stepId=taken["stepId"])
@@ -118,6 +120,6 @@ async def test_sources_of_an_earlier_attempt_count(agent: Agent) -> None:
     await stored(agent, taken, "a", "b")
     again = {"action": "retry_step", "stepId": taken["stepId"]}
     await agent.call("modify_plan", planId=plan["planId"], modifications=[again])
-    anew = await agent.take(plan)
-    assert (anew["stepId"], anew["attempt"]) == (taken["stepId"], 2)
-    assert (await agent.submit(anew))["stepStatus"] == "completed"
+    retaken = await agent.take(plan)
+    assert (retaken["stepId"], retaken["attempt"]) == (taken["stepId"], 2)
+    assert (await agent.submit(retaken))["stepStatus"] == "completed"

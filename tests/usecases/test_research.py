@@ -33,14 +33,14 @@ async def found(agent: Agent, query: str, **more: object) -> list[Body]:
 
 async def rows(world: World, table: str) -> int:
     counting = f"select count(*) from {table}"  # noqa: S608 - a table of ours
-    (told,) = await world.database.read_org(world.agent.org_id, counting)
-    return int(told[0][0])
+    (result,) = await world.database.read_org(world.agent.org_id, counting)
+    return int(result[0][0])
 
 
 # Storing
 
 
-async def test_what_is_stored_is_found_by_the_next_search(world: World) -> None:
+async def test_stored_research_appears_in_next_search(world: World) -> None:
     agent = world.agent
     taken = await agent.take(await agent.plan())
     where = {"planId": taken["planId"], "stepId": taken["stepId"]}
@@ -65,7 +65,7 @@ async def test_what_is_stored_is_found_by_the_next_search(world: World) -> None:
     assert (read["content"], read["left"]) == (FLOOD, 0)
 
 
-async def test_a_step_alone_names_its_plan(agent: Agent) -> None:
+async def test_store_research_with_step_id_only_resolves_plan(agent: Agent) -> None:
     taken = await agent.take(await agent.plan())
     stored = await agent.call("store_research", **NOTE, stepId=taken["stepId"].upper())
     assert (stored["planId"], stored["stepId"]) == (taken["planId"], taken["stepId"])
@@ -77,7 +77,7 @@ async def test_a_step_of_another_plan_is_not_found(agent: Agent) -> None:
     assert (await agent.refused("store_research", **NOTE, **where))["code"] == "NOT_FOUND"
 
 
-async def test_storing_for_a_step_is_a_sign_of_life(world: World) -> None:
+async def test_store_research_for_step_counts_as_heartbeat(world: World) -> None:
     agent = world.agent
     taken = await agent.take(await agent.plan())
     for _ in range(3):
@@ -98,19 +98,19 @@ async def test_the_same_name_is_the_next_version_and_the_same_words_are_not(
         await agent.call("store_research", **{**NOTE, "content": content}, **where)
         for content in (FLOOD, FLOOD, "The lake drained overnight.")
     ]
-    assert [one["version"] for one in (first, again, second)] == [1, 1, 2]
+    assert [artifact["version"] for artifact in (first, again, second)] == [1, 1, 2]
     assert (again["artifactId"], again["unchanged"]) == (first["artifactId"], True)
     assert [hit["id"] for hit in await found(agent, "Floods")] == [second["artifactId"]]
     old = await agent.call("get_artifact", artifactId=first["artifactId"])
     assert (old["content"], old["laterVersion"]) == (FLOOD, second["artifactId"])
     new = await agent.call("get_artifact", artifactId=second["artifactId"])
     assert new["earlierVersion"] == first["artifactId"]
-    while await index_all_orgs(world.doorway.house):
+    while await index_all_orgs(world.dispatcher.services):
         pass
     assert [hit["id"] for hit in await found(agent, "Floods")] == [second["artifactId"]]
 
 
-async def test_many_at_once_under_one_name_get_versions_of_their_own(world: World) -> None:
+async def test_store_research_concurrent_same_title_gets_distinct_versions(world: World) -> None:
     agent, plan = world.agent, await world.agent.plan()
     for where in ({"planId": plan["planId"]}, {}):
         stored = await asyncio.gather(
@@ -119,25 +119,25 @@ async def test_many_at_once_under_one_name_get_versions_of_their_own(world: Worl
                 for n in range(8)
             ]
         )
-        assert sorted(one["version"] for one in stored) == [*range(1, 9)]
-        assert len({one["sourceIds"][0] for one in stored}) == 1
+        assert sorted(artifact["version"] for artifact in stored) == [*range(1, 9)]
+        assert len({artifact["sourceIds"][0] for artifact in stored}) == 1
 
 
-async def test_a_source_is_one_row_whoever_names_it(world: World) -> None:
+async def test_store_research_same_source_is_stored_once(world: World) -> None:
     agent, plans = world.agent, [await world.agent.plan() for _ in range(2)]
     stored: Body = {}
     for plan in (*plans, plans[0], {}):
         where = {"planId": plan["planId"]} if plan else {}
         title = f"Floods {await rows(world, 'artifact')}"
-        asked = {**NOTE, "title": title, "sources": [PAGE, PAGE]}
-        stored = await agent.call("store_research", **asked, **where)
+        args = {**NOTE, "title": title, "sources": [PAGE, PAGE]}
+        stored = await agent.call("store_research", **args, **where)
         assert len(stored["sourceIds"]) == 1
     assert (await rows(world, "source"), await rows(world, "artifact_source")) == (1, 4)
     source = await agent.call("get_artifact", sourceId=stored["sourceIds"][0])
     assert (source["quote"], len(source["artifacts"])) == (PAGE["quote"], 4)
 
 
-async def test_a_plan_that_is_over_takes_none_but_says_where_it_can_be_kept(agent: Agent) -> None:
+async def test_store_research_on_closed_plan_advises_storing_without_plan(agent: Agent) -> None:
     plan = await agent.plan(1)
     await agent.work_through(plan)
     error = await agent.refused("store_research", **NOTE, planId=plan["planId"])
@@ -148,7 +148,7 @@ async def test_a_plan_that_is_over_takes_none_but_says_where_it_can_be_kept(agen
 
 
 @pytest.mark.parametrize("content", [{"a": [1, 2.5, None]}, [1], 7, 0, False, "text", "☃" * 9])
-async def test_any_json_comes_back_as_it_was(agent: Agent, content: object) -> None:
+async def test_store_research_json_content_round_trips(agent: Agent, content: object) -> None:
     stored = await agent.call("store_research", **{**NOTE, "content": content})
     read = await agent.call("get_artifact", artifactId=stored["artifactId"])
     assert read["content"] == content
@@ -177,7 +177,7 @@ async def test_any_json_comes_back_as_it_was(agent: Agent, content: object) -> N
     ],
     ids=lambda value: str(value)[:40],
 )
-async def test_what_goes_too_far_is_refused_and_changes_nothing(
+async def test_store_research_invalid_arguments_store_nothing(
     world: World, wrong: Body, code: str
 ) -> None:
     assert (await world.agent.refused("store_research", **{**NOTE, **wrong}))["code"] == code
@@ -188,9 +188,9 @@ async def test_the_chain_of_research_without_a_plan_is_verified(world: World) ->
     """The world fixture verifies all chains against the rows at its end; here one must exist."""
     stored = await world.agent.call("store_research", **NOTE, sources=[PAGE], metadata={"a": 1})
     (entry,) = await world.entries(world.agent.org_id, stored["artifactId"])
-    told = json.loads(entry.details)
+    details = json.loads(entry.details)
     assert (entry.subject, entry.event) == ("artifact", "plan_modified")
-    assert [change["entity"] for change in told["changes"]] == [
+    assert [change["entity"] for change in details["changes"]] == [
         "artifact",
         "source",
         "artifact_source",
@@ -210,8 +210,8 @@ async def test_a_long_text_is_read_piece_by_piece_and_whole_when_asked(agent: Ag
         assert len(json.dumps(read, ensure_ascii=False).encode()) < 48_000
         pieces, left, call = pieces + read["content"], read["left"], read["next"]["args"]
     assert pieces == long
-    whole = await agent.call("get_artifact", artifactId=stored["artifactId"], detail=True)
-    assert whole["content"] == long
+    artifact = await agent.call("get_artifact", artifactId=stored["artifactId"], detail=True)
+    assert artifact["content"] == long
 
 
 # Searching
@@ -241,22 +241,22 @@ async def test_pages_bring_everything_once_and_no_reply_is_too_long(agent: Agent
         {"title": f"{n}" * 150, "url": "https://example.org/" + "x" * 1_900} for n in range(5)
     ]
     for n in range(25):
-        asked = {**NOTE, "title": f"Flood {n}", "content": FLOOD + "☃" * 900}
-        await agent.call("store_research", **asked, sources=sources, tags=["ice"])
+        args = {**NOTE, "title": f"Flood {n}", "content": FLOOD + "☃" * 900}
+        await agent.call("store_research", **args, sources=sources, tags=["ice"])
     seen: list[str] = []
-    asked = {"query": "moraine dam", "limit": 50, "tags": ["ice"]}
+    args = {"query": "moraine dam", "limit": 50, "tags": ["ice"]}
     while True:
-        page = await agent.call("search_sources", **asked)
+        page = await agent.call("search_sources", **args)
         assert len(json.dumps(page, ensure_ascii=False).encode()) < 48_000
         assert all(hit["moreSources"] == 2 for hit in page["hits"])
         seen += [hit["title"] for hit in page["hits"]]
         if "nextCursor" not in page:
             break
-        asked = {**asked, "cursor": page["nextCursor"]}
+        args = {**args, "cursor": page["nextCursor"]}
     assert sorted(seen) == sorted(f"Flood {n}" for n in range(25))
 
 
-async def test_the_neighbour_s_are_never_found_nor_do_they_push_out_ours(world: World) -> None:
+async def test_search_sources_ignores_artifacts_of_other_org(world: World) -> None:
     for n in range(60):
         await world.neighbour.call("store_research", **{**NOTE, "title": f"Theirs {n}"})
     await world.agent.call("store_research", **NOTE)
@@ -266,7 +266,7 @@ async def test_the_neighbour_s_are_never_found_nor_do_they_push_out_ours(world: 
     assert all(hit["title"].startswith("Theirs") for hit in theirs)
 
 
-async def test_a_search_says_how_it_was_made(world: World) -> None:
+async def test_search_sources_reports_search_method(world: World) -> None:
     reply = await world.agent.call("search_sources", query="moraine")
     assert reply["searched"].startswith("full text and vectors")
     assert (reply["hits"], reply["next"]["tool"]) == ([], "store_research")
@@ -281,9 +281,9 @@ async def test_a_search_costs_two_messages_once_the_server_is_known(
     sent: list[None] = []
     send = type(world.database).read_org
 
-    async def counting(*given: Any) -> Any:  # noqa: ANN401 - passed on
+    async def counting(*args: Any) -> Any:  # noqa: ANN401 - passed on
         sent.append(None)
-        return await send(*given)
+        return await send(*args)
 
     monkeypatch.setattr(type(world.database), "read_org", counting)
     assert len(await found(world.agent, "moraine dam")) == 2
@@ -291,7 +291,7 @@ async def test_a_search_costs_two_messages_once_the_server_is_known(
 
 
 @pytest.mark.parametrize("cursor", ["x", "-1", "", "1e3", "٣", "101", "1" * 20])
-async def test_a_cursor_nobody_gave_out_is_refused(agent: Agent, cursor: str) -> None:
+async def test_search_sources_invalid_cursor_is_refused(agent: Agent, cursor: str) -> None:
     error = await agent.refused("search_sources", query="x", cursor=cursor)
     assert error["code"] == "INVALID_INPUT"
 
@@ -305,7 +305,7 @@ async def test_a_late_result_is_found_after_the_sweep(world: World) -> None:
     late = {"stepId": taken["stepId"], "attempt": 9, "resultSummary": {"finding": FLOOD}}
     error = await agent.refused("submit_step_result", **late)
     assert await found(agent, "moraine dam") == []
-    services = world.doorway.house
+    services = world.dispatcher.services
     await asyncio.gather(*[index_all_orgs(services) for _ in range(3)])
     while await index_all_orgs(services):
         pass
@@ -314,8 +314,8 @@ async def test_a_late_result_is_found_after_the_sweep(world: World) -> None:
     assert await index_all_orgs(services) == 0
 
 
-async def test_the_sweep_looks_again_at_what_is_new(world: World) -> None:
-    services, agent = world.doorway.house, world.agent
+async def test_index_sweep_indexes_rows_added_after_earlier_sweep(world: World) -> None:
+    services, agent = world.dispatcher.services, world.agent
     while await index_all_orgs(services):
         pass
     world.clock.advance(days=1)
@@ -336,10 +336,10 @@ def embeddings(texts: Sequence[str], width: int) -> Body:
     return {"data": [{"index": n, "embedding": vector} for n, vector in enumerate(made)]}
 
 
-async def test_an_endpoint_that_fails_leaves_the_words_and_gets_its_turn_later(
+async def test_search_falls_back_to_full_text_while_embeddings_endpoint_fails(
     world: World,
 ) -> None:
-    agent, services = world.agent, world.doorway.house
+    agent, services = world.agent, world.dispatcher.services
 
     async def play(writer: Writer) -> None:
         texts = other.asked[-1].body["input"]

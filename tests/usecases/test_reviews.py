@@ -17,8 +17,8 @@ async def under_review(agent: Agent, steps: int = 2, **more: object) -> tuple[Bo
 
 
 async def decide(agent: Agent, plan: Body, decision: str, **more: object) -> Body:
-    said = {"planId": plan["planId"], "decision": decision}
-    return await agent.call("submit_user_decision", **said, **more)
+    args = {"planId": plan["planId"], "decision": decision}
+    return await agent.call("submit_user_decision", **args, **more)
 
 
 async def test_a_review_pauses_step_and_plan(world: World, agent: Agent) -> None:
@@ -62,7 +62,7 @@ async def test_a_pending_step_cannot_wait_for_a_person(agent: Agent) -> None:
     assert (error["details"]["from"], error["details"]["to"]) == ("pending", "awaiting_input")
 
 
-async def test_a_plan_that_is_over_asks_nobody(agent: Agent) -> None:
+async def test_request_user_review_on_closed_plan_is_refused(agent: Agent) -> None:
     plan = await agent.plan(1)
     await agent.work_through(plan)
     error = await agent.refused("request_user_review", stepId=plan["stepIds"][0], summary="x")
@@ -98,8 +98,8 @@ async def test_a23_approve_looks_at_the_conditions(agent: Agent) -> None:
     }
     plan = await agent.plan(2, branchingConditions=[condition])
     taken = await agent.take(plan)
-    asked = {"stepId": taken["stepId"], "summary": "x", "resultSummary": {"stop": True}}
-    await agent.call("request_user_review", **asked)
+    args = {"stepId": taken["stepId"], "summary": "x", "resultSummary": {"stop": True}}
+    await agent.call("request_user_review", **args)
     reply = await decide(agent, plan, "approve")
     assert (reply["planStatus"], reply["branches"][0]["action"]) == ("failed", "fail")
 
@@ -133,16 +133,16 @@ async def test_modify_gives_the_step_back_with_the_feedback_and_a_new_attempt(
 @pytest.mark.parametrize("feedback", [{}, {"feedback": " \n"}])
 async def test_modify_needs_feedback(agent: Agent, feedback: Body) -> None:
     plan, _ = await under_review(agent)
-    said = {"planId": plan["planId"], "decision": "modify", **feedback}
-    error = await agent.refused("submit_user_decision", **said)
+    args = {"planId": plan["planId"], "decision": "modify", **feedback}
+    error = await agent.refused("submit_user_decision", **args)
     assert (error["code"], error["details"]["argument"]) == ("INVALID_INPUT", "feedback")
     assert (await agent.status(plan))["status"] == "awaiting_review"
 
 
 async def test_a_decision_may_name_the_step_instead(agent: Agent) -> None:
     _, taken = await under_review(agent)
-    said = {"stepId": taken["stepId"], "decision": "skip"}
-    assert (await agent.call("submit_user_decision", **said))["stepStatus"] == "skipped"
+    args = {"stepId": taken["stepId"], "decision": "skip"}
+    assert (await agent.call("submit_user_decision", **args))["stepStatus"] == "skipped"
 
 
 async def test_a_decision_must_name_something(agent: Agent) -> None:
@@ -153,20 +153,20 @@ async def test_a_decision_must_name_something(agent: Agent) -> None:
 
 async def test_another_step_than_the_one_under_review_is_not_decided(agent: Agent) -> None:
     plan, _ = await under_review(agent)
-    said = {"stepId": plan["stepIds"][1], "decision": "approve"}
-    error = await agent.refused("submit_user_decision", **said)
+    args = {"stepId": plan["stepIds"][1], "decision": "approve"}
+    error = await agent.refused("submit_user_decision", **args)
     assert (error["code"], error["next"]["tool"]) == ("NOT_AWAITING_REVIEW", "get_plan_status")
 
 
 @pytest.mark.parametrize("first", ["approve", "reject", "modify", "skip"])
-async def test_the_second_decision_is_told_who_decided_what(
+async def test_second_decision_is_refused_with_first_decision_details(
     agent: Agent, world: World, first: str
 ) -> None:
     plan, _ = await under_review(agent, steps=1)
     pat = agent.acting_as("pat", channel=Channel.DASHBOARD)
     await decide(pat, plan, first, feedback="So.")
-    said = {"planId": plan["planId"], "decision": "approve"}
-    error = await agent.refused("submit_user_decision", **said)
+    args = {"planId": plan["planId"], "decision": "approve"}
+    error = await agent.refused("submit_user_decision", **args)
     assert (error["code"], error["next"]["tool"]) == ("NOT_AWAITING_REVIEW", "get_next_step")
     assert error["details"] == {
         "decision": first,
@@ -179,9 +179,9 @@ async def test_the_second_decision_is_told_who_decided_what(
 
 async def test_nothing_under_review_cannot_be_decided(agent: Agent) -> None:
     plan = await agent.plan()
-    said = {"planId": plan["planId"], "decision": "approve"}
-    error = await agent.refused("submit_user_decision", **said)
+    args = {"planId": plan["planId"], "decision": "approve"}
+    error = await agent.refused("submit_user_decision", **args)
     assert error["code"] == "NOT_AWAITING_REVIEW"
     await agent.work_through(plan)
-    error = await agent.refused("submit_user_decision", **said)
+    error = await agent.refused("submit_user_decision", **args)
     assert error["code"] == "PLAN_TERMINAL"

@@ -37,17 +37,17 @@ class Crew:
     async def work(self) -> None:
         """Work until the run is complete."""
         while True:
-            told = await self.agent.call("get_next_job", runId=self.run["runId"])
-            match told["status"]:
+            reply = await self.agent.call("get_next_job", runId=self.run["runId"])
+            match reply["status"]:
                 case "job_ready":
-                    await self.do(told)
+                    await self.do(reply)
                 case "nothing_ready":
                     self.clock.advance(minutes=16)
                 case "stage_failed":
-                    named = {"runId": self.run["runId"], "stageSlug": told["stageSlug"]}
+                    named = {"runId": self.run["runId"], "stageSlug": reply["stageSlug"]}
                     assert (await self.agent.call("retry_failed", **named))["retried"] >= 1
                 case "awaiting_feedback":
-                    await self.agent.feedback(self.run, told["stageSlug"])
+                    await self.agent.feedback(self.run, reply["stageSlug"])
                 case "run_complete":
                     return
             await self.look()
@@ -78,10 +78,10 @@ class Crew:
 
 async def promised(agent: Agent, run: Body) -> dict[tuple[str, str], int]:
     """Return the number of units each step was expected to have."""
-    told = await agent.call("get_dag_map", runId=run["runId"], detail=True)
+    dag_map = await agent.call("get_dag_map", runId=run["runId"], detail=True)
     return {
         (stage["stageSlug"], key): count
-        for stage in told["stages"]
+        for stage in dag_map["stages"]
         for key, count in stage["expected"]["steps"].items()
     }
 
@@ -105,7 +105,7 @@ async def a_run_of(place: Place, dag: Dag, names: list[str], seed: int) -> None:
 
 @settings(max_examples=20)
 @given(dags(max_stages=3, max_steps=4), models(most=3), st.integers(0, 2**32))
-def test_any_run_comes_to_its_end_with_the_jobs_it_promised(
+def test_any_run_completes_with_expected_jobs(
     shared_place: Place, dag: Dag, names: list[str], seed: int
 ) -> None:
     asyncio.run(a_run_of(shared_place, dag, names, seed))

@@ -18,11 +18,11 @@ def views(prompt: str = "Look.") -> Body:
 
 
 async def version_of(agent: Agent, run: Body) -> int:
-    found: int = (await agent.call("get_dag_map", runId=run["runId"]))["version"]
-    return found
+    version: int = (await agent.call("get_dag_map", runId=run["runId"]))["version"]
+    return version
 
 
-async def test_a_definition_is_kept_once_however_often_it_is_added(agent: Agent) -> None:
+async def test_add_dag_same_definition_is_stored_once(agent: Agent) -> None:
     added = await agent.call("add_dag", definition=views())
     assert (added["dagSlug"], added["version"], added["status"]) == ("views", 1, "added")
     for same in (views(), json.dumps(views()), dict(reversed(views().items()))):
@@ -30,17 +30,17 @@ async def test_a_definition_is_kept_once_however_often_it_is_added(agent: Agent)
         assert (again["version"], again["status"]) == (1, "unchanged")
 
 
-async def test_a_changed_definition_is_a_new_version_and_an_old_one_may_come_back(
+async def test_add_dag_changed_definition_gets_new_version(
     agent: Agent,
 ) -> None:
     texts = ["First.", "Second.", "First."]
     added = [await agent.call("add_dag", definition=views(prompt=text)) for text in texts]
-    assert [one["version"] for one in added] == [1, 2, 3]
+    assert [reply["version"] for reply in added] == [1, 2, 3]
     listed = (await agent.call("list_dags"))["dags"]
     assert [dag["version"] for dag in listed if dag["dagSlug"] == "views"] == [3]
 
 
-async def test_a_run_goes_by_the_version_it_began_with(agent: Agent) -> None:
+async def test_run_keeps_definition_version_from_start(agent: Agent) -> None:
     await agent.call("add_dag", definition=views(prompt="The first version."))
     first = await agent.run("views")
     later = a_definition(
@@ -53,7 +53,7 @@ async def test_a_run_goes_by_the_version_it_began_with(agent: Agent) -> None:
     assert (await agent.job(first))["prompt"] == "The first version."
     assert (await agent.job(second))["prompt"] == "The second."
     steps = [(await agent.progress(run))["stages"][0]["steps"] for run in (first, second)]
-    assert [len(found) for found in steps] == [1, 2]
+    assert [len(stage_steps) for stage_steps in steps] == [1, 2]
     assert (await agent.work_off(first))["status"] == "nothing_ready"
 
 
@@ -64,11 +64,11 @@ async def test_another_process_finds_the_version_a_run_began_with(
     await agent.call("add_dag", definition=views(prompt="The first version."))
     run = await agent.run("views")
     await agent.call("add_dag", definition=views(prompt="The second."))
-    agent.doorway.house.definition_cache.__init__()  # type: ignore[misc]  # as in a process just started
+    agent.dispatcher.services.definition_cache.__init__()  # type: ignore[misc]  # as in a process just started
     assert (await agent.job(run))["prompt"] == "The first version."
 
 
-async def test_a_definition_of_ones_own_wins_over_the_one_that_comes_with_us(
+async def test_org_definition_overrides_builtin_definition(
     agent: Agent, neighbour: Agent, world: World
 ) -> None:
     world.neighbour_may_change = True
@@ -80,8 +80,8 @@ async def test_a_definition_of_ones_own_wins_over_the_one_that_comes_with_us(
     assert (run["version"], run["stages"][0]["stageSlug"]) == (2, "views")
     assert (await agent.job(run))["prompt"] == "My own way."
     assert (await agent.job(shipped))["stageSlug"] == "scope"
-    told = await agent.call("get_dag_map", dagSlug="deep-research")
-    assert [stage["stageSlug"] for stage in told["stages"]] == ["views"]
+    dag_map = await agent.call("get_dag_map", dagSlug="deep-research")
+    assert [stage["stageSlug"] for stage in dag_map["stages"]] == ["views"]
     listed = (await agent.call("list_dags"))["dags"]
     assert [len(d["stages"]) for d in listed if d["dagSlug"] == "deep-research"] == [1]
     theirs = await neighbour.run("deep-research")
@@ -94,7 +94,7 @@ async def test_a_definition_of_ones_own_wins_before_the_first_run_too(agent: Age
     assert (await agent.run("dialectic"))["stages"][0]["stageSlug"] == "views"
 
 
-async def test_a_definition_that_comes_with_us_may_come_in_a_new_version(
+async def test_new_builtin_version_applies_to_new_runs_only(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Runs of the older version keep it; new runs and the lists use the shipped version."""
@@ -105,30 +105,32 @@ async def test_a_definition_that_comes_with_us_may_come_in_a_new_version(
     before = await agent.run("dialectic")
     assert (before["version"], before["stages"][0]["stageSlug"]) == (1, "views")
     monkeypatch.undo()
-    for told in (
+    for dag in (
         await agent.call("get_dag_map", dagSlug="dialectic"),
         next(d for d in (await agent.call("list_dags"))["dags"] if d["dagSlug"] == "dialectic"),
     ):
-        assert (told["version"], len(told["stages"])) == (2, 5)
+        assert (dag["version"], len(dag["stages"])) == (2, 5)
     after = [await agent.run("dialectic") for _ in range(2)]
     assert {(run["version"], run["stages"][0]["stageSlug"]) for run in after} == {(2, "thesis")}
     assert (await agent.job(before))["prompt"] == "As it was."
 
 
-async def test_nobody_is_taken_for_ourselves(agent: Agent) -> None:
+async def test_definition_of_user_named_waybook_overrides_builtin(agent: Agent) -> None:
     """A user may have the server's name; what they add is theirs."""
     waybook = agent.acting_as("waybook")
     await waybook.call("add_dag", definition={**views(), "slug": "dialectic"})
     assert (await agent.run("dialectic"))["stages"][0]["stageSlug"] == "views"
 
 
-async def test_many_who_add_versions_at_once_take_turns(agent: Agent, world: World) -> None:
-    told = [views(prompt=f"Way {n}.") for n in range(12)]
-    added = await asyncio.gather(*[agent.call("add_dag", definition=one) for one in told])
-    assert sorted(one["version"] for one in added) == [*range(1, 13)]
+async def test_add_dag_concurrent_versions_are_numbered_consecutively(
+    agent: Agent, world: World
+) -> None:
+    definitions = [views(prompt=f"Way {n}.") for n in range(12)]
+    added = await asyncio.gather(*[agent.call("add_dag", definition=dag) for dag in definitions])
+    assert sorted(dag["version"] for dag in added) == [*range(1, 13)]
     counted = "select count(*), max(version) from dag_definition where slug = 'views'"
-    (found,) = await world.database.read_org(agent.org_id, counted)
-    assert found == [(12, 12)]
+    (rows,) = await world.database.read_org(agent.org_id, counted)
+    assert rows == [(12, 12)]
 
 
 async def test_many_first_runs_at_once_keep_the_shipped_definition_once(
@@ -137,8 +139,8 @@ async def test_many_first_runs_at_once_keep_the_shipped_definition_once(
     runs = await asyncio.gather(*[agent.run("deep-research") for _ in range(8)])
     assert {run["version"] for run in runs} == {1}
     counted = "select count(*) from dag_definition"
-    (found,) = await world.database.read_org(agent.org_id, counted)
-    assert found == [(1,)]
+    (rows,) = await world.database.read_org(agent.org_id, counted)
+    assert rows == [(1,)]
 
 
 # Refusals
@@ -162,16 +164,16 @@ async def test_a_definition_that_cannot_be_run_is_refused_with_every_fault(
 ) -> None:
     error = await agent.refused("add_dag", definition=faulty())
     assert error["code"] == "BAD_RECIPE"
-    told = [(fault["fault"], fault["at"]) for fault in error["details"]["faults"]]
-    assert told == [
+    diagnostics = [(fault["fault"], fault["at"]) for fault in error["details"]["faults"]]
+    assert diagnostics == [
         ("unknown_stage", "transitions[0].to"),
         ("cycle", "stages[0].recipe.edges"),
         ("dangling_edge", "stages[1].recipe.edges[0]"),
         ("hidden_dependency", "stages[3].recipe.steps[1].inputsRequired[0]"),
         ("bad_template", "stages[2].recipe.steps[0].prompt"),
     ]
-    (found,) = await world.database.read_org(agent.org_id, "select count(*) from dag_definition")
-    assert found == [(0,)]
+    (rows,) = await world.database.read_org(agent.org_id, "select count(*) from dag_definition")
+    assert rows == [(0,)]
     assert (await agent.refused("start_run", **_start("faulty")))["code"] == "NOT_FOUND"
 
 
@@ -180,7 +182,9 @@ async def test_a_definition_that_cannot_be_run_is_refused_with_every_fault(
     [{}, [], "x", 3, {"slug": "x"}, {"slug": "x", "stages": []}, {"slug": "", "stages": [1]}],
     ids=str,
 )
-async def test_what_is_no_definition_is_refused(agent: Agent, definition: object) -> None:
+async def test_add_dag_invalid_definition_raises_bad_recipe(
+    agent: Agent, definition: object
+) -> None:
     error = await agent.refused("add_dag", definition=definition)
     assert error["code"] == "BAD_RECIPE"
     assert error["details"]["faults"]
@@ -193,7 +197,7 @@ async def test_a_refusal_is_short_however_many_faults_there_are(agent: Agent) ->
     assert len(json.dumps(answer.body, ensure_ascii=False).encode()) < 48_000
 
 
-async def test_a_dag_nobody_has_defined_is_not_found(agent: Agent) -> None:
+async def test_start_run_and_get_dag_map_unknown_dag_are_refused(agent: Agent) -> None:
     error = await agent.refused("start_run", **_start("nowhere"))
     assert (error["code"], error["next"]["tool"]) == ("NOT_FOUND", "list_dags")
     assert (await agent.refused("get_dag_map", dagSlug="nowhere"))["code"] == "NOT_FOUND"
@@ -206,7 +210,7 @@ def _start(slug: str) -> Body:
 # Runnable definitions
 
 
-async def test_slugs_and_keys_may_hold_whatever_a_name_may_hold(agent: Agent) -> None:
+async def test_slugs_and_step_keys_accept_any_characters(agent: Agent) -> None:
     """Two stages and steps whose names, joined with a slash, would be the same."""
     names = [("a", "b/c"), ("a/b", "c"), ("~1", "'; drop table job; --"), ("☃ %s", "{{ x }}")]
     stages = [a_stage(slug, a_recipe_step(key)) for slug, key in names]
@@ -223,9 +227,11 @@ async def test_slugs_and_keys_may_hold_whatever_a_name_may_hold(agent: Agent) ->
             assert (waiting["status"], waiting["stageSlug"]) == ("awaiting_feedback", slug)
             await agent.feedback(run, slug)
     assert waiting["status"] == "run_complete"
-    told = {stage["stageSlug"]: stage["steps"][0] for stage in before["stages"]}
-    assert {slug: step["stepKey"] for slug, step in told.items()} == dict(names)
-    assert all(step["jobs"] == {"done": 3, "active": 0, "failed": 0} for step in told.values())
+    steps_by_stage = {stage["stageSlug"]: stage["steps"][0] for stage in before["stages"]}
+    assert {slug: step["stepKey"] for slug, step in steps_by_stage.items()} == dict(names)
+    assert all(
+        step["jobs"] == {"done": 3, "active": 0, "failed": 0} for step in steps_by_stage.values()
+    )
 
 
 async def test_a_skipped_step_and_a_step_without_units_are_passed(agent: Agent) -> None:
@@ -250,7 +256,10 @@ async def test_stages_that_fork_and_join_wait_for_each_other(agent: Agent) -> No
     await agent.call("add_dag", definition=a_definition("fork", *stages, transitions=ways))
     run = await agent.run("fork")
     await agent.work_off(run)
-    assert {one["stageSlug"] for one in (await agent.feedback(run, "a"))["started"]} == {"b", "c"}
+    assert {stage["stageSlug"] for stage in (await agent.feedback(run, "a"))["started"]} == {
+        "b",
+        "c",
+    }
     await agent.work_off(run)
     assert (await agent.feedback(run, "c"))["started"] == []
     error = await agent.refused("start_stage", runId=run["runId"], stageSlug="d")

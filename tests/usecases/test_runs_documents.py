@@ -20,7 +20,7 @@ async def run(agent: Agent) -> Body:
 # Several documents of one job
 
 
-async def test_one_text_is_all_the_documents_it_can_be(
+async def test_submit_job_result_single_content_fills_every_document(
     world: World, agent: Agent, run: Body
 ) -> None:
     job = await agent.job(run)
@@ -30,18 +30,20 @@ async def test_one_text_is_all_the_documents_it_can_be(
     ]
     done = await agent.hand_in(job, "The plan.")
     assert len(done["documentIds"]) == 2
-    told = [("plan", "a", 1, "The plan."), ("plan", "b", 1, "The plan.")]
-    assert await kept(world, agent) == told
+    expected = [("plan", "a", 1, "The plan."), ("plan", "b", 1, "The plan.")]
+    assert await kept(world, agent) == expected
 
 
-async def test_each_document_may_have_its_own_text(world: World, agent: Agent, run: Body) -> None:
+async def test_submit_job_result_accepts_separate_content_per_document(
+    world: World, agent: Agent, run: Body
+) -> None:
     job = await agent.job(run)
     texts = [{"modelId": m, "content": f"For {m}."} for m in "ba"]
     held = {"jobId": job["jobId"], "attempt": job["attempt"]}
     await agent.call("submit_job_result", **held, documents=texts)
     assert {row[1]: row[3] for row in await kept(world, agent)} == {"a": "For a.", "b": "For b."}
     job = await agent.job(run, modelId="b")
-    assert [one["content"] for one in job["inputs"]] == ["For b."]
+    assert [job_input["content"] for job_input in job["inputs"]] == ["For b."]
 
 
 @pytest.mark.parametrize(
@@ -57,7 +59,7 @@ async def test_each_document_may_have_its_own_text(world: World, agent: Agent, r
     ],
     ids=json.dumps,
 )
-async def test_what_is_handed_in_must_be_what_the_job_makes(
+async def test_submit_job_result_documents_not_matching_job_are_refused(
     agent: Agent, run: Body, documents: list[Body]
 ) -> None:
     job = await agent.job(run)
@@ -69,10 +71,12 @@ async def test_what_is_handed_in_must_be_what_the_job_makes(
     await agent.hand_in(job)
 
 
-async def test_a_structure_is_kept_as_its_json(world: World, agent: Agent, run: Body) -> None:
-    told = {"title": "Ä plan", "steps": [1, {"two": None}]}
-    await agent.hand_in(await agent.job(run), told)
-    assert json.loads((await kept(world, agent))[0][3]) == told
+async def test_submit_job_result_structured_content_is_stored_as_json(
+    world: World, agent: Agent, run: Body
+) -> None:
+    content = {"title": "Ä plan", "steps": [1, {"two": None}]}
+    await agent.hand_in(await agent.job(run), content)
+    assert json.loads((await kept(world, agent))[0][3]) == content
 
 
 # In parts
@@ -121,7 +125,7 @@ async def test_a_part_is_one_text(agent: Agent, run: Body) -> None:
     assert error["code"] == "INVALID_INPUT"
 
 
-async def test_a_part_that_fails_for_good_fails_its_unit_and_comes_back_with_it(
+async def test_failed_continuation_fails_unit_and_retry_resumes_part(
     world: World, agent: Agent, run: Body
 ) -> None:
     await agent.hand_in(await agent.job(run))
@@ -141,15 +145,15 @@ async def test_a_part_that_fails_for_good_fails_its_unit_and_comes_back_with_it(
 
 
 @decision("B6")
-async def test_a_document_of_a_closed_step_is_written_anew_and_progress_stays(
+async def test_regenerate_document_of_closed_step_leaves_progress_unchanged(
     world: World, agent: Agent, run: Body
 ) -> None:
     assert (await agent.work_off(run))["status"] == "run_complete"
     await render_all(agent)
     before: Any = await agent.progress(run, detail=True)
     first = await available(agent, run)
-    asked = "select id::text from document where document_key = 'text' and model = 'b'"
-    ((document_id,),) = (await world.database.read_org(agent.org_id, asked))[0]
+    query = "select id::text from document where document_key = 'text' and model = 'b'"
+    ((document_id,),) = (await world.database.read_org(agent.org_id, query))[0]
     fresh = await agent.call("regenerate_document", documentId=document_id)
     assert await agent.progress(run, detail=True) == before
     job = await agent.job(run)
@@ -170,7 +174,7 @@ async def test_a_document_of_a_closed_step_is_written_anew_and_progress_stays(
 
 
 @decision("B1")
-async def test_a_document_of_an_open_step_is_written_anew_before_the_step_closes(
+async def test_regenerate_document_of_open_step_delays_step_completion(
     agent: Agent, run: Body
 ) -> None:
     await agent.hand_in(await agent.job(run))
@@ -187,23 +191,23 @@ async def test_a_document_of_an_open_step_is_written_anew_before_the_step_closes
     done = await agent.hand_in(job, "# Anew")
     assert done["stage"]["progress"]["completedSteps"] == 2
     job = await agent.job(run)
-    assert {one["content"] for one in job["inputs"]} == {"# Found", "# Anew"}
+    assert {job_input["content"] for job_input in job["inputs"]} == {"# Found", "# Anew"}
 
 
-async def test_whoever_comes_later_works_from_the_latest_version(
+async def test_later_job_reads_latest_document_version(
     world: World, agent: Agent, run: Body
 ) -> None:
     done = await agent.hand_in(await agent.job(run), "First.")
     await agent.call("regenerate_document", documentId=done["documentIds"][1])
-    anew = await agent.job(run, jobTypes=["PLAN"])
-    await agent.hand_in(anew, "Second.")
+    regenerated = await agent.job(run, jobTypes=["PLAN"])
+    await agent.hand_in(regenerated, "Second.")
     job = await agent.job(run, modelId="a")
-    assert [one["content"] for one in job["inputs"]] == ["Second."]
+    assert [job_input["content"] for job_input in job["inputs"]] == ["Second."]
     versions = [(row[1], row[2]) for row in await kept(world, agent)]
     assert versions == [("a", 1), ("b", 1), ("a", 2), ("b", 2)]
 
 
-async def test_a_document_on_its_way_anew_is_not_asked_for_again(agent: Agent, run: Body) -> None:
+async def test_regenerate_document_already_regenerating_is_refused(agent: Agent, run: Body) -> None:
     done = await agent.hand_in(await agent.job(run))
     named = {"documentId": done["documentIds"][0]}
     await agent.call("regenerate_document", **named)
@@ -214,15 +218,13 @@ async def test_a_document_on_its_way_anew_is_not_asked_for_again(agent: Agent, r
     assert third["jobId"] != again["jobId"]
 
 
-async def test_a_rewrite_that_fails_leaves_the_closed_step_as_it_is(
-    agent: Agent, run: Body
-) -> None:
+async def test_failed_regeneration_leaves_closed_step_unchanged(agent: Agent, run: Body) -> None:
     await agent.work_off(run)
     before = await agent.progress(run)
     documents = await agent.call("get_run_progress", runId=run["runId"], detail=True)
     assert documents["dagProgress"]["completedStages"] == 1
-    asked = "select id::text from document where document_key = 'whole'"
-    ((document_id,),) = (await agent.doorway.house.database.read_org(agent.org_id, asked))[0]
+    query = "select id::text from document where document_key = 'whole'"
+    ((document_id,),) = (await agent.dispatcher.services.database.read_org(agent.org_id, query))[0]
     await agent.call("regenerate_document", documentId=document_id)
     job = await agent.job(run)
     held = {"jobId": job["jobId"], "attempt": job["attempt"]}

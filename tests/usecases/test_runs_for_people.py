@@ -15,12 +15,12 @@ from worlds import Agent, Body, Clock
 
 def looking(agent: Agent) -> RequestContext:
     return RequestContext(
-        services=agent.doorway.house, caller=agent.acting_as("pat", Channel.CLI).caller
+        services=agent.dispatcher.services, caller=agent.acting_as("pat", Channel.CLI).caller
     )
 
 
 async def rendered(agent: Agent) -> None:
-    while await render_all_orgs(agent.doorway.house):
+    while await render_all_orgs(agent.dispatcher.services):
         pass
 
 
@@ -28,22 +28,26 @@ async def test_runs_are_found_newest_activity_first(agent: Agent, clock: Clock) 
     older, newer = await agent.run(name="Lakes"), await agent.run(name="Rivers")
     clock.advance(minutes=1)
     await agent.job(older)
-    found = await find_runs(looking(agent))
-    assert [run.id for run in found] == [older["runId"], newer["runId"]]
+    runs = await find_runs(looking(agent))
+    assert [run.id for run in runs] == [older["runId"], newer["runId"]]
     assert [run.name for run in await find_runs(looking(agent), "RIV")] == ["Rivers"]
     (by_id,) = await find_runs(looking(agent), older["runId"])
     assert by_id.id == older["runId"]
 
 
-async def test_a_run_stands_where_its_stages_do(agent: Agent) -> None:
+async def test_run_state_follows_stage_states(agent: Agent) -> None:
     run = await agent.run()
 
     async def state() -> tuple[RunState, str | None, str | None]:
-        (found,) = await find_runs(looking(agent), open_only=False)
+        (run_summary,) = await find_runs(looking(agent), open_only=False)
         board = await read_run_overview(looking(agent), run["runId"])
-        awaiting = found.awaiting.slug if found.awaiting else None
-        assert (board.state, board.awaiting) == (found.state, awaiting)
-        return found.state, found.current.slug if found.current else None, awaiting
+        awaiting = run_summary.awaiting.slug if run_summary.awaiting else None
+        assert (board.state, board.awaiting) == (run_summary.state, awaiting)
+        return (
+            run_summary.state,
+            run_summary.current.slug if run_summary.current else None,
+            awaiting,
+        )
 
     assert await state() == (RunState.IN_PROGRESS, "scope", None)
     job = await agent.job(run)
@@ -61,7 +65,7 @@ async def test_a_run_stands_where_its_stages_do(agent: Agent) -> None:
     assert await find_runs(looking(agent)) == []
 
 
-async def test_who_works_on_what_and_what_happened_last_is_seen(agent: Agent) -> None:
+async def test_read_run_overview_shows_workers_and_latest_event(agent: Agent) -> None:
     run = await agent.run()
     await agent.job(run, sessionId="monday")
     board = await read_run_overview(looking(agent), run["runId"])
@@ -91,7 +95,7 @@ async def test_the_run_that_is_meant_is_the_only_one_or_the_one_that_is_named(ag
         await resolve_run(looking(agent), None)
 
 
-async def test_a_document_is_listed_in_its_latest_version(agent: Agent) -> None:
+async def test_list_documents_returns_latest_rendered_version(agent: Agent) -> None:
     run = await agent.run()
     done = await agent.hand_in(await agent.job(run), "# One")
     await rendered(agent)
@@ -113,11 +117,13 @@ async def test_documents_come_in_the_order_of_the_map(agent: Agent) -> None:
     await agent.work_off(run)
     await rendered(agent)
     listed = await list_documents(looking(agent), run["runId"])
-    keys = list(dict.fromkeys(one.document_key for one in listed))
+    keys = list(dict.fromkeys(document.document_key for document in listed))
     assert keys == ["research_brief", "findings", "cross_review"]
 
 
-async def test_nobody_sees_the_runs_and_documents_next_door(agent: Agent, neighbour: Agent) -> None:
+async def test_runs_and_documents_of_other_org_are_not_visible(
+    agent: Agent, neighbour: Agent
+) -> None:
     theirs: Body = await neighbour.run(name="Next door")
     await neighbour.hand_in(await neighbour.job(theirs))
     await rendered(neighbour)

@@ -24,8 +24,8 @@ def bob(agent: Agent) -> Agent:
 
 
 async def late_results(world: World, agent: Agent) -> list[tuple[object, ...]]:
-    asked = "select attempt, content, created_by from late_result order by id"
-    return (await world.database.read_org(agent.org_id, asked))[0]
+    query = "select attempt, content, created_by from late_result order by id"
+    return (await world.database.read_org(agent.org_id, query))[0]
 
 
 async def fail(agent: Agent, job: Body, *, retryable: bool = True) -> Body:
@@ -34,22 +34,22 @@ async def fail(agent: Agent, job: Body, *, retryable: bool = True) -> Body:
 
 
 async def nothing(agent: Agent, run: Body, **more: object) -> Body:
-    told = await agent.call("get_next_job", runId=run["runId"], **more)
-    assert told["status"] == "nothing_ready", told
-    return told
+    reply = await agent.call("get_next_job", runId=run["runId"], **more)
+    assert reply["status"] == "nothing_ready", reply
+    return reply
 
 
 # Leases
 
 
-async def test_a_silent_holders_job_goes_to_the_next_who_asks(
+async def test_get_next_job_expired_lease_passes_job_to_next_caller(
     world: World, agent: Agent, bob: Agent, clock: Clock, run: Body
 ) -> None:
     job = await agent.job(run)
     assert job["leaseSeconds"] == 900
     clock.advance(minutes=15)
-    told = await nothing(bob, run)
-    assert told["open"] == [
+    reply = await nothing(bob, run)
+    assert reply["open"] == [
         {"stageSlug": "work", "stepKey": "plan", "status": "processing", "modelId": "a", "jobs": 1}
     ]
     clock.advance(seconds=1)
@@ -79,8 +79,10 @@ async def test_a_late_result_is_refused_and_kept(
 
 
 async def _contents(world: World, agent: Agent) -> list[str]:
-    found = await world.database.read_org(agent.org_id, "select content from document order by id")
-    return [row[0] for row in found[0]]
+    results = await world.database.read_org(
+        agent.org_id, "select content from document order by id"
+    )
+    return [row[0] for row in results[0]]
 
 
 async def test_a_late_failure_is_refused_and_changes_nothing(
@@ -95,7 +97,7 @@ async def test_a_late_failure_is_refused_and_changes_nothing(
     assert (await bob.hand_in(taken))["jobStatus"] == "completed"
 
 
-async def test_a_result_after_the_lease_counts_if_nobody_took_over(
+async def test_submit_job_result_after_lease_expiry_unclaimed_is_accepted(
     agent: Agent, clock: Clock, run: Body
 ) -> None:
     job = await agent.job(run)
@@ -104,28 +106,28 @@ async def test_a_result_after_the_lease_counts_if_nobody_took_over(
 
 
 @pytest.mark.parametrize("sign", ["get_job_input", "get_next_job"])
-async def test_a_sign_of_life_renews_the_lease(
+async def test_heartbeat_renews_lease(
     agent: Agent, bob: Agent, clock: Clock, run: Body, sign: str
 ) -> None:
     job = await agent.job(run, sessionId="ann's")
-    asked = {"jobId": job["jobId"]} if sign == "get_job_input" else {"runId": run["runId"]}
+    args = {"jobId": job["jobId"]} if sign == "get_job_input" else {"runId": run["runId"]}
     for _ in range(3):
         clock.advance(minutes=10)
-        await agent.call(sign, **asked, sessionId="ann's")
+        await agent.call(sign, **args, sessionId="ann's")
     clock.advance(minutes=15)
     await nothing(bob, run)
     clock.advance(seconds=1)
     assert (await bob.job(run))["attempt"] == 2
 
 
-async def test_a_holder_who_falls_silent_too_often_is_the_last(
+async def test_job_with_max_expired_leases_fails_stage(
     agent: Agent, clock: Clock, run: Body
 ) -> None:
     for attempt in range(1, MAX_ATTEMPTS + 1):
         assert (await agent.job(run))["attempt"] == attempt
         clock.advance(minutes=16)
-    told = await agent.call("get_next_job", runId=run["runId"])
-    assert (told["status"], told["failedSteps"]) == ("stage_failed", ["plan"])
+    reply = await agent.call("get_next_job", runId=run["runId"])
+    assert (reply["status"], reply["failedSteps"]) == ("stage_failed", ["plan"])
     stage = (await agent.progress(run))["stages"][0]
     assert (stage["status"], stage["steps"][0]["jobs"]) == (
         "failed",
@@ -133,7 +135,9 @@ async def test_a_holder_who_falls_silent_too_often_is_the_last(
     )
 
 
-async def test_many_holders_who_fell_silent_hold_nobody_up(agent: Agent, clock: Clock) -> None:
+async def test_get_next_job_many_expired_leases_still_returns_job(
+    agent: Agent, clock: Clock
+) -> None:
     """There are more jobs to give up than one call processes; the next call continues."""
     models = [f"m{n}" for n in range(12)]
     stages = [
@@ -170,19 +174,17 @@ async def test_a_failed_job_waits_longer_each_time_and_is_then_given_up(
         assert (job["attempt"], failed["status"]) == (attempt, "retrying")
         assert failed["attemptsLeft"] == MAX_ATTEMPTS - attempt
         clock.advance(seconds=wait - 1)
-        (one,) = (await nothing(agent, run))["open"]
-        assert (one["status"], one["readyAt"]) == ("retrying", failed["retryAt"])
+        (open_job,) = (await nothing(agent, run))["open"]
+        assert (open_job["status"], open_job["readyAt"]) == ("retrying", failed["retryAt"])
         clock.advance(seconds=1)
     failed = await fail(agent, await agent.job(run))
     assert (failed["status"], failed["attemptsLeft"]) == ("retry_loop_failed", 0)
     assert "retryAt" not in failed
-    told = await agent.call("get_next_job", runId=run["runId"])
-    assert (told["status"], told["next"]["tool"]) == ("stage_failed", "retry_failed")
+    reply = await agent.call("get_next_job", runId=run["runId"])
+    assert (reply["status"], reply["next"]["tool"]) == ("stage_failed", "retry_failed")
 
 
-async def test_what_failed_gets_a_fresh_start_in_its_own_row(
-    agent: Agent, clock: Clock, run: Body
-) -> None:
+async def test_retry_failed_restarts_job_in_same_row(agent: Agent, clock: Clock, run: Body) -> None:
     job = await agent.job(run)
     assert (await fail(agent, job, retryable=False))["status"] == "failed"
     before = await agent.progress(run)
@@ -221,7 +223,7 @@ async def test_while_one_job_has_failed_others_go_on(agent: Agent, run: Body) ->
     assert error["code"] == "INVALID_TRANSITION"
 
 
-async def test_nobody_hands_in_what_nobody_works_on(agent: Agent, run: Body) -> None:
+async def test_submit_and_fail_completed_job_are_refused(agent: Agent, run: Body) -> None:
     job = await agent.job(run)
     await agent.hand_in(job)
     held = {"jobId": job["jobId"], "attempt": job["attempt"]}
@@ -234,7 +236,7 @@ async def test_nobody_hands_in_what_nobody_works_on(agent: Agent, run: Body) -> 
 # Sessions
 
 
-async def test_a_session_gets_its_job_again_until_it_asks_for_another(
+async def test_get_next_job_same_session_resumes_job_unless_another(
     agent: Agent, run: Body
 ) -> None:
     await agent.hand_in(await agent.job(run))
@@ -249,7 +251,7 @@ async def test_a_session_gets_its_job_again_until_it_asks_for_another(
     assert (await agent.job(run, sessionId="s"))["jobId"] == other["jobId"]
 
 
-async def test_a_session_whose_job_was_taken_over_does_not_get_it_again(
+async def test_get_next_job_session_with_reassigned_job_does_not_resume(
     agent: Agent, bob: Agent, clock: Clock, run: Body
 ) -> None:
     await agent.job(run, sessionId="s")
@@ -261,14 +263,14 @@ async def test_a_session_whose_job_was_taken_over_does_not_get_it_again(
 # Filters
 
 
-async def test_a_job_for_a_model_goes_to_whoever_asks_for_it_or_for_any(
-    agent: Agent, run: Body
-) -> None:
+async def test_get_next_job_filters_by_model_id(agent: Agent, run: Body) -> None:
     await nothing(agent, run, modelId="b")
     await agent.hand_in(await agent.job(run, modelId="a"))
     assert (await agent.job(run, modelId="b"))["modelId"] == "b"
-    (one,) = [o for o in (await nothing(agent, run, modelId="b"))["open"] if o["modelId"] == "a"]
-    assert (one["status"], one["jobs"]) == ("pending", 1)
+    (open_job,) = [
+        o for o in (await nothing(agent, run, modelId="b"))["open"] if o["modelId"] == "a"
+    ]
+    assert (open_job["status"], open_job["jobs"]) == ("pending", 1)
     await nothing(agent, run, modelId="nobody")
     assert (await agent.job(run))["modelId"] == "a"
 
@@ -282,7 +284,7 @@ async def test_a_session_may_work_for_several_models_at_once(agent: Agent, run: 
     assert (again["jobId"], again["resumed"]) == (second["jobId"], True)
 
 
-async def test_jobs_may_be_taken_by_their_type(agent: Agent, run: Body) -> None:
+async def test_get_next_job_filters_by_job_types(agent: Agent, run: Body) -> None:
     await nothing(agent, run, jobTypes=["EXECUTE"])
     plan = await agent.job(run, jobTypes=["PLAN"], sessionId="s")
     assert plan["jobType"] == "PLAN"
@@ -303,22 +305,24 @@ async def test_without_a_run_the_oldest_with_work_is_worked_on(agent: Agent, run
     first = await agent.call("get_next_job")
     second = await agent.call("get_next_job")
     assert [first["runId"], second["runId"]] == [run["runId"], younger["runId"]]
-    told = await agent.call("get_next_job")
-    assert (told["status"], told["open"]) == ("nothing_ready", [])
-    assert "runId" not in told
+    reply = await agent.call("get_next_job")
+    assert (reply["status"], reply["open"]) == ("nothing_ready", [])
+    assert "runId" not in reply
     await agent.hand_in(second)
     assert (await agent.call("get_next_job", modelId="b"))["runId"] == younger["runId"]
 
 
-async def test_without_a_run_a_session_gets_its_own_job_first(agent: Agent, run: Body) -> None:
+async def test_get_next_job_without_run_id_resumes_job_of_session_first(
+    agent: Agent, run: Body
+) -> None:
     younger = await agent.run("two-steps")
     held = await agent.job(younger, sessionId="s")
     again = await agent.call("get_next_job", sessionId="s")
     assert (again["jobId"], again["resumed"]) == (held["jobId"], True)
     other = await agent.call("get_next_job", sessionId="s", another=True)
     assert other["runId"] == run["runId"]
-    told = await agent.call("get_next_job", sessionId="s", another=True)
-    assert told["status"] == "nothing_ready"
+    reply = await agent.call("get_next_job", sessionId="s", another=True)
+    assert reply["status"] == "nothing_ready"
 
 
 async def test_without_a_run_a_silent_holders_job_is_found(

@@ -21,7 +21,7 @@ async def run(agent: Agent) -> Body:
     return await a_run_of_three_steps(agent)
 
 
-async def test_what_is_rendered_is_what_was_expected_and_safe(
+async def test_rendered_documents_match_expected_count_and_are_sanitized(
     world: World, agent: Agent, run: Body
 ) -> None:
     await agent.hand_in(await agent.job(run))
@@ -38,7 +38,9 @@ async def test_what_is_rendered_is_what_was_expected_and_safe(
     assert "<em>you</em>" in html
 
 
-async def test_a_template_knows_its_place(world: World, agent: Agent) -> None:
+async def test_render_template_receives_run_stage_step_and_document(
+    world: World, agent: Agent
+) -> None:
     template = (
         "{{ run.name }}, {{ run.input.topic }}, {{ stage.name }}, {{ step.name }}, "
         "{{ document.title }} {{ document.version }} of {{ document.model }}: {{ content.word }}"
@@ -53,7 +55,7 @@ async def test_a_template_knows_its_place(world: World, agent: Agent) -> None:
     assert markdown == "Rivers, tea, views, Have a view, A view 1 of a: yes"
 
 
-async def test_a_stage_that_says_nothing_of_rendering_has_its_documents_shown_as_they_are(
+async def test_stage_without_render_settings_renders_documents_unchanged(
     agent: Agent,
 ) -> None:
     step = a_recipe_step("view", outputs=[{"documentKey": "view"}])
@@ -65,7 +67,7 @@ async def test_a_stage_that_says_nothing_of_rendering_has_its_documents_shown_as
     assert (stage["documentsExpected"], stage["documentsAvailable"]) == (2, 2)
 
 
-async def test_rendering_holds_up_nobody(
+async def test_slow_rendering_does_not_block_agents_or_other_renderers(
     world: World, agent: Agent, run: Body, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While a page is rendered, agents work on the same run, and other workers render the rest."""
@@ -118,7 +120,7 @@ async def test_the_background_renders_in_every_org(
     world: World, agent: Agent, neighbour: Agent
 ) -> None:
     world.neighbour_may_change = True
-    for one in (agent, neighbour):
-        await one.work_off(await one.run())
-    await render_all_orgs(world.doorway.house)
+    for org_agent in (agent, neighbour):
+        await org_agent.work_off(await org_agent.run())
+    await render_all_orgs(world.dispatcher.services)
     assert len(await pages(world, agent)) == len(await pages(world, neighbour)) == 1

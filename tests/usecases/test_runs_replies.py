@@ -33,25 +33,25 @@ async def small(agent: Agent, tool: str, **arguments: object) -> Body:
     return reply
 
 
-async def followed(agent: Agent, told: Body) -> str:
+async def followed(agent: Agent, cut: Body) -> str:
     """Return the rest of a cut text, by following the calls that fetch it."""
-    text, following = "", told["get"]
+    text, following = "", cut["get"]
     while following["tool"] == "get_job_input":
         piece = await small(agent, "get_job_input", **following["args"])
         text += piece["content"]
         following = piece["next"]
-    assert len(text) == told["left"]
+    assert len(text) == cut["left"]
     return text
 
 
-async def whole(agent: Agent, one: Body) -> str:
+async def whole(agent: Agent, job_input: Body) -> str:
     """Return the complete text of an input."""
-    rest = await followed(agent, one["cut"]) if "cut" in one else ""
-    return str(one["content"]) + rest
+    rest = await followed(agent, job_input["cut"]) if "cut" in job_input else ""
+    return str(job_input["content"]) + rest
 
 
 @given(st.text(), st.integers(-5, 200))
-def test_a_beginning_is_as_long_as_it_may_be(text: str, most: int) -> None:
+def test_truncate_returns_longest_prefix_within_limit(text: str, most: int) -> None:
     begun = truncate(text, most)
     assert text.startswith(begun)
     assert escaped_size(begun) <= max(0, most)
@@ -62,20 +62,20 @@ def test_a_beginning_is_as_long_as_it_may_be(text: str, most: int) -> None:
 
 
 @pytest.mark.parametrize("dag", ["dialectic", "deep-research"])
-async def test_every_prompt_that_comes_with_us_arrives_whole(agent: Agent, dag: str) -> None:
+async def test_builtin_dag_prompts_arrive_complete(agent: Agent, dag: str) -> None:
     """No template marker is left in any, and each step's inputs are handed over with it."""
     shape = (await agent.call("get_dag_map", dagSlug=dag))["stages"]
     run = await agent.run(dag, models=["opus", "gpt"], input="Build a lighthouse.")
     seen: dict[tuple[str, str], Body] = {}
     while True:
-        told = await small(agent, "get_next_job", runId=run["runId"])
-        if told["status"] == "awaiting_feedback":
-            await agent.feedback(run, told["stageSlug"], f"Shorter than {told['stageSlug']}.")
+        reply = await small(agent, "get_next_job", runId=run["runId"])
+        if reply["status"] == "awaiting_feedback":
+            await agent.feedback(run, reply["stageSlug"], f"Shorter than {reply['stageSlug']}.")
             continue
-        if told["status"] == "run_complete":
+        if reply["status"] == "run_complete":
             break
-        seen[told["stageSlug"], told["stepKey"]] = told
-        await agent.hand_in(told, f"# {told['stepKey']} of {told['modelId']}")
+        seen[reply["stageSlug"], reply["stepKey"]] = reply
+        await agent.hand_in(reply, f"# {reply['stepKey']} of {reply['modelId']}")
     steps = {(stage["stageSlug"], step["stepKey"]) for stage in shape for step in stage["steps"]}
     assert set(seen) == steps
     for place, job in seen.items():
@@ -90,10 +90,17 @@ def check_prompt(place: tuple[str, str], job: Body) -> None:
         assert mark not in prompt, (place, mark)
     for document in job["documents"]:
         assert document["documentKey"] in prompt, place
-    for given_ in job["inputs"]:
-        assert given_["content"], place
-    earlier = [one for one in job["inputs"] if one["documentKey"] == "feedback"]
-    assert all(one["content"] == f"Shorter than {one['stageSlug']}." for one in earlier)
+    for job_input in job["inputs"]:
+        assert job_input["content"], place
+    earlier = [
+        feedback_input
+        for feedback_input in job["inputs"]
+        if feedback_input["documentKey"] == "feedback"
+    ]
+    assert all(
+        feedback_input["content"] == f"Shorter than {feedback_input['stageSlug']}."
+        for feedback_input in earlier
+    )
 
 
 async def test_a_step_without_a_prompt_is_asked_plainly(agent: Agent) -> None:
@@ -109,8 +116,8 @@ async def test_a_step_without_a_prompt_is_asked_plainly(agent: Agent) -> None:
     assert job["prompt"] == plain
     await agent.hand_in(job)
     await agent.feedback(run, "first", "Louder.")
-    told = (await agent.job(run))["prompt"]
-    assert told.endswith("What a person said of the stage before: Louder.\n")
+    prompt = (await agent.job(run))["prompt"]
+    assert prompt.endswith("What a person said of the stage before: Louder.\n")
 
 
 # Long texts
@@ -139,14 +146,14 @@ async def reading(agent: Agent, prompt: str = "Read.", **more: object) -> Body:
 async def test_long_inputs_are_cut_fairly_and_nothing_is_lost(agent: Agent) -> None:
     run = await reading(agent, input={"brief": "B" * 100_000})
     job = await small(agent, "get_next_job", runId=run["runId"])
-    by_author = {one.get("modelId", "brief"): one for one in job["inputs"]}
+    by_author = {job_input.get("modelId", "brief"): job_input for job_input in job["inputs"]}
     assert set(by_author) == {*TEXTS, "brief"}
     texts = {**TEXTS, "brief": "B" * 100_000}
     shares = {}
-    for name, one in by_author.items():
-        assert texts[name].startswith(one["content"])
-        assert await whole(agent, one) == texts[name]
-        shares[name] = escaped_size(one["content"])
+    for name, job_input in by_author.items():
+        assert texts[name].startswith(job_input["content"])
+        assert await whole(agent, job_input) == texts[name]
+        shares[name] = escaped_size(job_input["content"])
     assert "cut" not in by_author["d"]
     cut = [share for name, share in shares.items() if name != "d"]
     assert max(cut) - min(cut) < 10
@@ -154,16 +161,16 @@ async def test_long_inputs_are_cut_fairly_and_nothing_is_lost(agent: Agent) -> N
 
 
 async def test_a_long_prompt_is_cut_and_nothing_is_lost(agent: Agent) -> None:
-    asked = "☃" * 60_000
-    run = await reading(agent, prompt="Read {{ run.input }}!", input=asked)
+    text = "☃" * 60_000
+    run = await reading(agent, prompt="Read {{ run.input }}!", input=text)
     job = await small(agent, "get_next_job", runId=run["runId"])
-    assert job["prompt"] + await followed(agent, job["cut"]["prompt"]) == f"Read {asked}!"
-    assert {one["documentKey"] for one in job["inputs"]} == {"text", "brief"}
-    brief = next(one for one in job["inputs"] if one["documentKey"] == "brief")
-    assert await whole(agent, brief) == asked
+    assert job["prompt"] + await followed(agent, job["cut"]["prompt"]) == f"Read {text}!"
+    assert {job_input["documentKey"] for job_input in job["inputs"]} == {"text", "brief"}
+    brief = next(job_input for job_input in job["inputs"] if job_input["documentKey"] == "brief")
+    assert await whole(agent, brief) == text
 
 
-async def test_what_was_handed_in_so_far_is_cut_at_its_beginning(agent: Agent) -> None:
+async def test_get_next_job_long_so_far_is_cut_at_beginning(agent: Agent) -> None:
     run = await reading(agent)
     parts = ["é" * 50_000, "ß" * 50_000]
     for part in parts:
@@ -171,9 +178,9 @@ async def test_what_was_handed_in_so_far_is_cut_at_its_beginning(agent: Agent) -
     job = await small(agent, "get_next_job", runId=run["runId"])
     so_far = "".join(parts)
     assert so_far.endswith(job["soFar"])
-    told = job["cut"]["soFar"]
-    assert told["left"] + len(job["soFar"]) == len(so_far)
-    piece = await small(agent, "get_job_input", **told["get"]["args"])
+    cut = job["cut"]["soFar"]
+    assert cut["left"] + len(job["soFar"]) == len(so_far)
+    piece = await small(agent, "get_job_input", **cut["get"]["args"])
     read = piece["content"]
     while piece["left"]:
         piece = await small(agent, "get_job_input", **piece["next"]["args"])
@@ -190,23 +197,25 @@ async def test_a_previous_version_is_cut_and_nothing_is_lost(agent: Agent) -> No
     assert job["previousVersion"] + rest == "ö" * 90_000
 
 
-async def test_feedback_on_several_stages_is_told_apart(agent: Agent) -> None:
+async def test_feedback_inputs_of_several_stages_are_distinguished(agent: Agent) -> None:
     """Both are inputs of one step, both are cut, and each is read to its own end."""
     wanted = [{"documentKey": "feedback", "stage": stage} for stage in ("one", "two")]
     last = a_recipe_step("last", inputsRequired=[*wanted, {"documentKey": "brief"}])
     stages = [a_stage(slug, a_recipe_step(slug)) for slug in ("one", "two")]
     await agent.call("add_dag", definition=a_definition("told", *stages, a_stage("last", last)))
     run = await agent.run("told", "a", input="B" * 100_000)
-    said = {"one": "1" * 20_000, "two": "2" * 20_000}
-    for slug, words in said.items():
+    feedback_by_stage = {"one": "1" * 20_000, "two": "2" * 20_000}
+    for slug, words in feedback_by_stage.items():
         await agent.work_off(run)
         await agent.feedback(run, slug, words)
     job = await small(agent, "get_next_job", runId=run["runId"])
-    told = {one.get("stageSlug"): one for one in job["inputs"]}
-    assert {slug: await whole(agent, told[slug]) for slug in said} == said
+    inputs_by_stage = {job_input.get("stageSlug"): job_input for job_input in job["inputs"]}
+    assert {
+        slug: await whole(agent, inputs_by_stage[slug]) for slug in feedback_by_stage
+    } == feedback_by_stage
 
 
-async def test_only_what_a_job_works_from_can_be_read_by_its_key(agent: Agent) -> None:
+async def test_get_job_input_unknown_document_key_is_refused(agent: Agent) -> None:
     job = await agent.job(await agent.run())
     error = await agent.refused("get_job_input", jobId=job["jobId"], documentKey="secret")
     assert error["code"] == "INVALID_INPUT"
@@ -232,14 +241,14 @@ async def test_many_inputs_are_listed_to_the_last(agent: Agent) -> None:
         await agent.work_off(run)
         await agent.feedback(run, slug)
     job = await small(agent, "get_next_job", runId=run["runId"])
-    shown = [one["documentId"] for one in job["inputs"]]
-    assert all(one["content"] for one in job["inputs"])
-    told = job["cut"]["inputs"]
-    assert told["left"] + len(shown) == 144
-    following = told["get"]
+    shown = [job_input["documentId"] for job_input in job["inputs"]]
+    assert all(job_input["content"] for job_input in job["inputs"])
+    cut_inputs = job["cut"]["inputs"]
+    assert cut_inputs["left"] + len(shown) == 144
+    following = cut_inputs["get"]
     while following["tool"] == "get_job_input":
         page = await small(agent, "get_job_input", **following["args"])
-        shown += [one["documentId"] for one in page["inputs"]]
+        shown += [job_input["documentId"] for job_input in page["inputs"]]
         following = page["next"]
     assert len(shown) == len(set(shown)) == 144
     await render_all(agent)
@@ -265,7 +274,11 @@ async def test_many_documents_to_make_are_listed_to_the_last(agent: Agent) -> No
         page = await small(agent, "get_job_input", **following["args"])
         made += page["documents"]
         following = page["next"]
-    assert len({(one["documentKey"], one["modelId"]) for one in made}) == len(made) == 480
+    assert (
+        len({(document["documentKey"], document["modelId"]) for document in made})
+        == len(made)
+        == 480
+    )
     held = {"jobId": job["jobId"], "attempt": job["attempt"]}
     done = await small(agent, "submit_job_result", **held, content="all of them")
     assert len(done["documentIds"]) == 480
@@ -274,7 +287,7 @@ async def test_many_documents_to_make_are_listed_to_the_last(agent: Agent) -> No
 # Large definitions
 
 
-async def test_a_large_definition_is_told_in_short_unless_asked_for_whole(agent: Agent) -> None:
+async def test_large_definition_replies_are_shortened_unless_detail(agent: Agent) -> None:
     """The definition has four stages of eighty steps each, with names of maximum length."""
     steps = [a_recipe_step(f"{'步' * 190}{n}", "all_to_one") for n in range(80)]
     ways = [(steps[0]["stepKey"], step["stepKey"]) for step in steps[1:]]
@@ -291,11 +304,11 @@ async def test_a_large_definition_is_told_in_short_unless_asked_for_whole(agent:
     for tool in ("get_dag_map", "get_run_progress"):
         short = await small(agent, tool, **named)
         assert short["cut"]["get"]["args"] == {**named, "detail": True}
-        told: Any = await agent.call(tool, **short["cut"]["get"]["args"])
+        reply: Any = await agent.call(tool, **short["cut"]["get"]["args"])
         # Even a reply with full detail has a maximum size.
-        assert len(json.dumps(told, ensure_ascii=False).encode()) <= MAX_REPLY_BYTES
-        assert len(told["stages"]) == 4
-        assert "cut" in told or sum(len(stage["steps"]) for stage in told["stages"]) >= 80
+        assert len(json.dumps(reply, ensure_ascii=False).encode()) <= MAX_REPLY_BYTES
+        assert len(reply["stages"]) == 4
+        assert "cut" in reply or sum(len(stage["steps"]) for stage in reply["stages"]) >= 80
         assert len(short["stages"]) == 4
     report: Any = await agent.call("get_run_progress", **named)
     assert check(report) == []
@@ -307,22 +320,22 @@ async def test_a_large_definition_is_told_in_short_unless_asked_for_whole(agent:
         ("retry_failed", {"stageSlug": "x"}),
         ("retry_failed", {"stageSlug": slugs[0], "stepKey": "x"}),
     ]
-    for tool, asked in wrong:
-        answer = await agent.ask(tool, {**named, **asked})
+    for tool, args in wrong:
+        answer = await agent.ask(tool, {**named, **args})
         assert answer.is_error
         assert size(answer.body) < MOST
 
 
-async def test_what_is_still_open_is_told_in_short(agent: Agent) -> None:
+async def test_get_next_job_many_open_jobs_reply_is_shortened(agent: Agent) -> None:
     """The run has forty kinds of held jobs, each with long names."""
     steps = [a_recipe_step(f"{'步' * 190}{n}") for n in range(4)]
     await agent.call("add_dag", definition=a_definition("wide", a_stage("段" * 200, *steps)))
     run = await agent.run("wide", LONG)
     for _ in range(48):
         await agent.job(run)
-    told = await small(agent, "get_next_job", runId=run["runId"])
-    assert (told["status"], told["cut"]["get"]["tool"]) == ("nothing_ready", "get_run_progress")
-    assert told["open"]
+    reply = await small(agent, "get_next_job", runId=run["runId"])
+    assert (reply["status"], reply["cut"]["get"]["tool"]) == ("nothing_ready", "get_run_progress")
+    assert reply["open"]
 
 
 async def test_of_very_many_open_jobs_the_first_are_counted(
@@ -331,6 +344,6 @@ async def test_of_very_many_open_jobs_the_first_are_counted(
     monkeypatch.setattr(jobs, "MAX_OPEN_COUNTED", 5)
     await agent.call("add_dag", definition=a_definition("v", a_stage("v", a_recipe_step("view"))))
     run = await agent.run("v", "abcdefgh")
-    told = await agent.call("get_next_job", runId=run["runId"], modelId="nobody")
-    assert sum(one["jobs"] for one in told["open"]) == 5
-    assert told["cut"]["left"] == {"jobs": 3}
+    reply = await agent.call("get_next_job", runId=run["runId"], modelId="nobody")
+    assert sum(open_job["jobs"] for open_job in reply["open"]) == 5
+    assert reply["cut"]["left"] == {"jobs": 3}

@@ -107,12 +107,12 @@ class SameAsTheRules(RuleBasedStateMachine):
     def both(
         self,
         who: tuple[str, str | None, Channel],
-        asked: tuple[str, Body],
+        tool_call: tuple[str, Body],
         decided: Callable[[DecisionContext], Decision[Any]],
     ) -> tuple[Body, Any]:
         """Return the replies of the dispatcher and of the rules, or the same refusal of both."""
         user, session, channel = who
-        tool, arguments = asked
+        tool, arguments = tool_call
         self.fresh.clear()
         named = {**arguments, "sessionId": session} if session else arguments
         answer = self.wait(self.agent(user, channel).ask(tool, named))
@@ -145,8 +145,8 @@ class SameAsTheRules(RuleBasedStateMachine):
 
     @initialize(steps=st.integers(1, 4), branch=st.sampled_from([None, *BranchAction]))
     def begin(self, steps: int, branch: BranchAction | None) -> None:
-        told = NewStep(type=StepType.SEARCH, instructions="Look it up.")
-        asked: Body = {"name": "P", "researchQuestion": "Q?", "steps": [a_step()] * steps}
+        new_step = NewStep(type=StepType.SEARCH, instructions="Look it up.")
+        args: Body = {"name": "P", "researchQuestion": "Q?", "steps": [a_step()] * steps}
         conditions: tuple[NewCondition, ...] = ()
         if branch:
             adding = branch is BranchAction.ADD_STEPS
@@ -154,22 +154,22 @@ class SameAsTheRules(RuleBasedStateMachine):
             if adding:
                 params["steps"] = [a_step()]
             condition = {"afterStepOrder": 1, "conditionExpression": "result == 'branch'"}
-            told_so = {**condition, "ifTrueAction": str(branch), "actionParams": params}
-            asked["branchingConditions"] = [told_so]
+            branching_condition = {**condition, "ifTrueAction": str(branch), "actionParams": params}
+            args["branchingConditions"] = [branching_condition]
             conditions = (
                 NewCondition(
                     after_step_order=1,
                     expression="result == 'branch'",
                     action=branch,
                     target_step_order=params.get("targetStepOrder"),
-                    steps=(told,) if adding else (),
+                    steps=(new_step,) if adding else (),
                 ),
             )
         new = NewPlan(
-            name="P", research_question="Q?", steps=(told,) * steps, conditions=conditions
+            name="P", research_question="Q?", steps=(new_step,) * steps, conditions=conditions
         )
         who = ("ann", None, Channel.MCP)
-        self.both(who, ("create_research_plan", asked), lambda moment: create(new, moment))
+        self.both(who, ("create_research_plan", args), lambda moment: create(new, moment))
 
     @rule(user=USERS, session=SESSIONS, another=st.booleans())
     def take(self, user: str, session: str | None, *, another: bool) -> None:
@@ -195,14 +195,14 @@ class SameAsTheRules(RuleBasedStateMachine):
         self, user: str, session: str | None, place: int, attempt: int | None, result: str
     ) -> None:
         step = self.plan.step(self.step_id(place))
-        told = None if attempt is None else step.attempt + attempt
+        sent_attempt = None if attempt is None else step.attempt + attempt
         took = {"inputTokens": 3, "costUsd": 0.1} if result == "found" else {}
-        asked = {"stepId": step.id, "resultSummary": result, "attempt": told, "usage": took}
+        args = {"stepId": step.id, "resultSummary": result, "attempt": sent_attempt, "usage": took}
         usage = Usage(input_tokens=3, cost_micros=100_000) if took else None
-        submission = Submission(result_summary=result, attempt=told, usage=usage)
+        submission = Submission(result_summary=result, attempt=sent_attempt, usage=usage)
         body, done = self.both(
             (user, session, Channel.MCP),
-            ("submit_step_result", asked),
+            ("submit_step_result", args),
             lambda moment: submit(self.plan, step.id, submission, moment),
         )
         if done:
@@ -213,11 +213,11 @@ class SameAsTheRules(RuleBasedStateMachine):
     @rule(user=USERS, session=SESSIONS, place=PLACES, result=st.sampled_from([None, "branch"]))
     def ask(self, user: str, session: str | None, place: int, result: str | None) -> None:
         step_id = self.step_id(place)
-        asked = {"stepId": step_id, "summary": "Right?", "resultSummary": result}
+        args = {"stepId": step_id, "summary": "Right?", "resultSummary": result}
         request = ReviewRequest(summary="Right?", result_summary=result)
         self.both(
             (user, session, Channel.MCP),
-            ("request_user_review", asked),
+            ("request_user_review", args),
             lambda moment: request_review(self.plan, step_id, request, moment),
         )
 
@@ -228,10 +228,10 @@ class SameAsTheRules(RuleBasedStateMachine):
         channel=st.sampled_from([Channel.MCP, Channel.DASHBOARD]),
     )
     def decide(self, user: str, session: str | None, kind: DecisionKind, channel: Channel) -> None:
-        asked = {"planId": self.plan.id, "decision": str(kind), "feedback": "So."}
+        args = {"planId": self.plan.id, "decision": str(kind), "feedback": "So."}
         self.both(
             (user, session, channel),
-            ("submit_user_decision", asked),
+            ("submit_user_decision", args),
             lambda moment: decide(self.plan, kind, moment, feedback="So."),
         )
 
@@ -249,15 +249,15 @@ class SameAsTheRules(RuleBasedStateMachine):
         ),
     )
     def modify(self, user: str, session: str | None, chosen: list[tuple[str, int]]) -> None:
-        asked, told = [], []
+        wire_modifications, rule_modifications = [], []
         for kind, place in chosen:
             wire, rule_ = self.modification(kind, place)
-            asked.append(wire)
-            told.append(rule_)
+            wire_modifications.append(wire)
+            rule_modifications.append(rule_)
         self.both(
             (user, session, Channel.MCP),
-            ("modify_plan", {"planId": self.plan.id, "modifications": asked}),
-            lambda moment: rules.modify(self.plan, tuple(told), moment),
+            ("modify_plan", {"planId": self.plan.id, "modifications": wire_modifications}),
+            lambda moment: rules.modify(self.plan, tuple(rule_modifications), moment),
         )
 
     def modification(self, kind: str, place: int) -> tuple[Body, rules.Modification]:
@@ -306,8 +306,8 @@ class SameAsTheRules(RuleBasedStateMachine):
                 return resume_session(self.plan, context)
             return Decision(None, self.plan)
 
-        asked = ("get_research_context", {"planId": self.plan.id})
-        self.both((user, session, Channel.MCP), asked, decided)
+        tool_call = ("get_research_context", {"planId": self.plan.id})
+        self.both((user, session, Channel.MCP), tool_call, decided)
 
     @precondition(lambda self: self.plan.steps)
     @rule(place=PLACES)
@@ -343,7 +343,7 @@ def _code(answer: Answer) -> str | None:
     return str(error["code"]) if error else None
 
 
-def test_the_doorway_does_what_the_rules_decide(
+def test_dispatcher_matches_rule_decisions(
     shared_place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fresh: deque[str] = deque()

@@ -55,20 +55,20 @@ NEEDS = {
 def with_scopes(agent: Agent, *scopes: Scope, **more: object) -> Agent:
     """Return the same user with another credential."""
     caller = replace(agent.caller, scopes=expand_scopes(scopes), **more)  # type: ignore[arg-type]
-    return Agent(agent.doorway, caller)
+    return Agent(agent.dispatcher, caller)
 
 
-def test_every_tool_says_which_scope_opens_it() -> None:
+def test_every_tool_has_expected_required_scopes() -> None:
     assert {name: set(tool.required_scopes) for name, tool in TOOLS.items()} == NEEDS
 
 
-def test_whoever_can_do_anything_can_read() -> None:
+def test_expand_scopes_of_any_scope_includes_plan_read() -> None:
     assert all(Scope.PLAN_READ in expand_scopes([scope]) for scope in Scope)
     assert expand_scopes([Scope.ADMIN]) == ALL_SCOPES
 
 
 @pytest.mark.parametrize("scope", Scope)
-async def test_a_tool_is_shut_to_whoever_has_none_of_its_scopes(world: World, scope: Scope) -> None:
+async def test_tool_without_required_scope_is_forbidden(world: World, scope: Scope) -> None:
     holder = with_scopes(world.agent, scope)
     for name, needed in NEEDS.items():
         refused = (await holder.ask(name, {})).body.get("error")
@@ -84,7 +84,7 @@ async def test_no_scope_at_all_opens_nothing(world: World) -> None:
         (await nobody.refused(name)).get("code")  # for any arguments
         for name in NEEDS
     ] == ["FORBIDDEN"] * len(NEEDS)
-    dispatcher, caller, somewhere = nobody.doorway, nobody.caller, new_id()
+    dispatcher, caller, somewhere = nobody.dispatcher, nobody.caller, new_id()
     for read in (dispatcher.read_document, dispatcher.read_output, dispatcher.list_outputs):
         with pytest.raises(Forbidden):
             await read(caller, somewhere)
@@ -100,8 +100,8 @@ async def a_review(asker: Agent) -> Body:
 async def test_where_words_are_relayed_the_agent_passes_on_the_decision(world: World) -> None:
     agent = with_scopes(world.agent, Scope.PLAN_WRITE, credential="token:1")
     plan = await a_review(agent)
-    said = await agent.call("submit_user_decision", planId=plan["planId"], decision="approve")
-    assert said["decision"] == "approve"
+    reply = await agent.call("submit_user_decision", planId=plan["planId"], decision="approve")
+    assert reply["decision"] == "approve"
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ async def test_where_words_are_relayed_the_agent_passes_on_the_decision(world: W
     ],
     ids=["the asker", "another agent", "the asker, who may review others", "the asker, an admin"],
 )
-async def test_an_agent_cannot_approve_itself_where_a_person_decides(
+async def test_submit_user_decision_human_policy_rejects_agent_credential(
     world: World, scopes: list[Scope], credential: str
 ) -> None:
     await world.set_policy(ReviewPolicy.HUMAN)
@@ -122,17 +122,19 @@ async def test_an_agent_cannot_approve_itself_where_a_person_decides(
     plan = await a_review(asker)
     decider = with_scopes(world.agent, *scopes, credential=credential)
     for channel in (Channel.MCP, Channel.DASHBOARD, Channel.CLI):
-        at = Agent(decider.doorway, replace(decider.caller, channel=channel))
+        at = Agent(decider.dispatcher, replace(decider.caller, channel=channel))
         for decision in ("approve", "reject", "skip", "modify"):
-            told = {"planId": plan["planId"], "decision": decision, "feedback": "So."}
-            refused = await at.refused("submit_user_decision", **told)
+            args = {"planId": plan["planId"], "decision": decision, "feedback": "So."}
+            refused = await at.refused("submit_user_decision", **args)
             assert refused["code"] == "FORBIDDEN"
             assert refused["details"]["reviewPolicy"] == "human"
     assert (await asker.status(plan))["status"] == "awaiting_review"
 
 
 @pytest.mark.parametrize("channel", [Channel.DASHBOARD, Channel.MCP])
-async def test_whoever_may_review_and_did_not_ask_decides(world: World, channel: Channel) -> None:
+async def test_submit_user_decision_human_policy_accepts_other_reviewer(
+    world: World, channel: Channel
+) -> None:
     await world.set_policy(ReviewPolicy.HUMAN)
     asker = with_scopes(world.agent, Scope.PLAN_WRITE, credential="token:1")
     plan = await a_review(asker)
@@ -149,7 +151,7 @@ async def test_feedback_on_a_stage_is_a_persons_too(world: World) -> None:
     run = await worker.run()
     await worker.work_off(run)
     stage = (await worker.call("get_run_progress", runId=run["runId"]))["stages"][0]["stageSlug"]
-    told = {"runId": run["runId"], "stageSlug": stage, "feedback": "Go on."}
-    assert (await worker.refused("submit_stage_feedback", **told))["code"] == "FORBIDDEN"
+    args = {"runId": run["runId"], "stageSlug": stage, "feedback": "Go on."}
+    assert (await worker.refused("submit_stage_feedback", **args))["code"] == "FORBIDDEN"
     person = with_scopes(world.agent, Scope.REVIEW, credential="session:9")
-    assert (await person.call("submit_stage_feedback", **told))["started"]
+    assert (await person.call("submit_stage_feedback", **args))["started"]

@@ -16,14 +16,14 @@ async def resumptions(world: World, plan: Body) -> list[str | None]:
     return [session for event, session in await events(world, plan) if event == "session_resumed"]
 
 
-async def test_a10_a_session_that_still_holds_a_step_gets_it_again(agent: Agent) -> None:
+async def test_a10_get_next_step_same_session_resumes_step(agent: Agent) -> None:
     plan = await agent.plan()
     taken = await agent.take(plan, sessionId="mine")
     again = await agent.take(plan, sessionId="mine")
     assert again == {**taken, "resumed": True}
 
 
-async def test_a10_it_gets_another_when_it_asks_for_another(agent: Agent) -> None:
+async def test_a10_get_next_step_another_returns_next_step(agent: Agent) -> None:
     plan = await agent.plan()
     first = await agent.take(plan, sessionId="mine")
     second = await agent.take(plan, sessionId="mine", another=True)
@@ -52,8 +52,8 @@ async def test_a10_another_users_session_of_the_same_name_is_another(agent: Agen
 
 async def test_a10_many_retries_at_once_of_one_session_get_one_step(agent: Agent) -> None:
     plan = await agent.plan(10)
-    asked = [agent.take(plan, sessionId="mine") for _ in range(8)]
-    assert {taken["stepOrder"] for taken in await asyncio.gather(*asked)} == {1}
+    calls = [agent.take(plan, sessionId="mine") for _ in range(8)]
+    assert {taken["stepOrder"] for taken in await asyncio.gather(*calls)} == {1}
 
 
 async def test_a10_once_submitted_the_next_step_comes(agent: Agent) -> None:
@@ -63,7 +63,7 @@ async def test_a10_once_submitted_the_next_step_comes(agent: Agent) -> None:
     assert (taken["stepOrder"], "resumed" in taken) == (2, False)
 
 
-async def test_a10_a_step_taken_from_it_is_not_given_again(agent: Agent) -> None:
+async def test_a10_get_next_step_reclaimed_step_is_not_resumed(agent: Agent) -> None:
     plan = await agent.plan()
     taken = await agent.take(plan, sessionId="mine")
     reclaiming = [{"action": "retry_step", "stepId": taken["stepId"]}]
@@ -84,18 +84,18 @@ async def test_a27_a_new_session_on_a_plan_with_history_is_noted_once(
     assert await resumptions(world, plan) == ["second"]
 
 
-async def test_a27_of_many_calls_of_a_new_session_at_once_one_notes_it(
+async def test_a27_concurrent_calls_of_new_session_record_single_resumption(
     world: World, agent: Agent
 ) -> None:
     plan = await agent.plan(sessionId="first")
     await agent.take(plan, sessionId="first")
-    asked = {"planId": plan["planId"], "sessionId": "second"}
-    looks = [agent.call("get_research_context", **asked) for _ in range(4)]
+    args = {"planId": plan["planId"], "sessionId": "second"}
+    looks = [agent.call("get_research_context", **args) for _ in range(4)]
     await asyncio.gather(*looks, *[agent.take(plan, sessionId="second") for _ in range(4)])
     assert await resumptions(world, plan) == ["second"]
 
 
-async def test_a27_whoever_begins_a_plan_resumes_nothing(world: World, agent: Agent) -> None:
+async def test_a27_first_work_on_plan_records_no_resumption(world: World, agent: Agent) -> None:
     plan = await agent.plan()
     await agent.call("get_research_context", planId=plan["planId"], sessionId="reader")
     await agent.take(plan, sessionId="worker")
@@ -109,16 +109,16 @@ async def test_a27_any_call_of_a_new_session_is_a_resumption(
     plan = await agent.plan(sessionId="first")
     taken = await agent.take(plan, sessionId="first")
     retry = {"action": "retry_step", "stepId": taken["stepId"]}
-    asked: dict[str, Body] = {
+    args_by_tool: dict[str, Body] = {
         "get_next_step": {"planId": plan["planId"]},
         "modify_plan": {"planId": plan["planId"], "modifications": [retry]},
         "submit_step_result": {"stepId": taken["stepId"], "resultSummary": "x"},
     }
-    await agent.call(tool, **asked[tool], sessionId="second")
+    await agent.call(tool, **args_by_tool[tool], sessionId="second")
     assert await resumptions(world, plan) == ["second"]
 
 
-async def test_a27_a_plan_that_is_over_notes_nobody(world: World, agent: Agent) -> None:
+async def test_a27_closed_plan_records_no_resumption(world: World, agent: Agent) -> None:
     plan = await agent.plan(1)
     await agent.work_through(plan)
     before = await events(world, plan)
@@ -127,7 +127,7 @@ async def test_a27_a_plan_that_is_over_notes_nobody(world: World, agent: Agent) 
     assert await events(world, plan) == before
 
 
-async def test_every_entry_says_who_acted_and_in_which_session(world: World, agent: Agent) -> None:
+async def test_audit_entries_record_actor_channel_and_session(world: World, agent: Agent) -> None:
     plan = await agent.plan(1, sessionId="s")
     await agent.take(plan, sessionId="s")
     entries = await world.entries(agent.org_id, plan["planId"])

@@ -27,8 +27,8 @@ HEAD = {"name": "a-skill", "description": "Does it."}
 
 def a_text(body: str = "Do it.", **head: Any) -> str:  # noqa: ANN401 - whatever somebody may write there
     """Return a `SKILL.md`; JSON is YAML too."""
-    told = {name: value for name, value in {**HEAD, **head}.items() if value is not None}
-    lines = "\n".join(f"{name}: {json.dumps(value)}" for name, value in told.items())
+    fields = {name: value for name, value in {**HEAD, **head}.items() if value is not None}
+    lines = "\n".join(f"{name}: {json.dumps(value)}" for name, value in fields.items())
     return f"---\n{lines}\n---\n\n{body}\n"
 
 
@@ -49,7 +49,7 @@ def fault_of(place: Path) -> str:
 # The format
 
 
-def test_a_skill_is_read_with_all_its_author_wrote() -> None:
+def test_parse_skill_returns_all_front_matter_and_body() -> None:
     extra: dict[str, Any] = {
         "license": "MIT",
         "compatibility": "Needs git",
@@ -131,7 +131,7 @@ def test_a_rule_in_the_body_ends_no_head() -> None:
     assert skill.body == "One.\n\n---\n\nTwo."
 
 
-def test_lines_may_end_as_they_do_elsewhere(tmp_path: Path) -> None:
+def test_read_skill_accepts_bom_and_crlf(tmp_path: Path) -> None:
     folder = a_folder(tmp_path)
     text = "\ufeff" + a_text().replace("\n", "\r\n")
     (folder / "SKILL.md").write_bytes(text.encode())
@@ -151,9 +151,9 @@ def test_any_text_is_a_skill_or_refused(text: str) -> None:
 
 
 def test_the_built_in_skills_are_in_order() -> None:
-    found = find_skills("")
-    assert [skill.name for skill in found.skills] == ["deep-research", "quick-scan"]
-    assert found.errors == ()
+    scan = find_skills("")
+    assert [skill.name for skill in scan.skills] == ["deep-research", "quick-scan"]
+    assert scan.errors == ()
 
 
 def test_skills_of_several_folders_are_read_and_the_last_of_a_name_wins(tmp_path: Path) -> None:
@@ -162,14 +162,14 @@ def test_skills_of_several_folders_are_read_and_the_last_of_a_name_wins(tmp_path
     a_folder(tmp_path / "two", name="another")
     (tmp_path / "two" / "no-skill").mkdir()
     (tmp_path / "two" / "a-file").touch()
-    found = find_skills(os.pathsep.join([str(tmp_path / "one"), str(tmp_path / "two")]))
-    assert found.errors == ()
-    bodies = {skill.name: skill.body for skill in found.skills}
+    scan = find_skills(os.pathsep.join([str(tmp_path / "one"), str(tmp_path / "two")]))
+    assert scan.errors == ()
+    bodies = {skill.name: skill.body for skill in scan.skills}
     assert bodies["a-skill"] == "Second."
     assert list(bodies) == ["a-skill", "another", "deep-research", "quick-scan"]
 
 
-def test_what_is_left_out_is_warned_of_and_the_rest_is_there(
+def test_read_skills_invalid_folder_is_skipped_with_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     a_folder(tmp_path, name="good")
@@ -185,7 +185,7 @@ def test_what_is_left_out_is_warned_of_and_the_rest_is_there(
     ]
 
 
-def test_a_text_that_is_not_utf8_is_told(tmp_path: Path) -> None:
+def test_read_skill_not_utf8_reports_error(tmp_path: Path) -> None:
     (a_folder(tmp_path) / "SKILL.md").write_bytes(b"---\nname: \xff\n---\n")
     assert fault_of(tmp_path) == "SKILL.md is not UTF-8"
 
@@ -196,15 +196,15 @@ def test_there_are_so_many_skills_and_no_more(
     monkeypatch.setattr(loader, "MAX_SKILLS", 3)
     for name in ("one", "two"):
         a_folder(tmp_path, name=name)
-    found = find_skills(str(tmp_path))
-    assert len(found.skills) == 3
-    assert found.errors == (SkillError(str(tmp_path / "two"), "there are 3 skills already"),)
+    scan = find_skills(str(tmp_path))
+    assert len(scan.skills) == 3
+    assert scan.errors == (SkillError(str(tmp_path / "two"), "there are 3 skills already"),)
 
 
 # Additional files
 
 
-def test_the_files_of_a_skill_are_read_with_their_bytes(tmp_path: Path) -> None:
+def test_read_skill_reads_extra_files_as_bytes_without_hidden_files(tmp_path: Path) -> None:
     folder = a_folder(tmp_path)
     (folder / "references").mkdir()
     (folder / "references" / "more.md").write_text("More.")
@@ -214,7 +214,7 @@ def test_the_files_of_a_skill_are_read_with_their_bytes(tmp_path: Path) -> None:
     (folder / ".git").mkdir()
     (folder / ".git" / "config").write_text("no")
     skill = read_skill(folder)
-    assert [one.path for one in skill.extra_files] == ["references/more.md", "scripts/run.bin"]
+    assert [file.path for file in skill.extra_files] == ["references/more.md", "scripts/run.bin"]
     assert skill.files == (skill.file("SKILL.md"), *skill.extra_files)
     assert skill.files[2].content == b"\x00\xff"
     assert skill.file("references/../SKILL.md") is None
@@ -260,7 +260,7 @@ def test_a_pipe_is_no_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("limit", "most"), [("MAX_FILES", 2), ("MAX_FOLDER_BYTES", 60)])
-def test_a_skill_beyond_its_bounds_is_left_out(
+def test_find_skills_folder_over_limit_is_skipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
 ) -> None:
     folder = a_folder(tmp_path)

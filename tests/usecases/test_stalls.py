@@ -41,9 +41,7 @@ async def test_a_step_is_stalled_only_after_thirty_minutes(agent: Agent, clock: 
     assert status["stalledSteps"] == [{"stepId": taken["stepId"], "stepOrder": 1, "minutes": 31}]
 
 
-async def test_a_step_waits_as_long_as_it_says_else_as_the_plan_says(
-    agent: Agent, clock: Clock
-) -> None:
+async def test_stall_threshold_of_step_overrides_plan_threshold(agent: Agent, clock: Clock) -> None:
     steps = [a_step(stallMinutes=5), a_step()]
     plan = await agent.plan(steps=steps, stallMinutes=10)
     first = await agent.take(plan)
@@ -56,7 +54,7 @@ async def test_a_step_waits_as_long_as_it_says_else_as_the_plan_says(
     assert [step["stepId"] for step in stalled] == [first["stepId"], second["stepId"]]
 
 
-async def test_a35_a_stall_is_noted_once_and_only_when_it_is_new(
+async def test_a35_get_plan_status_records_new_stall_once(
     world: World, agent: Agent, clock: Clock
 ) -> None:
     plan = await agent.plan()
@@ -69,7 +67,7 @@ async def test_a35_a_stall_is_noted_once_and_only_when_it_is_new(
     assert await noted(world, plan) == ["stall_detected"]
 
 
-async def test_a35_of_many_who_look_at_once_one_notes_the_stall(
+async def test_a35_concurrent_get_plan_status_records_stall_once(
     world: World, agent: Agent, clock: Clock
 ) -> None:
     plan = await agent.plan()
@@ -83,7 +81,7 @@ async def test_a35_of_many_who_look_at_once_one_notes_the_stall(
 @pytest.mark.parametrize(
     "tool", ["get_research_context", "get_step_context", "list_active_plans", "ping"]
 )
-async def test_a35_nobody_else_who_reads_writes(
+async def test_a35_other_read_tools_record_no_stall(
     world: World, agent: Agent, clock: Clock, tool: str
 ) -> None:
     plan = await agent.plan()
@@ -95,7 +93,7 @@ async def test_a35_nobody_else_who_reads_writes(
     assert await noted(world, plan) == []
 
 
-async def test_a_sign_of_life_keeps_a_step_from_stalling(agent: Agent, clock: Clock) -> None:
+async def test_heartbeat_prevents_stall(agent: Agent, clock: Clock) -> None:
     plan = await agent.plan()
     taken = await agent.take(plan)
     clock.advance(minutes=29)
@@ -106,7 +104,7 @@ async def test_a_sign_of_life_keeps_a_step_from_stalling(agent: Agent, clock: Cl
     assert (await agent.status(plan))["stalled"] is True
 
 
-async def test_a6_resuming_restarts_the_clock_of_the_status_while_the_field_tells_the_truth(
+async def test_a6_resume_resets_plan_status_while_stalled_field_stays_true(
     world: World, agent: Agent, clock: Clock
 ) -> None:
     plan = await agent.plan(2)
@@ -151,8 +149,8 @@ async def test_a7_the_days_a_person_takes_never_count(agent: Agent, clock: Clock
     await agent.call("request_user_review", stepId=taken["stepId"], summary="Look.")
     clock.advance(days=3)
     assert (await agent.status(plan))["status"] == "awaiting_review"
-    said = {"planId": plan["planId"], "decision": "modify", "feedback": "More."}
-    await agent.call("submit_user_decision", **said)
+    args = {"planId": plan["planId"], "decision": "modify", "feedback": "More."}
+    await agent.call("submit_user_decision", **args)
     clock.advance(minutes=29)
     status = await agent.status(plan)
     assert (status["status"], status["stalled"]) == ("executing", False)
@@ -184,11 +182,11 @@ async def test_a_sweep_notes_the_stalls_of_every_org(own_world: World) -> None:
     fresh = await own_world.agent.plan()
     own_world.clock.advance(minutes=31)
     await own_world.agent.take(fresh)
-    assert await sweep_all_orgs(own_world.doorway.house) == 2
+    assert await sweep_all_orgs(own_world.dispatcher.services) == 2
     assert (await own_world.agent.status(ours))["status"] == "stalled"
     assert (await own_world.agent.status(fresh))["status"] == "executing"
     assert await noted(own_world, ours) == ["stall_detected"]
-    assert await sweep_all_orgs(own_world.doorway.house) == 0
+    assert await sweep_all_orgs(own_world.dispatcher.services) == 0
 
 
 async def test_a35_of_many_sweeps_at_once_one_notes_each_stall(own_world: World) -> None:
@@ -197,22 +195,22 @@ async def test_a35_of_many_sweeps_at_once_one_notes_each_stall(own_world: World)
     for plan in plans:
         await agent.take(plan)
     own_world.clock.advance(minutes=31)
-    swept = await asyncio.gather(*[sweep_all_orgs(own_world.doorway.house) for _ in range(4)])
+    swept = await asyncio.gather(*[sweep_all_orgs(own_world.dispatcher.services) for _ in range(4)])
     assert sum(swept) == len(plans)
     for plan in plans:
         assert await noted(own_world, plan) == ["stall_detected"]
 
 
-async def test_the_sweep_says_in_the_audit_that_it_was_the_sweep(own_world: World) -> None:
+async def test_sweep_audit_entry_has_sweep_channel_and_server_actor(own_world: World) -> None:
     plan = await own_world.agent.plan()
     await own_world.agent.take(plan)
     own_world.clock.advance(minutes=31)
-    await sweep_all_orgs(own_world.doorway.house)
+    await sweep_all_orgs(own_world.dispatcher.services)
     last = (await own_world.entries(own_world.agent.org_id, plan["planId"]))[-1]
     assert (last.event, last.actor, last.channel) == ("plan_modified", "waybook", "sweep")
 
 
-async def test_a_plan_somebody_holds_does_not_hold_up_the_sweep(
+async def test_sweep_locked_plan_is_skipped(
     own_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plans = [await own_world.agent.plan() for _ in range(3)]
@@ -223,8 +221,8 @@ async def test_a_plan_somebody_holds_does_not_hold_up_the_sweep(
     monkeypatch.setattr(own_world.database.wire, "pooled", True)
     async with own_world.database.org_transaction(own_world.agent.org_id) as tx:
         await tx.send(f"select from plan where id = '{plans[0]['planId']}' for update")
-        assert await sweep_all_orgs(own_world.doorway.house) == 2
-    assert await sweep_all_orgs(own_world.doorway.house) == 1
+        assert await sweep_all_orgs(own_world.dispatcher.services) == 2
+    assert await sweep_all_orgs(own_world.dispatcher.services) == 1
 
 
 async def test_the_sweep_goes_on_after_the_database_was_away(
@@ -240,7 +238,7 @@ async def test_the_sweep_goes_on_after_the_database_was_away(
         return 0
 
     monkeypatch.setattr(background, "sweep_all_orgs", sweep)
-    task = asyncio.create_task(background.stall_sweep_loop(world.doorway.house, 0))
+    task = asyncio.create_task(background.stall_sweep_loop(world.dispatcher.services, 0))
     async with asyncio.timeout(10):
         await swept.wait()
     task.cancel()
@@ -248,6 +246,6 @@ async def test_the_sweep_goes_on_after_the_database_was_away(
         await task
 
 
-def test_the_sweep_is_a_caller_of_its_own(world: World) -> None:
+def test_sweep_caller_has_no_session(world: World) -> None:
     caller = Caller(org_id=world.agent.org_id, user="waybook", channel=Channel.SWEEP)
-    assert RequestContext(services=world.doorway.house, caller=caller).actor().session is None
+    assert RequestContext(services=world.dispatcher.services, caller=caller).actor().session is None

@@ -34,11 +34,11 @@ async def a_plan_of(agent: Agent, *results: object) -> Body:
     return plan
 
 
-async def test_status_of_large_results_reads_and_returns_their_beginnings(agent: Agent) -> None:
+async def test_status_of_large_results_reads_and_returns_prefixes(agent: Agent) -> None:
     structured = {"rows": ["é" * 1_000] * 100}
     plan = await a_plan_of(agent, *[RESULT] * 12, structured, "short")
     statement = load.results_within_statement(plan["planId"], MAX_REPLY_BYTES)
-    (rows,) = await RequestContext(services=agent.doorway.house, caller=agent.caller).read(
+    (rows,) = await RequestContext(services=agent.dispatcher.services, caller=agent.caller).read(
         statement
     )
     assert {row[1] for row in rows} == {None}, "nothing is read that cannot be shown"
@@ -58,7 +58,7 @@ async def test_status_of_large_results_reads_and_returns_their_beginnings(agent:
 
 
 @pytest.mark.parametrize("detail", [False, True])
-async def test_status_of_results_that_fit_returns_them_whole(agent: Agent, *, detail: bool) -> None:
+async def test_status_of_small_results_returns_full_results(agent: Agent, *, detail: bool) -> None:
     results = ["é" * 2_000, {"n": [1.5, None, True]}, None, ""]
     plan = await a_plan_of(agent, *results)
     status = await agent.call("get_plan_status", planId=plan["planId"], detail=detail)

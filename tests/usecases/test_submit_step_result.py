@@ -9,11 +9,11 @@ from worlds import Agent, World, a_step
 
 
 def a_condition(expression: str, action: str, **params: object) -> dict[str, Any]:
-    told = {"afterStepOrder": 1, "conditionExpression": expression, "ifTrueAction": action}
-    return {**told, "actionParams": params}
+    condition = {"afterStepOrder": 1, "conditionExpression": expression, "ifTrueAction": action}
+    return {**condition, "actionParams": params}
 
 
-async def test_the_reply_tells_what_became_of_step_and_plan(agent: Agent) -> None:
+async def test_submit_step_result_reply_has_step_and_plan_status(agent: Agent) -> None:
     plan = await agent.plan(3)
     reply = await agent.submit(await agent.take(plan))
     assert reply == {
@@ -44,7 +44,11 @@ RESULTS: list[Any] = [
 
 
 @pytest.mark.parametrize("result", RESULTS, ids=str)
-async def test_a_result_is_kept_as_it_was(world: World, agent: Agent, result: Any) -> None:  # noqa: ANN401 - anything
+async def test_submit_step_result_stores_result_unchanged(
+    world: World,
+    agent: Agent,
+    result: Any,  # noqa: ANN401 - anything
+) -> None:
     plan = await agent.plan(2)
     more = {"confidence": 0.1, "outputFormattingNotes": "Bold."}
     await agent.submit(await agent.take(plan), result, stepExecutionReport=[result], **more)
@@ -65,7 +69,7 @@ async def test_a_pending_step_takes_a_result_too(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize("attempt", [0, 2, -1, 10**12])
-async def test_a_stale_attempt_is_refused_and_its_result_kept(
+async def test_submit_step_result_stale_attempt_is_refused_and_result_stored(
     world: World, agent: Agent, attempt: int
 ) -> None:
     plan = await agent.plan(1)
@@ -77,9 +81,9 @@ async def test_a_stale_attempt_is_refused_and_its_result_kept(
     details = error["details"]
     assert (details["attempt"], details["currentAttempt"]) == (attempt, 1)
     rows = await world.stored(agent.org_id, plan["planId"])
-    kept = rows["artifact"][details["artifactId"]]
-    assert (kept["superseded"], kept["step_id"]) == (True, taken["stepId"])
-    assert kept["content"]["result_summary"] == {"late": True}  # type: ignore[call-overload, index]  # an object
+    artifact = rows["artifact"][details["artifactId"]]
+    assert (artifact["superseded"], artifact["step_id"]) == (True, taken["stepId"])
+    assert artifact["content"]["result_summary"] == {"late": True}  # type: ignore[call-overload, index]  # an object
     (listed,) = (await agent.call("get_research_context", planId=plan["planId"]))["artifacts"]
     assert (listed["artifactId"], listed["superseded"]) == (details["artifactId"], True)
     assert (await agent.submit(taken))["planStatus"] == "completed"
@@ -104,7 +108,7 @@ async def test_a_plan_that_is_over_takes_no_result(agent: Agent) -> None:
     assert (error["code"], error["next"]["tool"]) == ("PLAN_TERMINAL", "get_plan_status")
 
 
-async def test_a_result_without_its_shape_is_refused_with_what_is_missing(agent: Agent) -> None:
+async def test_submit_step_result_schema_mismatch_is_refused_with_errors(agent: Agent) -> None:
     schema = {"type": "object", "required": ["river"], "properties": {"km": {"type": "integer"}}}
     plan = await agent.plan([a_step(resultSchema=schema)])
     taken = await agent.take(plan)
@@ -121,13 +125,13 @@ async def test_a_result_without_its_shape_is_refused_with_what_is_missing(agent:
 async def test_256_kb_are_kept_and_more_is_too_large(agent: Agent, name: str) -> None:
     plan = await agent.plan(2)
     taken = await agent.take(plan)
-    asked = {"stepId": taken["stepId"], "resultSummary": "x", name: "x" * (257 * 1024)}
-    error = await agent.refused("submit_step_result", **asked)
+    args = {"stepId": taken["stepId"], "resultSummary": "x", name: "x" * (257 * 1024)}
+    error = await agent.refused("submit_step_result", **args)
     assert (error["code"], error["details"]["argument"]) == ("TOO_LARGE", name)
-    await agent.call("submit_step_result", **{**asked, name: "x" * (256 * 1024 - 10)})
+    await agent.call("submit_step_result", **{**args, name: "x" * (256 * 1024 - 10)})
 
 
-async def test_a_branch_skips_to_its_target(agent: Agent) -> None:
+async def test_submit_step_result_skip_to_branch_skips_to_target(agent: Agent) -> None:
     condition = a_condition("confidence < 0.5", "skip_to", targetStepOrder=4)
     plan = await agent.plan(4, branchingConditions=[condition])
     reply = await agent.submit(await agent.take(plan), confidence=0.2)
@@ -138,7 +142,7 @@ async def test_a_branch_skips_to_its_target(agent: Agent) -> None:
     assert (await agent.take(plan))["stepId"] == plan["stepIds"][3]
 
 
-async def test_a_branch_adds_steps_behind_its_own(agent: Agent) -> None:
+async def test_submit_step_result_add_steps_branch_inserts_after_step(agent: Agent) -> None:
     condition = a_condition("size(result.gaps) > 0", "add_steps", steps=[a_step("Fill it.")])
     plan = await agent.plan(2, branchingConditions=[condition])
     reply = await agent.submit(await agent.take(plan), {"gaps": ["sources"]})

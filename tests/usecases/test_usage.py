@@ -20,29 +20,31 @@ NUMBERS = ("inputTokens", "outputTokens", "costMicros")
 ZERO = {"inputTokens": 0, "outputTokens": 0, "costUsd": 0.0, "results": 0}
 
 
-async def counted(world: World, agent: Agent, **asked: Any) -> OrgUsage:  # noqa: ANN401 - as asked
+async def counted(world: World, agent: Agent, **options: Any) -> OrgUsage:  # noqa: ANN401 - as asked
     caller = agent.acting_as("pat", Channel.CLI).caller
-    return await count_usage(RequestContext(services=world.doorway.house, caller=caller), **asked)
+    return await count_usage(
+        RequestContext(services=world.dispatcher.services, caller=caller), **options
+    )
 
 
 # Schema
 
 
-async def test_usage_is_told_of_the_plan_and_of_each_step(agent: Agent) -> None:
+async def test_usage_is_reported_per_plan_and_per_step(agent: Agent) -> None:
     plan = await agent.plan(3)
     took = {"inputTokens": 1200, "outputTokens": 300, "costUsd": 0.25, "model": "m"}
     await agent.submit(await agent.take(plan), usage=took)
     await agent.submit(await agent.take(plan))
     await agent.submit(await agent.take(plan), usage=json.dumps({"cost_usd": 0.1}))
-    told = {"inputTokens": 1200, "outputTokens": 300, "costUsd": 0.35, "results": 2}
-    assert (await agent.status(plan))["usage"] == told
-    assert (await agent.call("get_next_step", planId=plan["planId"]))["usage"] == told
+    expected = {"inputTokens": 1200, "outputTokens": 300, "costUsd": 0.35, "results": 2}
+    assert (await agent.status(plan))["usage"] == expected
+    assert (await agent.call("get_next_step", planId=plan["planId"]))["usage"] == expected
     report = await agent.call("get_run_progress", planId=plan["planId"])
-    assert report["usage"] == told
+    assert report["usage"] == expected
     detail = await agent.call("get_plan_status", planId=plan["planId"], detail=True)
     first, last = plan["stepIds"][0], plan["stepIds"][2]
     assert detail["usage"] == {
-        **told,
+        **expected,
         "steps": [
             {"stepId": first, "stepOrder": 1, **ZERO, **_without_model(took), "results": 1},
             {"stepId": last, "stepOrder": 3, **ZERO, "costUsd": 0.1, "results": 1},
@@ -95,7 +97,7 @@ async def test_money_is_rounded_to_a_millionth_once(agent: Agent) -> None:
     assert (await agent.status(plan))["usage"]["costUsd"] == 0.300001
 
 
-async def test_a_late_result_counts_though_it_is_refused(agent: Agent) -> None:
+async def test_usage_of_refused_late_result_is_counted(agent: Agent) -> None:
     plan = await agent.plan(1)
     taken = await agent.take(plan)
     again = {"action": "retry_step", "stepId": taken["stepId"]}
@@ -111,15 +113,19 @@ async def test_a_late_result_counts_though_it_is_refused(agent: Agent) -> None:
 # The org
 
 
-async def test_the_org_counts_models_plans_and_runs_of_its_own(world: World, agent: Agent) -> None:
+async def test_org_usage_counts_own_models_plans_and_runs(world: World, agent: Agent) -> None:
     plan, run = await agent.plan(1, name="Lakes"), await agent.run()
     await agent.submit(await agent.take(plan), usage={"inputTokens": 1, "costUsd": 2})
     job = await agent.job(run)
     await agent.hand_in(job, usage={"outputTokens": 3, "costUsd": 1})
-    found = await counted(world, agent)
-    assert (found.usage.tokens, found.usage.cost_micros, found.usage.results) == (4, 3_000_000, 2)
-    assert [one.model for one in found.models] == [None, job["modelId"]]
-    assert [(one.kind, one.id, one.name) for one in found.work] == [
+    org_usage = await counted(world, agent)
+    assert (org_usage.usage.tokens, org_usage.usage.cost_micros, org_usage.usage.results) == (
+        4,
+        3_000_000,
+        2,
+    )
+    assert [entry.model for entry in org_usage.models] == [None, job["modelId"]]
+    assert [(entry.kind, entry.id, entry.name) for entry in org_usage.work] == [
         ("plan", plan["planId"], "Lakes"),
         ("run", run["runId"], "Rivers"),
     ]
@@ -134,7 +140,7 @@ async def test_the_org_counts_models_plans_and_runs_of_its_own(world: World, age
     assert (theirs.usage.results, theirs.models, theirs.work) == (0, (), ())
 
 
-async def test_the_org_looks_back_thirty_days_or_as_far_as_it_is_asked(
+async def test_org_usage_covers_thirty_days_or_requested_period(
     world: World, agent: Agent, clock: Clock
 ) -> None:
     began = clock.now
@@ -192,12 +198,12 @@ class Worker:
         taken = await self.agent.call("get_next_step", planId=self.plan["planId"])
         if taken["status"] != "step_ready":
             return
-        asked = {"stepId": taken["stepId"], "attempt": taken["attempt"], "resultSummary": "found"}
+        args = {"stepId": taken["stepId"], "attempt": taken["attempt"], "resultSummary": "found"}
         if act == "late step":
-            asked["attempt"] = 9
+            args["attempt"] = 9
         if act == "closed step":
-            await self.send("submit_step_result", asked, {}, twice=False)
-        accepted = await self.send("submit_step_result", asked, usage, twice=twice)
+            await self.send("submit_step_result", args, {}, twice=False)
+        accepted = await self.send("submit_step_result", args, usage, twice=twice)
         self.count("plan", accepted, usage)
 
     async def act_on_run(self, act: str, usage: Body, *, twice: bool) -> None:
@@ -207,15 +213,15 @@ class Worker:
         if job["status"] != "job_ready":
             return
         attempt = job["attempt"] + (act == "late job")
-        asked = {"jobId": job["jobId"], "attempt": attempt, "content": "# Found"}
-        asked["continues"] = act == "part"
-        accepted = await self.send("submit_job_result", asked, usage, twice=twice)
+        args = {"jobId": job["jobId"], "attempt": attempt, "content": "# Found"}
+        args["continues"] = act == "part"
+        accepted = await self.send("submit_job_result", args, usage, twice=twice)
         self.count("run", accepted, usage)
 
-    async def send(self, tool: str, asked: Body, usage: Body, *, twice: bool) -> bool:
+    async def send(self, tool: str, args: Body, usage: Body, *, twice: bool) -> bool:
         """Return whether it was accepted: taken, or refused as late and kept."""
         self.keys += 1
-        call = {**asked, "usage": usage, "idempotencyKey": f"key {self.keys}"}
+        call = {**args, "usage": usage, "idempotencyKey": f"key {self.keys}"}
         answer = await self.agent.ask(tool, call)
         if twice:
             again = await self.agent.ask(tool, call)
@@ -227,13 +233,13 @@ class Worker:
     def count(self, where: str, accepted: bool, usage: Body) -> None:  # noqa: FBT001 - what was answered
         if accepted and usage:
             micros = round(usage.get("costUsd", 0) * 10**6)
-            told = {**usage, "costMicros": micros, "results": 1}
-            self.told[where].update({name: told.get(name, 0) for name in (*NUMBERS, "results")})
+            amounts = {**usage, "costMicros": micros, "results": 1}
+            self.told[where].update({name: amounts.get(name, 0) for name in (*NUMBERS, "results")})
 
 
 def as_told(sums: Counter[str]) -> Body:
-    told = {name: sums[name] for name in ("inputTokens", "outputTokens", "results")}
-    return {**told, "costUsd": sums["costMicros"] / 10**6}
+    fields = {name: sums[name] for name in ("inputTokens", "outputTokens", "results")}
+    return {**fields, "costUsd": sums["costMicros"] / 10**6}
 
 
 async def a_busy_day(place: Place, acts: list[tuple[str, Body, bool]]) -> None:
@@ -263,7 +269,7 @@ async def a_busy_day(place: Place, acts: list[tuple[str, Body, bool]]) -> None:
 
 @settings(max_examples=25)
 @given(st.lists(ACTS, max_size=16))
-def test_what_is_told_is_the_sum_of_what_was_accepted(
+def test_reported_usage_equals_sum_of_accepted_results(
     shared_place: Place, acts: list[tuple[str, Body, bool]]
 ) -> None:
     asyncio.run(a_busy_day(shared_place, acts))

@@ -45,7 +45,7 @@ def another_process(library: Library) -> Library:
 
 async def near(library: Library, text: str, **scope: Any) -> list[str]:  # noqa: ANN401 - of a scope
     """Return the subjects found by semantic search alone."""
-    return [one.subject_id for one in (await library.lists(text, **scope))["meaning"]]
+    return [hit.subject_id for hit in (await library.lists(text, **scope))["meaning"]]
 
 
 def count_reads(monkeypatch: pytest.MonkeyPatch, name: str) -> list[str]:
@@ -64,7 +64,7 @@ def count_reads(monkeypatch: pytest.MonkeyPatch, name: str) -> list[str]:
 # Freshness
 
 
-async def test_search_finds_what_another_process_stored_and_deleted(library: Library) -> None:
+async def test_search_reflects_writes_and_deletes_of_other_process(library: Library) -> None:
     other = another_process(library)
     first = await library.store("flood", FLOOD)
     assert await near(library, FLOOD) == await near(other, FLOOD) == [first]
@@ -125,20 +125,20 @@ async def test_concurrent_searches_and_writes_end_in_the_same_state(library: Lib
             await near(reader, FLOOD)
 
     results = await asyncio.gather(
-        *(write(n) for n in range(12)), *(search(one) for one in (library, other) * 3)
+        *(write(n) for n in range(12)), *(search(item) for item in (library, other) * 3)
     )
-    stored = {one for one in results if one}
+    stored = {item for item in results if item}
     assert set(await near(library, FLOOD)) == set(await near(other, FLOOD)) == stored
 
 
 async def test_erased_passage_is_not_returned_in_the_search_after(
     library: Library, shared_place: Place
 ) -> None:
-    kept, erased = [await library.store(name, FLOOD) for name in ("kept", "erased")]
-    assert set(await near(library, FLOOD)) == {kept, erased}
+    remaining, erased = [await library.store(name, FLOOD) for name in ("kept", "erased")]
+    assert set(await near(library, FLOOD)) == {remaining, erased}
     with psycopg.connect(shared_place.admin_dsn) as admin:
         admin.execute("delete from passage where subject_id = %s", (erased,))
-    assert await near(library, FLOOD) == [kept]
+    assert await near(library, FLOOD) == [remaining]
     assert len(await library.rows("select from passage_embedding")) == 1
 
 
@@ -212,16 +212,16 @@ async def test_orgs_searched_least_recently_make_room(
 ) -> None:
     cache = VectorCache(max_bytes=50_000)
     orgs = [await a_library(database, shared_place) for _ in range(4)]
-    for number, one in enumerate(orgs):
-        one.cache = cache
-        await one.store(f"flood {number}", FLOOD)
-        assert len(await near(one, FLOOD)) == 1
+    for number, org_library in enumerate(orgs):
+        org_library.cache = cache
+        await org_library.store(f"flood {number}", FLOOD)
+        assert len(await near(org_library, FLOOD)) == 1
         assert 0 < cache.size_bytes <= 50_000
     assert len(await near(orgs[0], FLOOD)) == 1
     assert cache.size_bytes <= 50_000
 
 
-async def test_memory_of_one_passage_is_its_codes_and_a_few_bytes(library: Library) -> None:
+async def test_vector_cache_memory_per_passage_is_bounded(library: Library) -> None:
     for n in range(64):
         await library.store(f"note {n}", FLOOD)
     await near(library, FLOOD)
@@ -270,7 +270,7 @@ async def test_deletions_are_kept_for_two_days(library: Library, shared_place: P
     assert len(await library.rows("select from passage_deletion")) == 1
 
 
-async def test_pgvector_named_where_it_is_missing_is_misconfigured(library: Library) -> None:
+async def test_search_backend_pgvector_missing_raises_misconfigured(library: Library) -> None:
     if library.abilities.backend is Backend.PGVECTOR:
         pytest.skip("this server has pgvector")
     wanted = libraries.SearchBackend(backend="pgvector")

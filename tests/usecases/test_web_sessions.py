@@ -29,7 +29,7 @@ async def given(world: World) -> IssuedToken:
 
 @pytest.fixture
 async def secret(world: World, given: IssuedToken) -> str:
-    return (await start_by_token(world.doorway.house, given.secret)).secret
+    return (await start_by_token(world.dispatcher.services, given.secret)).secret
 
 
 @pytest.fixture
@@ -38,12 +38,12 @@ async def persons(world: World) -> AsyncIterator[str]:
     async with a_team(world) as team:
         assert team.issuer is not None
         claims = {**CLAIMS, "org": team.there.person["org"]}
-        yield (await start_by_issuer(world.doorway.house, team.issuer, claims)).secret
+        yield (await start_by_issuer(world.dispatcher.services, team.issuer, claims)).secret
 
 
 async def counts(world: World, secret: str) -> bool:
     try:
-        await authenticate_session(world.doorway.house, secret)
+        await authenticate_session(world.dispatcher.services, secret)
     except Unauthenticated:
         return False
     return True
@@ -52,14 +52,16 @@ async def counts(world: World, secret: str) -> bool:
 async def test_a_session_made_with_a_token_is_that_token_in_another_form(
     world: World, given: IssuedToken, secret: str
 ) -> None:
-    known = await authenticate_session(world.doorway.house, secret)
+    known = await authenticate_session(world.dispatcher.services, secret)
     assert known.caller.credential == f"token:{given.token.id}"
     assert known.caller.scopes == expand_scopes([Scope.PLAN_WRITE])
     assert (known.caller.org_id, known.person.name) == (world.agent.org_id, "ann")
 
 
-async def test_a_session_of_a_person_is_a_credential_of_its_own(world: World, persons: str) -> None:
-    known = await authenticate_session(world.doorway.house, persons)
+async def test_web_session_of_person_has_own_credential_without_admin_scope(
+    world: World, persons: str
+) -> None:
+    known = await authenticate_session(world.dispatcher.services, persons)
     assert known.caller.credential == f"session:{known.person.session_id}"
     assert Scope.REVIEW in known.caller.scopes
     assert Scope.ADMIN not in known.caller.scopes
@@ -74,10 +76,10 @@ async def test_a_session_ends_after_eight_idle_hours(world: World, secret: str) 
     assert not await counts(world, secret)
 
 
-async def test_a_page_that_lies_open_is_no_sign_of_life(world: World, secret: str) -> None:
+async def test_open_page_does_not_extend_web_session(world: World, secret: str) -> None:
     for _ in range(2):
         world.clock.advance(hours=3)
-        await authenticate_session(world.doorway.house, secret, notes=False)
+        await authenticate_session(world.dispatcher.services, secret, notes=False)
     world.clock.advance(hours=2)
     assert not await counts(world, secret)
 
@@ -90,16 +92,16 @@ async def test_a_session_ends_after_seven_days_however_busy(world: World, secret
     assert not await counts(world, secret)
 
 
-async def test_a_revoked_token_ends_its_sessions_at_once(
+async def test_revoked_token_ends_web_sessions_at_once(
     world: World, given: IssuedToken, secret: str
 ) -> None:
     await revoke_token(at(world.agent), given.token.id)
     assert not await counts(world, secret)
 
 
-async def test_an_expired_token_ends_its_sessions(world: World) -> None:
+async def test_expired_token_ends_web_sessions(world: World) -> None:
     short = await a_token(world.agent, "dan", days=1)
-    started = await start_by_token(world.doorway.house, short.secret)
+    started = await start_by_token(world.dispatcher.services, short.secret)
     for _ in range(4):
         assert await counts(world, started.secret)
         world.clock.advance(hours=6)
@@ -116,10 +118,10 @@ async def test_a_disabled_user_has_no_session_any_more(
     assert not await counts(world, persons)
 
 
-async def test_what_a_user_may_do_counts_at_once_at_every_browser(
+async def test_change_scopes_applies_at_once_to_web_sessions(
     world: World, secret: str, persons: str
 ) -> None:
-    services = world.doorway.house
+    services = world.dispatcher.services
     for user, browser, most in (("ann", secret, {Scope.PLAN_WRITE}), ("ann-1", persons, {*Scope})):
         for scope in (Scope.PLAN_READ, Scope.REVIEW, Scope.ADMIN):
             await change_scopes(at(world.agent), user, (scope,))
@@ -130,9 +132,9 @@ async def test_what_a_user_may_do_counts_at_once_at_every_browser(
 async def test_signing_out_ends_one_session_and_no_other(
     world: World, given: IssuedToken, secret: str
 ) -> None:
-    other = await start_by_token(world.doorway.house, given.secret)
-    await end_session(world.doorway.house, secret)
-    await end_session(world.doorway.house, secret)
+    other = await start_by_token(world.dispatcher.services, given.secret)
+    await end_session(world.dispatcher.services, secret)
+    await end_session(world.dispatcher.services, secret)
     assert not await counts(world, secret)
     assert await counts(world, other.secret)
 
@@ -141,11 +143,11 @@ async def test_the_secret_is_kept_nowhere(world: World, secret: str) -> None:
     (rows,) = await world.database.read_org(
         world.agent.org_id, "select hash, s::text from web_session s"
     )
-    assert [kept for kept, _ in rows] == [sha256(secret.encode()).digest()]
+    assert [stored_hash for stored_hash, _ in rows] == [sha256(secret.encode()).digest()]
     assert not gives_away(rows[0][1], secret)
 
 
-async def test_what_nobody_was_given_counts_for_nothing(world: World, secret: str) -> None:
+async def test_authenticate_session_invalid_secret_is_rejected(world: World, secret: str) -> None:
     for made_up in ("", "x", 43 * "x", 43 * "é", 44 * "x"):
         assert not await counts(world, made_up)
     assert not await counts(world, hash_token(secret).hex()[:43])

@@ -47,7 +47,7 @@ TOO_LATE = "it gave no answer within 1 s"
     ],
     ids=["500", "404", "never", "header by header", "hangs up", "nonsense"],
 )
-async def test_what_was_not_taken_is_tried_again_under_the_same_id(
+async def test_failed_delivery_is_retried_with_same_webhook_id(
     world: World, clock: Clock, play: Play, fault: str
 ) -> None:
     async with told(world, play, TAKEN) as (other, teller):
@@ -56,31 +56,29 @@ async def test_what_was_not_taken_is_tried_again_under_the_same_id(
         async with a_teller(world, f"{other.url}/hook", seconds=seconds) as hasty:
             assert await hasty.deliver() == 1
         (waiting,) = await teller.deliveries()
-        assert (waiting.status, waiting.fault) == (DeliveryStatus.WAITING, fault)
+        assert (waiting.status, waiting.error) == (DeliveryStatus.WAITING, fault)
         assert timedelta(seconds=4) <= waiting.due_at - clock.now <= timedelta(seconds=6)
         clock.advance(seconds=6)
         assert await teller.deliver() == 1
         (taken,) = await teller.deliveries()
-    assert (taken.status, taken.attempt, taken.fault) == (DeliveryStatus.DELIVERED, 2, None)
+    assert (taken.status, taken.attempt, taken.error) == (DeliveryStatus.DELIVERED, 2, None)
     first, second = other.asked
     assert first.headers["webhook-id"] == second.headers["webhook-id"]
     assert verified(first) == verified(second)
-    stamps = [int(asked.headers["webhook-timestamp"]) for asked in other.asked]
+    stamps = [int(request.headers["webhook-timestamp"]) for request in other.asked]
     assert stamps[1] - stamps[0] == 6
 
 
-async def test_where_nobody_listens_it_is_tried_again(world: World) -> None:
+async def test_unreachable_endpoint_delivery_stays_waiting(world: World) -> None:
     async with a_teller(world, await nobodys_url()) as teller:
         await a_review(teller.agent)
         await teller.deliver()
         (waiting,) = await teller.deliveries()
-    assert (waiting.status, waiting.fault) == (DeliveryStatus.WAITING, "it cannot be reached")
+    assert (waiting.status, waiting.error) == (DeliveryStatus.WAITING, "it cannot be reached")
 
 
 @pytest.mark.parametrize("play", [endlessly, drop_by_drop, half])
-async def test_what_the_other_side_says_beside_its_status_is_not_read(
-    world: World, play: Play
-) -> None:
+async def test_delivery_ignores_response_body(world: World, play: Play) -> None:
     async with told(world, play) as (_, teller):
         await a_review(teller.agent)
         await teller.deliver()
@@ -89,7 +87,7 @@ async def test_what_the_other_side_says_beside_its_status_is_not_read(
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
-async def test_nobody_is_sent_on_to_somebody_else(world: World, status: int) -> None:
+async def test_delivery_does_not_follow_redirects(world: World, status: int) -> None:
     async with an_endpoint(TAKEN) as elsewhere:
         moved = answer("", status, location=f"{elsewhere.url}/internal")
         async with told(world, moved) as (other, teller):
@@ -100,64 +98,66 @@ async def test_nobody_is_sent_on_to_somebody_else(world: World, status: int) -> 
     assert (len(other.asked), elsewhere.asked) == (1, [])
 
 
-async def test_it_is_given_up_after_a_day_and_that_is_told(
+async def test_delivery_is_given_up_after_max_delivery_time_and_logged(
     world: World, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with told(world, answer("", 500)) as (other, teller):
         await a_review(teller.agent)
         began = clock.now
-        while (found := (await teller.deliveries())[0]).status is DeliveryStatus.WAITING:
-            world.database.frozen_now = found.due_at
+        while (delivery := (await teller.deliveries())[0]).status is DeliveryStatus.WAITING:
+            world.database.frozen_now = delivery.due_at
             assert await teller.deliver() == 1
         ended = clock.now
         counted = await count_deliveries(teller.call)
         clock.advance(days=2)
         assert await teller.deliver() == 0
-        assert len(other.asked) == found.attempt
+        assert len(other.asked) == delivery.attempt
     assert timedelta(hours=16) < ended - began <= MAX_DELIVERY_TIME
-    assert 10 <= found.attempt <= 20
-    assert (found.status, found.settled_at) == (DeliveryStatus.GIVEN_UP, ended)
+    assert 10 <= delivery.attempt <= 20
+    assert (delivery.status, delivery.settled_at) == (DeliveryStatus.GIVEN_UP, ended)
     assert (counted.given_up, counted.waiting) == (1, 0)
-    (given_up,) = [line for line in caplog.records if line.levelno == logging.ERROR]
-    assert found.id in given_up.getMessage()
+    (error_record,) = [line for line in caplog.records if line.levelno == logging.ERROR]
+    assert delivery.id in error_record.getMessage()
 
 
-async def test_whoever_wants_no_more_is_left_alone(world: World) -> None:
+async def test_delivery_answered_410_is_given_up_at_once(world: World) -> None:
     async with told(world, answer("", 410)) as (_, teller):
         await a_review(teller.agent)
         await teller.deliver()
-        (given_up,) = await teller.deliveries()
-    assert (given_up.status, given_up.attempt) == (DeliveryStatus.GIVEN_UP, 1)
+        (delivery,) = await teller.deliveries()
+    assert (delivery.status, delivery.attempt) == (DeliveryStatus.GIVEN_UP, 1)
 
 
-async def test_what_was_given_up_can_be_sent_again_by_hand(world: World) -> None:
+async def test_retry_delivery_of_given_up_delivery_sends_again(world: World) -> None:
     async with told(world, answer("", 410), TAKEN) as (other, teller):
         await a_review(teller.agent)
         await teller.deliver()
-        (given_up,) = await teller.deliveries()
-        sent = await retry_delivery(teller.call, given_up.id.upper())
+        (delivery,) = await teller.deliveries()
+        sent = await retry_delivery(teller.call, delivery.id.upper())
         assert (sent.status, sent.attempt) == (DeliveryStatus.DELIVERED, 1)
-        assert len({asked.headers["webhook-id"] for asked in other.asked}) == 1
+        assert len({request.headers["webhook-id"] for request in other.asked}) == 1
 
 
-async def test_a_test_says_whether_it_arrived(world: World) -> None:
+async def test_send_test_notification_reports_delivery_status(world: World) -> None:
     async with told(world, TAKEN, answer("", 500)) as (other, teller):
         assert (await send_test_notification(teller.call)).status is DeliveryStatus.DELIVERED
         failed = await send_test_notification(teller.call)
-        assert (failed.status, failed.fault) == (DeliveryStatus.WAITING, "it answered 500")
+        assert (failed.status, failed.error) == (DeliveryStatus.WAITING, "it answered 500")
         payload = verified(other.asked[0])
     assert (payload["type"], payload["data"]["url"]) == ("webhook.test", "http://127.0.0.1:8750")
 
 
-async def test_what_was_settled_long_ago_is_forgotten(world: World, clock: Clock) -> None:
+async def test_settled_deliveries_are_deleted_after_retention_period(
+    world: World, clock: Clock
+) -> None:
     async with told(world) as (_, teller):
         await a_review(teller.agent)
         await teller.deliver()
         clock.advance(days=31)
         await a_review(teller.agent)
         await teller.deliver()
-        (kept,) = await teller.deliveries()
-    assert kept.at == clock.now
+        (delivery,) = await teller.deliveries()
+    assert delivery.at == clock.now
 
 
 # Several processes
@@ -183,12 +183,14 @@ async def test_two_processes_deliver_each_letter_once(world: World) -> None:
             async with asyncio.timeout(20):
                 shares = await asyncio.gather(first.deliver(), second.deliver())
         assert sum(shares) == 3 * MAX_CONCURRENT
-        ids = [asked.headers["webhook-id"] for asked in other.asked]
+        ids = [request.headers["webhook-id"] for request in other.asked]
         assert len(ids) == len(set(ids)) == 3 * MAX_CONCURRENT
-        assert {one.status for one in await first.deliveries()} == {DeliveryStatus.DELIVERED}
+        assert {delivery.status for delivery in await first.deliveries()} == {
+            DeliveryStatus.DELIVERED
+        }
 
 
-async def test_a_letter_in_somebodys_hands_is_nobody_elses_until_the_lease_is_over(
+async def test_leased_delivery_is_not_sent_by_other_process_until_expiry(
     world: World, clock: Clock
 ) -> None:
     async with told(world, never, TAKEN) as (other, teller):

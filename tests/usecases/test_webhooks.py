@@ -18,19 +18,17 @@ from worlds import Agent, Clock, World
 # Notification kinds
 
 
-async def test_a_review_is_told_with_who_asks_and_where_to_decide(
-    world: World, clock: Clock
-) -> None:
+async def test_review_notification_has_requester_and_review_url(world: World, clock: Clock) -> None:
     async with told(world) as (other, teller):
         review = await a_review(teller.agent)
         assert await teller.deliver() == 1
-        (asked,) = other.asked
-        (kept,) = await teller.deliveries()
-    payload = verified(asked)
-    assert asked.path == "/hook"
-    assert asked.headers["content-type"] == "application/json"
-    assert asked.headers["webhook-id"] == kept.id
-    assert asked.headers["webhook-timestamp"] == str(int(clock.now.timestamp()))
+        (request,) = other.asked
+        (delivery,) = await teller.deliveries()
+    payload = verified(request)
+    assert request.path == "/hook"
+    assert request.headers["content-type"] == "application/json"
+    assert request.headers["webhook-id"] == delivery.id
+    assert request.headers["webhook-timestamp"] == str(int(clock.now.timestamp()))
     assert payload == {
         "type": "plan.review_requested",
         "timestamp": clock.now.isoformat(),
@@ -53,11 +51,15 @@ async def test_a_review_is_told_with_who_asks_and_where_to_decide(
             "reviewUrl": review["reviewUrl"],
         },
     }
-    assert b"6,650" not in asked.raw
-    assert (kept.status, kept.attempt, kept.answered) == (DeliveryStatus.DELIVERED, 1, 204)
+    assert b"6,650" not in request.raw
+    assert (delivery.status, delivery.attempt, delivery.answered) == (
+        DeliveryStatus.DELIVERED,
+        1,
+        204,
+    )
 
 
-async def test_a_plan_is_told_of_when_it_falls_silent_and_when_it_is_over(
+async def test_plan_notifications_on_stall_completion_review_and_failure(
     world: World, clock: Clock
 ) -> None:
     async with told(world) as (other, teller):
@@ -80,13 +82,13 @@ async def test_a_plan_is_told_of_when_it_falls_silent_and_when_it_is_over(
         await teller.deliver()
         payloads = {p["type"]: p["data"] for p in map(verified, other.asked)}
     stalled, failed = payloads["plan.stalled"], payloads["plan.failed"]
-    assert [one["stepOrder"] for one in stalled["steps"]] == [1]
+    assert [stalled_step["stepOrder"] for stalled_step in stalled["steps"]] == [1]
     assert stalled["by"] == {"user": "waybook", "channel": "sweep"}
     assert (failed["outcome"], "reviewUrl" in failed) == ("failed", False)
     assert payloads["plan.completed"]["progress"] == {"percent": 100, "done": 2, "total": 2}
 
 
-async def test_a_run_is_told_of_when_a_stage_waits_or_fails_and_when_it_is_over(
+async def test_run_notifications_on_stage_failure_feedback_and_completion(
     world: World,
 ) -> None:
     async with told(world) as (other, teller):
@@ -119,7 +121,7 @@ async def test_a_run_is_told_of_when_a_stage_waits_or_fails_and_when_it_is_over(
     assert done == {"completedStages": 2, "totalStages": 2}
 
 
-async def test_a_run_that_is_over_as_soon_as_it_starts_is_told_of_too(world: World) -> None:
+async def test_run_completed_on_start_sends_notification(world: World) -> None:
     async with told(world) as (_, teller):
         idle = a_definition("idle", a_stage("only", a_recipe_step("look", skip=True)))
         await teller.agent.call("add_dag", definition=idle)
@@ -127,7 +129,7 @@ async def test_a_run_that_is_over_as_soon_as_it_starts_is_told_of_too(world: Wor
         assert await events(teller) == ["run.completed"]
 
 
-async def test_only_the_events_asked_for_are_told(world: World) -> None:
+async def test_notifications_are_limited_to_configured_events(world: World) -> None:
     only = frozenset({"plan.completed"})
     async with a_teller(world, "http://127.0.0.1:1", events=only) as teller:
         await a_review(teller.agent)
@@ -136,7 +138,7 @@ async def test_only_the_events_asked_for_are_told(world: World) -> None:
         assert await events(teller) == ["plan.completed"]
 
 
-async def test_where_nobody_is_to_be_told_nothing_is_kept(world: World, agent: Agent) -> None:
+async def test_no_webhook_configured_stores_no_deliveries(world: World, agent: Agent) -> None:
     await a_review(agent)
     async with told(world) as (other, teller):
         assert await teller.deliveries() == []
@@ -144,7 +146,7 @@ async def test_where_nobody_is_to_be_told_nothing_is_kept(world: World, agent: A
         assert other.asked == []
 
 
-async def test_what_is_refused_is_not_told(world: World) -> None:
+async def test_refused_call_sends_no_notification(world: World) -> None:
     async with told(world) as (_, teller):
         review = await a_review(teller.agent)
         refused = await teller.agent.refused(
@@ -154,7 +156,7 @@ async def test_what_is_refused_is_not_told(world: World) -> None:
         assert await events(teller) == ["plan.review_requested"]
 
 
-async def test_a_repeated_call_is_told_once(world: World) -> None:
+async def test_replayed_call_sends_single_notification(world: World) -> None:
     async with told(world) as (_, teller):
         plan = await teller.agent.plan(1)
         step = await teller.agent.take(plan)
@@ -163,7 +165,7 @@ async def test_a_repeated_call_is_told_once(world: World) -> None:
         assert await events(teller) == ["plan.completed"]
 
 
-async def test_an_org_delivers_and_sees_its_own_alone(world: World) -> None:
+async def test_deliveries_are_limited_to_own_org(world: World) -> None:
     world.neighbour_may_change = True
     async with (
         told(world) as (other, teller),
@@ -173,7 +175,7 @@ async def test_an_org_delivers_and_sees_its_own_alone(world: World) -> None:
         await a_review(teller.agent)
         (ours,) = await teller.deliveries()
         await teller.deliver()
-        assert [asked.path for asked in other.asked] == ["/hook"]
+        assert [request.path for request in other.asked] == ["/hook"]
         (theirs,) = await neighbour.deliveries()
         assert (theirs.event, theirs.status) == ("plan.completed", DeliveryStatus.WAITING)
         for unknown in (ours.id, "none"):
@@ -189,20 +191,20 @@ async def test_a_chat_gets_a_text_in_which_nothing_rings(world: World) -> None:
         plan = await teller.agent.plan(1, name="<!channel> & <@U1>")
         await teller.agent.work_through(plan)
         await teller.deliver()
-        (asked,) = other.asked
-    assert verified(asked) == {
+        (request,) = other.asked
+    assert verified(request) == {
         "text": "*&lt;!channel&gt; &amp; &lt;@U1&gt; is complete*\n1 of 1 steps are done.\n"
         f"http://127.0.0.1:8750/plans/{plan['planId']}"
     }
 
 
-async def test_a_mail_gets_its_subject_first(world: World) -> None:
+async def test_text_notification_starts_with_subject(world: World) -> None:
     async with told(world, form="text") as (other, teller):
         review = await a_review(teller.agent)
         await teller.deliver()
-        (asked,) = other.asked
-    assert asked.headers["content-type"] == "text/plain; charset=utf-8"
-    assert asked.raw.decode() == (
+        (request,) = other.asked
+    assert request.headers["content-type"] == "text/plain; charset=utf-8"
+    assert request.raw.decode() == (
         "Rivers: step 1 waits for your decision\n\n"
         "The Nile, probably.\n"
         "There is one question.\n"
@@ -211,7 +213,7 @@ async def test_a_mail_gets_its_subject_first(world: World) -> None:
     )
 
 
-async def test_an_operators_own_text_takes_the_place_of_ours(world: World, tmp_path: Path) -> None:
+async def test_custom_template_overrides_builtin_text(world: World, tmp_path: Path) -> None:
     (tmp_path / "plan.completed.txt").write_text("Fertig: {{ data.planName }}", "utf-8")
     async with (
         an_endpoint(TAKEN) as other,
@@ -230,5 +232,5 @@ async def test_while_a_secret_changes_both_are_signed_with(world: World) -> None
         a_teller(world, other.url, secrets=f"{new} {old}") as teller,
     ):
         await send_test_notification(teller.call)
-        (asked,) = other.asked
-    assert verified(asked) == verified(asked, b"new secret, new secret, new!")
+        (request,) = other.asked
+    assert verified(request) == verified(request, b"new secret, new secret, new!")

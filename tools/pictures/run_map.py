@@ -31,7 +31,7 @@ async def board_in_the_middle(data_dir: Path) -> RunOverview:
     """The demo's run, at the moment that is drawn."""
     seen: list[RunOverview] = []
     async with open_app(Settings(data_dir=data_dir)) as here:
-        database = here.app.dispatcher.house.database
+        database = here.app.dispatcher.services.database
         org_id = here.app.caller(Channel.CLI).org_id
         (((now,),),) = await database.read_org(org_id, "select app_now()")
         clock = SimulatedClock(database, now - STORY, FAST)

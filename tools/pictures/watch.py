@@ -45,7 +45,7 @@ async def stalled_board(data_dir: Path) -> PlanOverview:
     """The plan of the demo, at the moment one of its agents is silent for too long."""
     seen: list[PlanOverview] = []
     async with open_app(Settings(data_dir=data_dir)) as here:
-        database = here.app.dispatcher.house.database
+        database = here.app.dispatcher.services.database
         org_id = here.app.caller(Channel.CLI).org_id
         (((now,),),) = await database.read_org(org_id, "select app_now()")
         clock = SimulatedClock(database, now - STORY, PlaybackSpeed(0.05, 0))

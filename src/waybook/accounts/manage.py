@@ -119,8 +119,8 @@ def change_scopes(
     changed = replace(user, scopes=_sound_scopes(scopes))
     if changed == user:
         return user, None
-    told: dict[str, Json] = {"user": user.name, "scopes": [*changed.scopes]}
-    return changed, _entry("user_scopes_changed", context, _changed(user, changed), **told)
+    fields: dict[str, Json] = {"user": user.name, "scopes": [*changed.scopes]}
+    return changed, _entry("user_scopes_changed", context, _changed(user, changed), **fields)
 
 
 def add_token(user: User, new: NewToken, context: DecisionContext) -> tuple[Token, Entry]:
@@ -152,8 +152,8 @@ def add_token(user: User, new: NewToken, context: DecisionContext) -> tuple[Toke
         created_by=context.actor.user,
         expires_at=new.expires_at,
     )
-    told = {"user": user.name, "tokenId": token.id}
-    return token, _entry("token_added", context, _made(token), **told)
+    fields = {"user": user.name, "tokenId": token.id}
+    return token, _entry("token_added", context, _made(token), **fields)
 
 
 def revoke_token(token: Token, context: DecisionContext) -> tuple[Token, Entry]:
@@ -176,8 +176,8 @@ def _sound_scopes(scopes: Iterable[Scope]) -> tuple[Scope, ...]:
     return tuple(scope for scope in Scope if scope in chosen)
 
 
-def _made(one: Org | User | Token) -> tuple[Change, ...]:
-    return (Change(KINDS[type(one)], one.id, WHOLE_ROW, None, row_of(one)),)
+def _made(entity: Org | User | Token) -> tuple[Change, ...]:
+    return (Change(KINDS[type(entity)], entity.id, WHOLE_ROW, None, row_of(entity)),)
 
 
 def _changed(old: Org | User | Token, new: Org | User | Token) -> tuple[Change, ...]:
@@ -190,7 +190,7 @@ def _changed(old: Org | User | Token, new: Org | User | Token) -> tuple[Change, 
 
 
 def _entry(
-    action: str, context: DecisionContext, changes: tuple[Change, ...], **told: Json
+    action: str, context: DecisionContext, changes: tuple[Change, ...], **fields: Json
 ) -> Entry:
-    details: dict[str, Json] = {"action": action, **told, "doneAs": context.actor.principal}
+    details: dict[str, Json] = {"action": action, **fields, "doneAs": context.actor.principal}
     return Entry(Event.PLAN_MODIFIED, details, changes)

@@ -50,9 +50,9 @@ class Token:
     revoked_by: str | None = None
 
 
-def row_of(one: Org | User | Token) -> dict[str, Json]:
+def row_of(entity: Org | User | Token) -> dict[str, Json]:
     """Return every field except the id, as recorded in the audit."""
-    return {name: as_json(getattr(one, name)) for name in type(one).__slots__ if name != "id"}
+    return {name: as_json(getattr(entity, name)) for name in type(entity).__slots__ if name != "id"}
 
 
 MAX_NAME_LENGTH: Final = 200
@@ -88,12 +88,12 @@ def validate_user_name(name: str) -> str:
     Raises:
         InvalidInput: the name is not valid, or reserved.
     """
-    told = validate_name(name, argument="name")
-    if " ".join(told.casefold().split()) in RESERVED_NAMES:
+    valid_name = validate_name(name, argument="name")
+    if " ".join(valid_name.casefold().split()) in RESERVED_NAMES:
         raise InvalidInput(
-            f"{told} is what Waybook calls itself; a user needs another name", argument="name"
+            f"{valid_name} is what Waybook calls itself; a user needs another name", argument="name"
         )
-    return told
+    return valid_name
 
 
 def validate_name(name: str, *, argument: str) -> str:
@@ -105,10 +105,10 @@ def validate_name(name: str, *, argument: str) -> str:
     Raises:
         InvalidInput: the name is not valid.
     """
-    told = name.strip()
-    if not told or len(told) > MAX_NAME_LENGTH or not told.isprintable():
+    stripped = name.strip()
+    if not stripped or len(stripped) > MAX_NAME_LENGTH or not stripped.isprintable():
         raise InvalidInput(
             f"{argument} must be one line of 1 to {MAX_NAME_LENGTH} characters that can be printed",
             argument=argument,
         )
-    return told
+    return stripped

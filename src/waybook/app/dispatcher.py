@@ -52,7 +52,7 @@ OPERATIONS_PER_CALL: Final = 5_000
 class Dispatcher:
     def __init__(self, services: Services, calls: CallLog) -> None:
         """Create a dispatcher for these services that logs its calls to `calls`."""
-        self.house = services
+        self.services = services
         self.calls = calls
         #: Number of answers by tool and outcome: ok, or an error code.
         self.counted: Counter[tuple[str, str]] = Counter()
@@ -62,12 +62,12 @@ class Dispatcher:
     @property
     def skills(self) -> tuple[Skill, ...]:
         """Return the configured skills, which are the same for every caller."""
-        return self.house.skills
+        return self.services.skills
 
     @property
     def bus(self) -> Bus:
         """Return the event bus of this process."""
-        return self.house.bus
+        return self.services.bus
 
     async def dispatch(
         self, caller: Caller, tool_name: str, arguments: Mapping[str, object]
@@ -99,22 +99,22 @@ class Dispatcher:
 
     def try_acquire(self, caller: Caller) -> float:
         """Count a call of this org unless it has to wait; return the seconds to wait."""
-        limit = self.house.rate_limit
+        limit = self.services.rate_limit
         return limit.try_acquire(_purse(caller), self.clock()) if limit is not None else 0.0
 
     def charge(self, caller: Caller, calls: int) -> None:
         """Charge this org for this many additional calls."""
-        if self.house.rate_limit is not None:
-            self.house.rate_limit.charge(_purse(caller), self.clock(), calls)
+        if self.services.rate_limit is not None:
+            self.services.rate_limit.charge(_purse(caller), self.clock(), calls)
 
     def retry_after(self, caller: Caller) -> float:
         """Return the seconds until a call of this org is admitted: zero if it is admitted now."""
-        limit = self.house.rate_limit
+        limit = self.services.rate_limit
         return limit.retry_after(_purse(caller), self.clock()) if limit is not None else 0.0
 
     async def is_ready(self) -> bool:
         """Return True if the database answers; this belongs to no org and is not rate limited."""
-        await self.house.database.read_global("select app_now()")
+        await self.services.database.read_global("select app_now()")
         return True
 
     async def read_document(self, caller: Caller, resource_id: str) -> ReadableDocument:
@@ -142,8 +142,8 @@ class Dispatcher:
             NotFound: the plan does not exist, or belongs to another org.
         """
         self.require_capacity(caller)
-        found = await list_outputs(self._reading(caller), plan_id)
-        return [output_view(one) for one in found]
+        outputs = await list_outputs(self._reading(caller), plan_id)
+        return [output_view(output) for output in outputs]
 
     def _reading(self, caller: Caller) -> RequestContext:
         """Return a request context for reading.
@@ -152,14 +152,14 @@ class Dispatcher:
             Forbidden: the caller may not even read.
         """
         require_scope(caller, Scope.PLAN_READ, "reading")
-        return RequestContext(services=self.house, caller=caller)
+        return RequestContext(services=self.services, caller=caller)
 
     def rate_limited_answer(self, caller: Caller, what: str = UNATTRIBUTED) -> RateLimited:
         """Return the error for a caller that exceeded the rate limit.
 
         Only the first of several refusals in a row is logged, since refusals must be cheap.
         """
-        limit = self.house.rate_limit
+        limit = self.services.rate_limit
         if limit is None:
             return RateLimited()
         tool, error = TOOLS.get(what), limit.rate_limited_error(self.retry_after(caller))
@@ -171,46 +171,46 @@ class Dispatcher:
             )
         return error
 
-    async def _answer(self, tool: Tool, caller: Caller, given: Mapping[str, object]) -> Answer:
+    async def _answer(self, tool: Tool, caller: Caller, arguments: Mapping[str, object]) -> Answer:
         try:
             _refuse_without(tool, caller)
-            asked = parse_arguments(tool.arguments, given)
-            return await self._carry_out(tool, self._call(tool, caller, asked), asked)
+            args = parse_arguments(tool.arguments, arguments)
+            return await self._carry_out(tool, self._call(tool, caller, args), args)
         except WaybookError as error:
-            return error_answer(error, tool, given)
+            return error_answer(error, tool, arguments)
         except Exception:
             log.exception("%s broke", tool.name)
             broken = Unavailable(
                 "something broke on our side; nothing was written. Repeat the call with the same "
                 "idempotencyKey; if it breaks again, the server's log says why"
             )
-            return error_answer(broken, tool, given)
+            return error_answer(broken, tool, arguments)
 
-    async def _carry_out(self, tool: Tool, ctx: RequestContext, asked: ToolArguments) -> Answer:
+    async def _carry_out(self, tool: Tool, ctx: RequestContext, args: ToolArguments) -> Answer:
         try:
             try:
-                body = await tool.run(ctx, asked)
+                body = await tool.run(ctx, args)
             except (KeyConflict, StaleCache):
                 # A concurrent call with the same key was faster, or the cached plan is outdated:
                 # retry without the cache.
-                body = await tool.run(replace(ctx, use_cache=False), asked)
+                body = await tool.run(replace(ctx, use_cache=False), args)
         except StoredAnswerFound as before:
             return _replayed(before)
         finally:
             self.charge(ctx.caller, sum(ctx.operations) // OPERATIONS_PER_CALL)
         return Answer(cast("dict[str, object]", body))
 
-    def _call(self, tool: Tool, caller: Caller, asked: ToolArguments) -> RequestContext:
-        key = getattr(asked, "idempotency_key", None)
+    def _call(self, tool: Tool, caller: Caller, args: ToolArguments) -> RequestContext:
+        key = getattr(args, "idempotency_key", None)
         # The user is part of the request hash: one user's stored answer is never returned to
         # another.
-        told = asked.model_dump(mode="json", exclude={"idempotency_key"}) if key else None
-        question: Json = {"user": caller.user, "arguments": told}
+        arguments_json = args.model_dump(mode="json", exclude={"idempotency_key"}) if key else None
+        question: Json = {"user": caller.user, "arguments": arguments_json}
         return RequestContext(
-            services=self.house,
+            services=self.services,
             caller=caller,
-            session=getattr(asked, "session_id", None),
-            key=Key(tool.name, key, hash_arguments(question), told) if key else None,
+            session=getattr(args, "session_id", None),
+            key=Key(tool.name, key, hash_arguments(question), arguments_json) if key else None,
         )
 
 
@@ -223,8 +223,8 @@ def _refuse_without(tool: Tool, caller: Caller) -> None:
     if tool.required_scopes.isdisjoint(caller.scopes):
         needed = sorted(tool.required_scopes)
         raise Forbidden(
-            f"{tool.name} needs the scope {' or '.join(needed)}, which your credential does not "
-            "have; ask whoever gave it to you",
+            f"{tool.name} needs the scope {' or '.join(needed)}, which your credential lacks; "
+            "ask your administrator",
             needed=needed,
             granted=sorted(caller.scopes),
         )
@@ -243,12 +243,12 @@ def _replayed(before: StoredAnswerFound) -> Answer:
 def _logged(
     tool: Tool,
     caller: Caller,
-    given: Mapping[str, object],
+    arguments: Mapping[str, object],
     answer: Answer,
     size: int,
     took: float,
 ) -> LoggedCall:
-    session = given.get("sessionId")
+    session = arguments.get("sessionId")
     return LoggedCall(
         org_id=caller.org_id,
         at=datetime.fromtimestamp(time.time(), UTC),
@@ -257,18 +257,18 @@ def _logged(
         channel=caller.channel,
         session=redact(session[:200]) if isinstance(session, str) else None,
         duration_ms=round(took, 3),
-        request_bytes=len(dumped(given)),
+        request_bytes=len(dumped(arguments)),
         response_bytes=size,
         is_error=answer.is_error,
         error_code=_outcome(answer) if answer.is_error else None,
         replayed=bool(answer.body.get("replayed")),
-        step_id=_step_of(given, answer),
+        step_id=_step_of(arguments, answer),
     )
 
 
-def _step_of(given: Mapping[str, object], answer: Answer) -> str | None:
+def _step_of(arguments: Mapping[str, object], answer: Answer) -> str | None:
     """Return the step that a call was about, if any: the one it named or was handed."""
-    named = given.get("stepId") or answer.body.get("stepId")
+    named = arguments.get("stepId") or answer.body.get("stepId")
     return named.lower() if isinstance(named, str) and is_id(named) else None
 
 

@@ -10,23 +10,23 @@ from waybook.cli.terminal.errors import CommandError, InternalError
 from waybook.errors import WaybookError
 
 COMMANDS = {
-    "demo": ("waybook.cli.demo.command:command", "See the main job done, live, in half a minute."),
-    "serve": ("waybook.cli.commands.serve:command", "Serve agents and people over HTTP."),
-    "mcp": ("waybook.cli.commands.mcp:command", "Serve one agent over stdin and stdout."),
-    "call": ("waybook.cli.commands.call:command", "Call a tool, as an agent would."),
+    "demo": ("waybook.cli.demo.command:command", "Run a 30-second live demo."),
+    "serve": ("waybook.cli.commands.serve:command", "Start the HTTP server (MCP, dashboard, API)."),
+    "mcp": ("waybook.cli.commands.mcp:command", "Start an MCP server over stdio."),
+    "call": ("waybook.cli.commands.call:command", "Call an MCP tool."),
     "plans": ("waybook.cli.commands.plans:plans_command", "List the plans, newest activity first."),
-    "status": ("waybook.cli.commands.plans:status_command", "Show where a plan stands."),
-    "watch": ("waybook.cli.commands.plans:watch_command", "Watch a plan, live."),
-    "review": ("waybook.cli.commands.review:review_command", "Decide what waits for a person."),
+    "status": ("waybook.cli.commands.plans:status_command", "Show the status of a plan."),
+    "watch": ("waybook.cli.commands.plans:watch_command", "Watch a plan live."),
+    "review": ("waybook.cli.commands.review:review_command", "Review and decide pending requests."),
     "search": (
         "waybook.cli.commands.search:command",
-        "Search what agents stored, by words and by meaning.",
+        "Search stored research (full-text and semantic).",
     ),
     "runs": ("waybook.cli.commands.runs:runs_command", "List the runs, newest activity first."),
-    "run": ("waybook.cli.commands.runs:run_command", "Show where a run stands."),
+    "run": ("waybook.cli.commands.runs:run_command", "Show the progress of a run."),
     "feedback": (
         "waybook.cli.commands.review:feedback_command",
-        "Say something of a completed stage; it opens the next one.",
+        "Give feedback on a completed stage and start the next.",
     ),
     "documents": (
         "waybook.cli.commands.documents:command",
@@ -38,16 +38,22 @@ COMMANDS = {
     ),
     "output": ("waybook.cli.commands.outputs:output_command", "Print one output of a plan."),
     "dag": ("waybook.cli.commands.dag:group", "Prepared workflows: list, show, add."),
-    "usage": ("waybook.cli.commands.usage:command", "Show what all work took."),
-    "audit": ("waybook.cli.commands.audit:group", "Read the audit, verify it, look back in time."),
-    "report": ("waybook.cli.commands.report:command", "Show where a run of any system stands."),
+    "usage": ("waybook.cli.commands.usage:command", "Show token usage and cost."),
+    "audit": (
+        "waybook.cli.commands.audit:group",
+        "Read and verify the audit log, or view past states.",
+    ),
+    "report": (
+        "waybook.cli.commands.report:command",
+        "Report progress from a run snapshot (no database).",
+    ),
     "map": (
         "waybook.cli.commands.map:command",
-        "Check the structure of any DAG, and show what it will come to.",
+        "Validate a DAG and show its expected jobs (no database).",
     ),
     "webhooks": (
         "waybook.cli.commands.webhooks:group",
-        "Whether notices arrive: list, test, retry.",
+        "Webhook deliveries: list, test, retry.",
     ),
     "org": ("waybook.cli.commands.groups:org_group", "Orgs: add, list, show, set, erase."),
     "user": (
@@ -57,11 +63,11 @@ COMMANDS = {
     "token": ("waybook.cli.commands.groups:token_group", "API tokens: add, list, revoke."),
     "retain": (
         "waybook.cli.commands.maintenance:retain_command",
-        "Let go what was kept long enough.",
+        "Delete data past its retention period.",
     ),
     "backup": (
         "waybook.cli.commands.backup:backup_command",
-        "Back up everything into a file, while others work.",
+        "Back up all data to a file while the server runs.",
     ),
     "restore": (
         "waybook.cli.commands.backup:restore_command",
@@ -69,11 +75,11 @@ COMMANDS = {
     ),
     "migrate": (
         "waybook.cli.commands.maintenance:migrate_command",
-        "Bring the database up to date.",
+        "Apply pending database migrations.",
     ),
     "doctor": (
         "waybook.cli.commands.doctor:command",
-        "Say what is in force and from where, and what is wrong.",
+        "Check the configuration and environment.",
     ),
 }
 
@@ -97,11 +103,11 @@ class CommandLine(LazyGroup):
     cls=CommandLine,
     table=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Every command takes --help. New here? Begin with: waybook demo",
+    epilog="Run any command with --help. New here? Start with: waybook demo",
 )
 @click.version_option(package_name="waybook", message="%(prog)s %(version)s")
 def app() -> None:
-    """Waybook: the plan book that AI agents and people share."""
+    """Durable plans and workflows for AI agents, over MCP and PostgreSQL."""
 
 
 def main() -> Any:  # noqa: ANN401 - click ends the process itself

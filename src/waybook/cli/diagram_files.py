@@ -12,7 +12,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 RequestedExports = Mapping[DrawingFormat, str]
 
 HELP = {
-    DrawingFormat.SVG: "Write the map as a picture.",
+    DrawingFormat.SVG: "Write the map as SVG.",
     DrawingFormat.MERMAID: "Write the map as Mermaid.",
     DrawingFormat.MARKDOWN: "Write the map as a Markdown list.",
 }
@@ -28,17 +28,17 @@ def export_options(command: Command) -> Command:
 
 def pop_requested_exports(flags: dict[str, Any]) -> RequestedExports:
     """Remove the export options from the flags and return the ones that were set."""
-    found = {form: flags.pop(str(form), None) for form in DrawingFormat}
-    return {form: where for form, where in found.items() if where is not None}
+    paths = {form: flags.pop(str(form), None) for form in DrawingFormat}
+    return {form: where for form, where in paths.items() if where is not None}
 
 
-def write_exports(drawing: Drawing, asked: RequestedExports) -> None:
+def write_exports(drawing: Drawing, exports: RequestedExports) -> None:
     """Write each requested drawing to its output path.
 
     Raises:
         BadParameter: it cannot be written there.
     """
-    for form, where in asked.items():
+    for form, where in exports.items():
         try:
             with click.open_file(where, "w", encoding="utf-8") as target:
                 target.write(export_drawing(form, drawing))

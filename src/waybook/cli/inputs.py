@@ -76,14 +76,14 @@ def check_size(text: bytes, most: int) -> bytes:
     return text
 
 
-def read_argument(given: str, param_hint: str) -> str:
+def read_argument(argument: str, param_hint: str) -> str:
     """Return the argument, or the content of stdin if it is a dash.
 
     Raises:
         BadParameter: it cannot be read, or is longer than anything that is asked there.
     """
-    if given != STDIN:
-        return given
+    if argument != STDIN:
+        return argument
     try:
         return read_all(STDIN, MAX_ARGUMENT_BYTES).decode()
     except TooLarge as error:

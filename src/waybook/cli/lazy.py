@@ -34,4 +34,4 @@ class LazyGroup(click.Group):
     def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands for `--help`, without importing any."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, said) for name, (_, said) in self.table.items()])
+            formatter.write_dl([(name, summary) for name, (_, summary) in self.table.items()])

@@ -34,18 +34,18 @@ class JsonLineFormatter(logging.Formatter):
         return escape_json(json.dumps(line, ensure_ascii=False))
 
 
-def configure_server_logging(found: LoadedSettings) -> None:
+def configure_server_logging(loaded: LoadedSettings) -> None:
     """Write logs to stderr."""
-    _log_to(logging.StreamHandler(sys.stderr), found)
+    _log_to(logging.StreamHandler(sys.stderr), loaded)
 
 
-def configure_command_logging(found: LoadedSettings) -> None:
+def configure_command_logging(loaded: LoadedSettings) -> None:
     """Write logs to stderr only if a log level was set; otherwise discard them."""
-    asked = found.sources["log_level"] != "default"
-    handler = logging.StreamHandler(sys.stderr) if asked else logging.NullHandler()
-    _log_to(handler, found)
+    is_level_set = loaded.sources["log_level"] != "default"
+    handler = logging.StreamHandler(sys.stderr) if is_level_set else logging.NullHandler()
+    _log_to(handler, loaded)
 
 
-def _log_to(handler: logging.Handler, found: LoadedSettings) -> None:
-    handler.setFormatter(JsonLineFormatter(redactor(known_secrets(found.settings))))
-    logging.basicConfig(handlers=[handler], level=found.settings.log_level.upper())
+def _log_to(handler: logging.Handler, loaded: LoadedSettings) -> None:
+    handler.setFormatter(JsonLineFormatter(redactor(known_secrets(loaded.settings))))
+    logging.basicConfig(handlers=[handler], level=loaded.settings.log_level.upper())

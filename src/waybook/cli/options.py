@@ -17,27 +17,27 @@ DATABASE = (
     click.option(
         "--database-url",
         metavar="URL",
-        help="A PostgreSQL 15 or newer; without one, an embedded server is used.",
+        help="PostgreSQL 15+ URL (default: embedded server).",
     ),
     click.option(
         "--data-dir",
         type=click.Path(path_type=Path),
         metavar="DIR",
-        help="Where the embedded server keeps its data.",
+        help="Data directory of the embedded server.",
     ),
 )
 TOKEN = (
     click.option(
         "--token",
         metavar="TOKEN",
-        help="The API token to act with; WAYBOOK_TOKEN hides it from lists of processes.",
+        help="API token (prefer WAYBOOK_TOKEN, which is not visible in process lists).",
     ),
 )
 SERVING = (
     click.option(
         "--tools",
         type=click.Choice(["plan", "research", "runs", "all"]),
-        help="Which tools to offer (plan unless told otherwise).",
+        help="Tool profile (default: plan).",
     ),
 )
 LISTENING = (
@@ -46,17 +46,17 @@ LISTENING = (
     click.option(
         "--auth",
         type=click.Choice(["none", "required"]),
-        help="Whether everybody must show a token (none: nobody, and this machine only).",
+        help="Authentication mode: required, or none (local only).",
     ),
 )
 
 org_option = click.option(
-    "--org", metavar="SLUG", help="Which org; local, or that of the token, unless told otherwise."
+    "--org", metavar="SLUG", help="Org slug (default: the token's org, or local)."
 )
-json_option = click.option("--json", "as_json", is_flag=True, help="Answer in JSON, for machines.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-def scopes_option(usual: tuple[Scope, ...], said: str) -> Callable[[Command], Command]:
+def scopes_option(usual: tuple[Scope, ...], description: str) -> Callable[[Command], Command]:
     """Add a repeatable `--scope` option with `usual` as its default."""
     return click.option(
         "--scope",
@@ -64,7 +64,7 @@ def scopes_option(usual: tuple[Scope, ...], said: str) -> Callable[[Command], Co
         multiple=True,
         type=click.Choice([str(scope) for scope in Scope]),
         callback=lambda _, __, words: tuple(map(Scope, words)) or usual,
-        help=f"{said}; may be repeated ({', '.join(usual)}).",
+        help=f"{description}; may be repeated (default: {', '.join(usual)}).",
     )
 
 

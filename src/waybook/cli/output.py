@@ -28,8 +28,8 @@ def print_text(text: str) -> None:
 def print_json(value: object, *, tight: bool = False, indent: int | None = None) -> None:
     """Print JSON with hidden characters escaped; it parses to the same value."""
     blanks = COMPACT_SEPARATORS if tight else None
-    told = json.dumps(value, ensure_ascii=False, indent=indent, separators=blanks, default=str)
-    click.echo(escape_json(told))
+    text = json.dumps(value, ensure_ascii=False, indent=indent, separators=blanks, default=str)
+    click.echo(escape_json(text))
 
 
 def escape_json(text: str) -> str:

@@ -27,7 +27,7 @@ class AppSession:
     def call(self) -> RequestContext:
         """Return a request context for use cases that are not tools."""
         return RequestContext(
-            services=self.app.dispatcher.house, caller=self.app.caller(Channel.CLI)
+            services=self.app.dispatcher.services, caller=self.app.caller(Channel.CLI)
         )
 
     async def for_org(self, slug: str | None) -> RequestContext:
@@ -41,11 +41,11 @@ class AppSession:
         caller = self.app.caller(Channel.CLI)
         if slug is None:
             return self.call
-        org_id = await require_org(self.app.dispatcher.house, slug)
+        org_id = await require_org(self.app.dispatcher.services, slug)
         if self.app.bearer is not None and caller.org_id != org_id:
             raise NotFound(f"the token is not of the org {slug}")
         return RequestContext(
-            services=self.app.dispatcher.house, caller=replace(caller, org_id=org_id)
+            services=self.app.dispatcher.services, caller=replace(caller, org_id=org_id)
         )
 
 
@@ -56,9 +56,9 @@ def get_console() -> Console:
 
 def load_settings(flags: dict[str, object]) -> Settings:
     """Return the settings in force and configure logging for a command."""
-    found = settings_from(flags)
-    configure_command_logging(found)
-    return found.settings
+    loaded = settings_from(flags)
+    configure_command_logging(loaded)
+    return loaded.settings
 
 
 @asynccontextmanager

@@ -63,8 +63,8 @@ def _check_name(node: Name, known: frozenset[str]) -> None:
     if node.name in known:
         return
     text = f"unknown name '{node.name}'"
-    if meant := _MEANT_CONSTANT.get(node.name):
-        raise ConditionError(text, node.at, f"did you mean {meant}?", hint=meant)
+    if suggestion := _MEANT_CONSTANT.get(node.name):
+        raise ConditionError(text, node.at, f"did you mean {suggestion}?", hint=suggestion)
     hint = f"result.{node.name}"
     names = ", ".join(VARIABLES)
     advice = f'did you mean {hint}, or the string "{node.name}"? The names are {names}'
@@ -89,8 +89,8 @@ def _check_arity(node: Call, signature: Signature) -> None:
 
 def _unknown_function(node: Call) -> ConditionError:
     text = f"unknown function '{node.function}'"
-    if meant := _MEANT_FUNCTION.get(node.function):
-        return ConditionError(text, node.at, f"did you mean {meant}?", hint=meant)
+    if suggestion := _MEANT_FUNCTION.get(node.function):
+        return ConditionError(text, node.at, f"did you mean {suggestion}?", hint=suggestion)
     functions = ", ".join(SIGNATURES)
     return ConditionError(
         text, node.at, f"there are {functions}, has, and the macros exists, all, filter"

@@ -199,10 +199,10 @@ def _call(node: Call, scope: Scope) -> Run:
     test, (text, part) = functions.TEXT_TESTS[node.function], runs
 
     def run(frame: Frame) -> Json:
-        whole, piece = text(frame), part(frame)
-        if type(whole) is str and type(piece) is str:
-            return test(whole, piece, at, frame.budget)
-        kinds = f"found {kind(whole)} and {kind(piece)},"
+        full_text, piece = text(frame), part(frame)
+        if type(full_text) is str and type(piece) is str:
+            return test(full_text, piece, at, frame.budget)
+        kinds = f"found {kind(full_text)} and {kind(piece)},"
         raise ConditionError(f"{node.function} needs two strings, {kinds}", at)
 
     return run

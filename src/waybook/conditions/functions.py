@@ -130,16 +130,16 @@ def selection(node: Macro, source: Run, body: Run, *, slot: int, cost: int) -> R
     """Build `filter`: the elements for which the body is true; the first error is raised."""
 
     def run(frame: Frame) -> Json:
-        kept: list[Json] = []
+        selected: list[Json] = []
         for item in _elements(node, source(frame)):
             frame.budget.spend(cost, node.at)
             frame.bound[slot] = item if type(item) in SCALAR_TYPES else to_cel_value(item, node.at)
             verdict = body(frame)
             if verdict is True:
-                kept.append(item)
+                selected.append(item)
             elif verdict is not False:
                 raise _no_bool(node.macro, verdict, node.body.at)
-        return kept
+        return selected
 
     return run
 
@@ -186,5 +186,5 @@ def _first(
     return known or new
 
 
-def _no_bool(sign: str, found: Json, at: int) -> ConditionError:
-    return ConditionError(f"{sign} needs true or false, found {kind(found)},", at)
+def _no_bool(sign: str, value: Json, at: int) -> ConditionError:
+    return ConditionError(f"{sign} needs true or false, found {kind(value)},", at)

@@ -186,38 +186,38 @@ def _same(left: Json, right: Json, at: int, budget: Budget) -> bool:
     """Compare without recursion: submitted values may be deeper than Python's stack."""
     waiting = [(left, right)]
     while waiting:
-        one, other = waiting.pop()
-        one = one if type(one) in SCALAR_TYPES else to_cel_value(one, at)
+        first, other = waiting.pop()
+        first = first if type(first) in SCALAR_TYPES else to_cel_value(first, at)
         other = other if type(other) in SCALAR_TYPES else to_cel_value(other, at)
-        if type(one) is list and type(other) is list:
-            pairs = _list_pairs(one, other, at, budget)
-        elif type(one) is dict and type(other) is dict:
-            pairs = _map_pairs(one, other, at, budget)
+        if type(first) is list and type(other) is list:
+            pairs = _list_pairs(first, other, at, budget)
+        elif type(first) is dict and type(other) is dict:
+            pairs = _map_pairs(first, other, at, budget)
         else:
-            pairs = [] if _same_scalar(one, other, at, budget) else None
+            pairs = [] if _same_scalar(first, other, at, budget) else None
         if pairs is None:
             return False
         waiting.extend(pairs)
     return True
 
 
-def _list_pairs(one: list[Json], other: list[Json], at: int, budget: Budget) -> Pairs | None:
+def _list_pairs(first: list[Json], other: list[Json], at: int, budget: Budget) -> Pairs | None:
     """Return the pairs of elements to compare, or None if the lists differ in length."""
-    if len(one) != len(other):
+    if len(first) != len(other):
         return None
-    budget.spend(COMPARED_PAIR * (1 + len(one)), at)
-    return list(zip(one, other, strict=True))
+    budget.spend(COMPARED_PAIR * (1 + len(first)), at)
+    return list(zip(first, other, strict=True))
 
 
 def _map_pairs(
-    one: dict[str, Json], other: dict[str, Json], at: int, budget: Budget
+    first: dict[str, Json], other: dict[str, Json], at: int, budget: Budget
 ) -> Pairs | None:
     """Return the pairs of values to compare, or None if the maps differ in their keys."""
-    if len(one) != len(other):
+    if len(first) != len(other):
         return None
     budget.spend(COMPARED_PAIR, at)
     pairs: Pairs = []
-    for key, value in one.items():
+    for key, value in first.items():
         budget.spend(COMPARED_PAIR + len(key) // TEXT_PER_UNIT, at)
         if key not in other:
             return None
@@ -255,8 +255,8 @@ def select(value: Json, field: str, at: int) -> Json:
     if type(value) is dict:
         if field not in value:
             raise _missing(field, at)
-        found = value[field]
-        return found if type(found) in SCALAR_TYPES else to_cel_value(found, at)
+        field_value = value[field]
+        return field_value if type(field_value) in SCALAR_TYPES else to_cel_value(field_value, at)
     raise ConditionError(f"cannot read field {quoted(field)} of a value of type {kind(value)}", at)
 
 
@@ -276,8 +276,8 @@ def index(value: Json, key: Json, at: int, budget: Budget) -> Json:
         ConditionError: there is no such element, or the value cannot be indexed this way.
     """
     if type(value) is list:
-        found = value[_place(key, len(value), at)]
-        return found if type(found) in SCALAR_TYPES else to_cel_value(found, at)
+        element = value[_place(key, len(value), at)]
+        return element if type(element) in SCALAR_TYPES else to_cel_value(element, at)
     if type(value) is not dict:
         raise ConditionError(f"cannot index a value of type {kind(value)}", at)
     if type(key) is not str:

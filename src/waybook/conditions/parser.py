@@ -162,8 +162,8 @@ def _both(cursor: Cursor) -> Node:
 def _binary(cursor: Cursor, floor: int) -> Node:
     """Parse operators that bind at least as tightly as `floor`, left-associative."""
     left = _unary(cursor)
-    while (found := _OPERATORS.get(cursor.token.text)) and found[0] >= floor:
-        level, operator = found
+    while (entry := _OPERATORS.get(cursor.token.text)) and entry[0] >= floor:
+        level, operator = entry
         at = cursor.take().at
         left = Binary(at, operator, left, _binary(cursor, level + 1))
     return left
@@ -268,11 +268,11 @@ def _arguments(cursor: Cursor) -> tuple[Node, ...]:
     opened = cursor.take()
     if cursor.skip(")"):
         return ()
-    found = [_expression(cursor)]
+    arguments = [_expression(cursor)]
     while cursor.skip(","):
-        found.append(_expression(cursor))
+        arguments.append(_expression(cursor))
     cursor.expect(")", opened)
-    return tuple(found)
+    return tuple(arguments)
 
 
 def _list(cursor: Cursor) -> Node:

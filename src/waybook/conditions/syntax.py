@@ -149,12 +149,12 @@ class MapOf(Node):
 
 def children(node: Node) -> list[Node]:
     """Return the direct children, in the order of the fields."""
-    found: list[Node] = []
+    nodes: list[Node] = []
     for name in node.__slots__:
         part: object = getattr(node, name)
         parts = part if isinstance(part, tuple) else (part,)
-        found.extend(part for part in parts if isinstance(part, Node))
-    return found
+        nodes.extend(part for part in parts if isinstance(part, Node))
+    return nodes
 
 
 def walk(tree: Node) -> Iterator[tuple[Node, int]]:

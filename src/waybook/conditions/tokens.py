@@ -78,16 +78,16 @@ def tokenize(source: str) -> list[Token]:
     tokens: list[Token] = []
     at = 0
     while at < len(source):
-        found = _TOKEN.match(source, at)
-        if found is None:
+        match = _TOKEN.match(source, at)
+        if match is None:
             text = source[at]
             raise ConditionError(f"unexpected character {text!r}", at, _ADVICE.get(text, ""))
-        kind = str(found.lastgroup)
+        kind = str(match.lastgroup)
         if kind in _FOREIGN:
             raise ConditionError(f"{kind} literals are not in this language", at, _FOREIGN[kind])
         if kind != "skip":
-            tokens.append(Token(Kind(kind), found[0], at))
-        at = found.end()
+            tokens.append(Token(Kind(kind), match[0], at))
+        at = match.end()
     tokens.append(Token(Kind.END, "", at))
     return tokens
 
@@ -249,14 +249,14 @@ def _replace_escapes(body: str, at: int) -> str:
     pieces: list[str] = []
     done = 0
     while (slash := body.find("\\", done)) >= 0:
-        found = _ESCAPE.match(body, slash)
-        if found is None:
+        match = _ESCAPE.match(body, slash)
+        if match is None:
             escape = body[slash : slash + 2]
             raise ConditionError(
                 f"unknown escape {escape}", at + slash, "write \\\\ for a backslash"
             )
-        pieces += (_with_plain_line_ends(body[done:slash]), _character(found, at + slash))
-        done = found.end()
+        pieces += (_with_plain_line_ends(body[done:slash]), _character(match, at + slash))
+        done = match.end()
     return "".join((*pieces, _with_plain_line_ends(body[done:])))
 
 

@@ -101,14 +101,14 @@ def require_decider(context: DecisionContext, *, requested_as: str | None, look:
         return
     if not actor.reviews:
         raise Forbidden(
-            "here a person decides, and nobody passes it on: on the page of this review, or with "
-            "a credential of their own that has the scope review",
+            "this org requires a human decision: on the review page, or with a credential of the "
+            "reviewer's own that has the scope review",
             next_call=look,
             reviewPolicy=str(policy),
         )
     if requested_as is not None and actor.principal == requested_as:
         raise Forbidden(
-            "whoever asked for this review cannot decide it; somebody else has to, on its page",
+            "the requester of a review cannot decide it; another reviewer must, on the review page",
             next_call=look,
             reviewPolicy=str(policy),
         )

@@ -39,7 +39,7 @@ class EventBatch(NamedTuple):
 
     sender: str
     org_id: UUID
-    news: tuple[ChangeEvent, ...]
+    events: tuple[ChangeEvent, ...]
 
 
 def event_topics(event: ChangeEvent) -> tuple[str, ...]:
@@ -48,8 +48,8 @@ def event_topics(event: ChangeEvent) -> tuple[str, ...]:
     >>> event_topics(ChangeEvent("plan", "7", 3, list_changed=True))
     ('plan:7', 'plans', 'inbox')
     """
-    told = (f"{event.kind}:{event.id}", f"{event.kind}s")
-    return (*told, "inbox") if event.list_changed else told
+    topics = (f"{event.kind}:{event.id}", f"{event.kind}s")
+    return (*topics, "inbox") if event.list_changed else topics
 
 
 def merge_events(known: ChangeEvent | None, event: ChangeEvent) -> ChangeEvent:
@@ -60,16 +60,16 @@ def merge_events(known: ChangeEvent | None, event: ChangeEvent) -> ChangeEvent:
     return event._replace(version=later, list_changed=known.list_changed or event.list_changed)
 
 
-def encode_batches(sender: str, org_id: UUID, news: Iterable[ChangeEvent]) -> Iterator[str]:
+def encode_batches(sender: str, org_id: UUID, events: Iterable[ChangeEvent]) -> Iterator[str]:
     """Yield payloads that hold all these events of an org, each short enough for NOTIFY."""
     head = f"{sender} {org_id}"
     text = head
-    for one in news:
-        told = f" {one.kind}:{one.id}:{one.version}{'!' if one.list_changed else ''}"
-        if len(text) + len(told) > MAX_PAYLOAD_BYTES:
+    for event in events:
+        encoded = f" {event.kind}:{event.id}:{event.version}{'!' if event.list_changed else ''}"
+        if len(text) + len(encoded) > MAX_PAYLOAD_BYTES:
             yield text
             text = head
-        text += told
+        text += encoded
     if text != head:
         yield text
 
@@ -79,13 +79,17 @@ def decode_batch(payload: str) -> EventBatch | None:
     head = _HEAD.match(payload)
     if head is None:
         return None
-    told = [_TOLD.fullmatch(word) for word in payload[head.end() :].split()]
+    matches = [_TOLD.fullmatch(word) for word in payload[head.end() :].split()]
     try:
         org_id = UUID(head[2])
     except ValueError:
         return None
-    news = tuple(ChangeEvent(one[1], one[2], int(one[3]), one[4] == "!") for one in told if one)
-    return EventBatch(head[1], org_id, news)
+    events = tuple(
+        ChangeEvent(match[1], match[2], int(match[3]), match[4] == "!")
+        for match in matches
+        if match
+    )
+    return EventBatch(head[1], org_id, events)
 
 
 #: Maximum lengths of a name and of a summary in a notification.

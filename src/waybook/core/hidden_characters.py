@@ -69,7 +69,7 @@ def _odd() -> re.Pattern[str]:
 
 
 @cache
-def _found() -> re.Pattern[str]:
+def _compile_pattern() -> re.Pattern[str]:
     """Return a pattern that also matches legitimate sequences, but outside its named groups."""
     kinds = "|".join(f"(?P<k{n}>[{marks}])" for n, (_, marks) in enumerate(KINDS))
     return re.compile(rf"\A\ufeff|(?:{_FITTING})|{kinds}")
@@ -101,8 +101,10 @@ def count_hidden(text: str) -> dict[str, int]:
     """
     if not contains_hidden(text):
         return {}
-    found = Counter(match.lastgroup for match in _found().finditer(text) if match.lastgroup)
-    return {kind: found[f"k{n}"] for n, (kind, _) in enumerate(KINDS) if found[f"k{n}"]}
+    counts = Counter(
+        match.lastgroup for match in _compile_pattern().finditer(text) if match.lastgroup
+    )
+    return {kind: counts[f"k{n}"] for n, (kind, _) in enumerate(KINDS) if counts[f"k{n}"]}
 
 
 def escape_hidden(text: str) -> str:
@@ -111,14 +113,14 @@ def escape_hidden(text: str) -> str:
     >>> print(escape_hidden("\x1b[31mred"))
     ⟦U+001B⟧[31mred
     """
-    return _found().sub(_written_out, text) if contains_hidden(text) else text
+    return _compile_pattern().sub(_written_out, text) if contains_hidden(text) else text
 
 
 def replace_hidden(text: str, mark: str) -> str:
     """Return the text with one mark per hidden character, for output with limited space."""
     if not contains_hidden(text):
         return text
-    return _found().sub(lambda found: mark if found.lastgroup else found[0], text)
+    return _compile_pattern().sub(lambda match: mark if match.lastgroup else match[0], text)
 
 
 def _written_out(match: re.Match[str]) -> str:

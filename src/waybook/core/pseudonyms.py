@@ -46,9 +46,11 @@ class Pseudonymization(NamedTuple):
         if not isinstance(value, str):
             return value
         for begin in ("", rejection_reason(""), *(f"{door}:" for door in Channel)):
-            told = f"{begin}{self.name}"
-            if value == told or (begin == rejection_reason("") and value.startswith(f"{told}: ")):
-                return f"{begin}{self.pseudonym}{value[len(told) :]}"
+            prefixed_name = f"{begin}{self.name}"
+            if value == prefixed_name or (
+                begin == rejection_reason("") and value.startswith(f"{prefixed_name}: ")
+            ):
+                return f"{begin}{self.pseudonym}{value[len(prefixed_name) :]}"
         return value
 
 
@@ -72,14 +74,14 @@ def is_person_detail(word: str) -> bool:
 
 def pseudonymize_details(details: Mapping[str, Json], to: Pseudonymization) -> dict[str, Json]:
     """Return an audit entry's details with the name replaced."""
-    told: dict[str, Json] = {
+    fields: dict[str, Json] = {
         word: to.replace(value) if is_person_detail(word) else value
         for word, value in details.items()
     }
     changes = details.get("changes")
     if isinstance(changes, list):
-        told["changes"] = [_renamed_change(change, to) for change in changes]
-    return told
+        fields["changes"] = [_renamed_change(change, to) for change in changes]
+    return fields
 
 
 def _renamed_change(change: Json, to: Pseudonymization) -> Json:
@@ -126,7 +128,7 @@ def _without_member(change: Json, gone: frozenset[str], to: Pseudonymization) ->
         **dict.fromkeys(("email", "issuer", "subject")),
     }
     return {
-        word: {name: blank.get(name, told) for name, told in value.items()}
+        word: {name: blank.get(name, field_value) for name, field_value in value.items()}
         if isinstance(value, dict)
         else value
         for word, value in change.items()

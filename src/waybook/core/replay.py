@@ -25,7 +25,7 @@ def replay(changes: Iterable[Change]) -> Rows:
     rows: Rows = {}
     for change in changes:
         _apply(rows.setdefault(str(change.entity), {}), change)
-    return {entity: kept for entity, kept in rows.items() if kept}
+    return {entity: entity_rows for entity, entity_rows in rows.items() if entity_rows}
 
 
 def _apply(kind: dict[str, Row], change: Change) -> None:
@@ -44,12 +44,12 @@ def _apply(kind: dict[str, Row], change: Change) -> None:
 
 def differences(replayed: Rows, stored: Rows) -> list[str]:
     """Return the differences between replayed and stored rows, one sentence each."""
-    found: list[str] = []
+    messages: list[str] = []
     for entity in sorted({*replayed, *stored}):
         ours, theirs = replayed.get(entity, {}), stored.get(entity, {})
         for row_id in sorted({*ours, *theirs}):
-            found += _row_differences(f"{entity} {row_id}", ours.get(row_id), theirs.get(row_id))
-    return found
+            messages += _row_differences(f"{entity} {row_id}", ours.get(row_id), theirs.get(row_id))
+    return messages
 
 
 def _row_differences(name: str, replayed: Row | None, stored: Row | None) -> list[str]:
@@ -64,14 +64,14 @@ def _row_differences(name: str, replayed: Row | None, stored: Row | None) -> lis
     ]
 
 
-def change_from_json(told: Mapping[str, Json]) -> Change:
+def change_from_json(raw: Mapping[str, Json]) -> Change:
     """Return a change parsed from its audit form.
 
     Raises:
         ReplayError: it is not of a change's form.
     """
     try:
-        entity = Entity(str(told["entity"]))
-        return Change(entity, str(told["id"]), str(told["field"]), told["from"], told["to"])
+        entity = Entity(str(raw["entity"]))
+        return Change(entity, str(raw["id"]), str(raw["field"]), raw["from"], raw["to"])
     except (KeyError, ValueError) as error:
-        raise ReplayError(f"not a change: {dict(told)!r}") from error
+        raise ReplayError(f"not a change: {dict(raw)!r}") from error

@@ -45,8 +45,8 @@ class Usage:
         }
 
 
-def _sum(one: int | None, other: int | None) -> int | None:
-    return one if other is None else other + (one or 0)
+def _sum(first: int | None, other: int | None) -> int | None:
+    return first if other is None else other + (first or 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

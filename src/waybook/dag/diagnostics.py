@@ -77,16 +77,18 @@ def sorted_messages(warnings: Iterable[str]) -> list[str]:
     >>> sorted_messages(map(str, range(100)))[-1]
     'and 80 more warnings'
     """
-    found = sorted(set(warnings))
-    more = len(found) - MAX_DIAGNOSTICS
+    messages = sorted(set(warnings))
+    more = len(messages) - MAX_DIAGNOSTICS
     return (
-        [*found[:MAX_DIAGNOSTICS], f"and {count_noun(more, 'more warning')}"] if more > 0 else found
+        [*messages[:MAX_DIAGNOSTICS], f"and {count_noun(more, 'more warning')}"]
+        if more > 0
+        else messages
     )
 
 
 def messages_by_stage(warned: Iterable[StageWarning]) -> dict[str | None, list[str]]:
     """Return the warnings of each stage; those without a stage under None."""
-    found: dict[str | None, list[str]] = {}
-    for stage, said in warned:
-        found.setdefault(stage, []).append(said)
-    return found
+    by_stage: dict[str | None, list[str]] = {}
+    for stage, message in warned:
+        by_stage.setdefault(stage, []).append(message)
+    return by_stage

@@ -35,10 +35,10 @@ def graph_of(recipe: Recipe, at: str = "recipe") -> Graph:
     Raises:
         BadRecipe: it has no steps, duplicate keys, dangling or duplicate edges, or a cycle.
     """
-    found = graph_or_errors(recipe, at)
-    if isinstance(found, Graph):
-        return found
-    raise bad_recipe_error(found)
+    result = graph_or_errors(recipe, at)
+    if isinstance(result, Graph):
+        return result
+    raise bad_recipe_error(result)
 
 
 def graph_or_errors(recipe: Recipe, at: str = "recipe") -> Graph | list[Diagnostic]:
@@ -85,8 +85,8 @@ def _edge_faults(recipe: Recipe, at: str) -> Iterable[Diagnostic]:
                     "dangling_edge", where, f"the edge names {end!r}, which is no step"
                 )
         if edge in seen:
-            told = f"the edge from {edge[0]!r} to {edge[1]!r} is there twice"
-            yield Diagnostic("duplicate_edge", where, told)
+            message = f"the edge from {edge[0]!r} to {edge[1]!r} is there twice"
+            yield Diagnostic("duplicate_edge", where, message)
         seen.add(edge)
 
 
@@ -102,8 +102,8 @@ def _neighbours(
         before[target].append(source)
         after[source].append(target)
     return (
-        {key: tuple(found) for key, found in before.items()},
-        {key: tuple(found) for key, found in after.items()},
+        {key: tuple(neighbors) for key, neighbors in before.items()},
+        {key: tuple(neighbors) for key, neighbors in after.items()},
     )
 
 
@@ -213,11 +213,11 @@ def output_keys(step: RecipeStep) -> tuple[str, ...]:
 
 def producers(stage: Stage) -> Mapping[str, tuple[str, ...]]:
     """Return the steps of a stage that produce each document, by the document's key."""
-    found: dict[str, list[str]] = {}
+    producers_by_key: dict[str, list[str]] = {}
     for step in stage.recipe.steps:
         for key in output_keys(step):
-            found.setdefault(key, []).append(step.key)
-    return {key: tuple(steps) for key, steps in found.items()}
+            producers_by_key.setdefault(key, []).append(step.key)
+    return {key: tuple(steps) for key, steps in producers_by_key.items()}
 
 
 def primary_source_candidates(step: RecipeStep, stage_slug: str, graph: Graph) -> tuple[str, ...]:
@@ -238,5 +238,5 @@ def primary_source(step: RecipeStep, stage_slug: str, graph: Graph) -> str | Non
     """
     if step.strategy is not Strategy.PER_SOURCE_DOCUMENT or not graph.predecessors[step.key]:
         return None
-    found = primary_source_candidates(step, stage_slug, graph)
-    return found[0] if len(found) == 1 else None
+    candidates = primary_source_candidates(step, stage_slug, graph)
+    return candidates[0] if len(candidates) == 1 else None

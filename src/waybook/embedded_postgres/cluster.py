@@ -156,13 +156,13 @@ def check_version(home: ServerDirectory) -> None:
     Raises:
         Misconfigured: it was created by another major version.
     """
-    found = (home.cluster / "PG_VERSION").read_text().strip()
-    if found == MAJOR:
+    version = (home.cluster / "PG_VERSION").read_text().strip()
+    if version == MAJOR:
         return
     raise Misconfigured(
-        f"the database in {home.cluster} was made by PostgreSQL {found}, and this Waybook carries "
+        f"the database in {home.cluster} was made by PostgreSQL {version}; this Waybook contains "
         f"PostgreSQL {MAJOR}; nothing was touched. Take the data out with the Waybook that made "
-        f"it (`waybook export`) or with `pg_dump` of PostgreSQL {found}, choose a new --data-dir, "
+        f"it (`waybook export`) or with `pg_dump` of PostgreSQL {version}, name a new --data-dir, "
         "and bring it in again with `waybook import` or `pg_restore`"
     )
 
@@ -203,8 +203,8 @@ def _role_statements(passwords: Passwords) -> str:
 
 
 def _digest(passwords: Passwords) -> bytes:
-    said = _role_statements(passwords) + BOOTSTRAP + "\n"
-    return hashlib.sha256(said.encode()).hexdigest().encode()
+    bootstrap_sql = _role_statements(passwords) + BOOTSTRAP + "\n"
+    return hashlib.sha256(bootstrap_sql.encode()).hexdigest().encode()
 
 
 def _run(command: tuple[str | Path, ...], home: ServerDirectory, text: str = "") -> None:
@@ -218,10 +218,10 @@ def _run(command: tuple[str | Path, ...], home: ServerDirectory, text: str = "")
         env=layout.ENVIRONMENT,
     )
     if done.returncode:
-        said = "\n".join((done.stdout + done.stderr).splitlines()[-12:])
+        output = "\n".join((done.stdout + done.stderr).splitlines()[-12:])
         raise Unavailable(
             f"{Path(command[0]).name} could not prepare the cluster in {home.cluster} "
-            f"(exit code {done.returncode}):\n{said}"
+            f"(exit code {done.returncode}):\n{output}"
         )
 
 

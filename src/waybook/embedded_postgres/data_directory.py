@@ -107,29 +107,29 @@ def create_control_directory(data_dir: Path) -> ControlDirectory:
     Raises:
         Misconfigured: it cannot be created, or belongs to another user.
     """
-    desk = ControlDirectory(data_dir)
+    control_dir = ControlDirectory(data_dir)
     try:
-        if not desk.directory.exists():
+        if not control_dir.directory.exists():
             data_dir.parent.mkdir(parents=True, exist_ok=True)
             _make(data_dir, TRAVERSABLE if os.geteuid() == 0 else PRIVATE)
-            _make(desk.directory, PRIVATE)
+            _make(control_dir.directory, PRIVATE)
     except OSError as error:
         raise Misconfigured(
             f"cannot make the data directory {data_dir}: {error.strerror}; "
             "choose another with --data-dir, or name a server with --database-url"
         ) from error
-    check_private(desk.directory, os.geteuid())
-    return desk
+    check_private(control_dir.directory, os.geteuid())
+    return control_dir
 
 
-def create_server_directory(desk: ControlDirectory) -> tuple[ServerDirectory, Account]:
+def create_server_directory(control_dir: ControlDirectory) -> tuple[ServerDirectory, Account]:
     """Create the server's directory; return it and the account that owns it.
 
     Raises:
         Misconfigured: there is no usable place without changing permissions of other directories.
     """
     account = server_account()
-    home = _home(desk, account)
+    home = _home(control_dir, account)
     _make(home.directory, PRIVATE)
     owner = home.directory.lstat().st_uid
     if account.is_other_user and owner == os.geteuid():
@@ -138,8 +138,8 @@ def create_server_directory(desk: ControlDirectory) -> tuple[ServerDirectory, Ac
     elif account.is_other_user:
         account = server_account(owner)
     check_private(home.directory, account.uid)
-    if home.directory.parent != desk.data_dir:
-        write_private(desk.home, os.fsencode(home.directory))
+    if home.directory.parent != control_dir.data_dir:
+        write_private(control_dir.home, os.fsencode(home.directory))
     return home, account
 
 
@@ -188,33 +188,34 @@ def check_private(directory: Path, uid: int) -> None:
     Raises:
         Misconfigured: it is not a directory, not this user's, or not private.
     """
-    found = directory.lstat()
-    mode = stat.S_IMODE(found.st_mode)
-    if stat.S_ISDIR(found.st_mode) and found.st_uid == uid and not mode & 0o077:
+    file_stat = directory.lstat()
+    mode = stat.S_IMODE(file_stat.st_mode)
+    if stat.S_ISDIR(file_stat.st_mode) and file_stat.st_uid == uid and not mode & 0o077:
         return
     raise Misconfigured(
         f"{directory} must be a directory that only user {uid} can enter, but it belongs to user "
-        f"{found.st_uid} with mode {mode:04o}; Waybook changes no permissions of others: "
+        f"{file_stat.st_uid} with mode {mode:04o}; Waybook changes no permissions of others: "
         "run as its owner, remove it, or choose another data directory with --data-dir"
     )
 
 
-def _home(desk: ControlDirectory, account: Account) -> ServerDirectory:
-    inside = desk.data_dir / "server"
-    if desk.home.exists():
-        return _recorded(desk)
-    if not account.is_other_user or inside.exists() or can_access(account, desk.data_dir):
+def _home(control_dir: ControlDirectory, account: Account) -> ServerDirectory:
+    inside = control_dir.data_dir / "server"
+    if control_dir.home.exists():
+        return _recorded(control_dir)
+    if not account.is_other_user or inside.exists() or can_access(account, control_dir.data_dir):
         return ServerDirectory(inside)
-    return ServerDirectory(shared_base(account) / fingerprint(desk.data_dir))
+    return ServerDirectory(shared_base(account) / fingerprint(control_dir.data_dir))
 
 
-def _recorded(desk: ControlDirectory) -> ServerDirectory:
-    home = ServerDirectory(Path(os.fsdecode(desk.home.read_bytes())))
+def _recorded(control_dir: ControlDirectory) -> ServerDirectory:
+    home = ServerDirectory(Path(os.fsdecode(control_dir.home.read_bytes())))
     if home.directory.is_dir():
         return home
     raise Misconfigured(
-        f"{desk.home} says that the database of {desk.data_dir} lies in {home.directory}, which "
-        "is not there; bring it back, or remove that file to begin with an empty database"
+        f"{control_dir.home} says that the database of {control_dir.data_dir} is in "
+        f"{home.directory}, which does not exist; restore it, or remove that file to start with "
+        "an empty database"
     )
 
 
@@ -229,9 +230,9 @@ def _make(directory: Path, mode: int) -> bool:
 
 
 def _is_ours(directory: Path) -> bool:
-    found = directory.lstat()
+    file_stat = directory.lstat()
     return (
-        stat.S_ISDIR(found.st_mode)
-        and found.st_uid == os.geteuid()
-        and not stat.S_IMODE(found.st_mode) & 0o022
+        stat.S_ISDIR(file_stat.st_mode)
+        and file_stat.st_uid == os.geteuid()
+        and not stat.S_IMODE(file_stat.st_mode) & 0o022
     )

@@ -76,14 +76,14 @@ def main(data_dir: str, durability: str, grace_seconds: str, report: str) -> Non
     if os.fork():
         os._exit(0)
     os.umask(0o077)
-    told = _listen_for_the_end()
-    desk = ControlDirectory(Path(data_dir))
+    signals = _listen_for_the_end()
+    control_dir = ControlDirectory(Path(data_dir))
     durable = durability != EPHEMERAL
-    held = locks.open_lock(desk.supervisor_lock)
+    held = locks.open_lock(control_dir.supervisor_lock)
     try:
         locks.wait_exclusive(held, time.monotonic() + 5, "became the keeper")
-        services = _move_in(desk, durable=durable, grace_seconds=float(grace_seconds))
-        server = adopt_or_start(services)
+        server_context = _move_in(control_dir, durable=durable, grace_seconds=float(grace_seconds))
+        server = adopt_or_start(server_context)
     except WaybookError as error:
         _report(int(report), {"error": type(error).__name__, "message": error.message})
         raise
@@ -91,78 +91,83 @@ def main(data_dir: str, durability: str, grace_seconds: str, report: str) -> Non
         _report(int(report), {"error": Unavailable.__name__, "message": str(error)})
         raise
     _report(int(report), {"ready": True})
-    supervise(services, server, told)
+    supervise(server_context, server, signals)
 
 
-def adopt_or_start(services: ServerContext) -> Postmaster:
+def adopt_or_start(server_context: ServerContext) -> Postmaster:
     """Adopt a server that is already running, or start one.
 
     Raises:
         Unavailable: it does not start, with the last lines of its log.
     """
     deadline = time.monotonic() + START_SECONDS
-    log = services.home.log
+    log = server_context.home.log
     while True:
-        create_socket_directory(services.socket_dir)
-        if orphan := adopt_server(services.home, services.socket_dir, deadline):
+        create_socket_directory(server_context.socket_dir)
+        if orphan := adopt_server(server_context.home, server_context.socket_dir, deadline):
             return orphan
         begin = log.stat().st_size if log.exists() else 0
-        durable = services.connection.durable
-        child = spawn(services.home, services.binaries, services.socket_dir, durable=durable)
-        if wait_ready(child, services.socket_dir, deadline):
+        durable = server_context.connection.durable
+        child = spawn(
+            server_context.home, server_context.binaries, server_context.socket_dir, durable=durable
+        )
+        if wait_ready(child, server_context.socket_dir, deadline):
             return child
-        said = tail(log, begin)
-        passing = child.was_killed() or any(reason in said for reason in TRANSIENT_ERRORS)
+        log_tail = tail(log, begin)
+        passing = child.was_killed() or any(reason in log_tail for reason in TRANSIENT_ERRORS)
         if time.monotonic() > deadline or not passing:
             stop(child)
             raise Unavailable(
-                f"PostgreSQL did not start in {services.home.cluster}; its log {log} ends:\n{said}"
+                f"PostgreSQL did not start in {server_context.home.cluster}; "
+                f"its log {log} ends:\n{log_tail}"
             )
         time.sleep(HEARTBEAT_SECONDS / 4)
 
 
-def supervise(services: ServerContext, server: Postmaster, told: list[int]) -> None:
+def supervise(server_context: ServerContext, server: Postmaster, signals: list[int]) -> None:
     """Restart the server when it dies; stop it once it had no clients for the grace period."""
     idle_since: float | None = None
     # Some file systems report no links even for existing directories.
-    shows_links = not is_deleted(services.data_dir)
-    while not told:
+    shows_links = not is_deleted(server_context.data_dir)
+    while not signals:
         time.sleep(HEARTBEAT_SECONDS)
-        if shows_links and is_deleted(services.data_dir):
+        if shows_links and is_deleted(server_context.data_dir):
             stop(server)
-            _clean_up(services)
+            _clean_up(server_context)
             return
-        if server.is_gone() or not (services.socket_dir / SOCKET_NAME).exists():
+        if server.is_gone() or not (server_context.socket_dir / SOCKET_NAME).exists():
             stop(server)  # without its socket it is useless even if it is alive
-            server = adopt_or_start(services)
-        rotate(services.home.log)
-        if not locks.try_exclusive(services.clients):
+            server = adopt_or_start(server_context)
+        rotate(server_context.home.log)
+        if not locks.try_exclusive(server_context.clients):
             idle_since = None
             continue
         idle_since = idle_since or time.monotonic()
-        if time.monotonic() - idle_since >= services.grace_seconds:
+        if time.monotonic() - idle_since >= server_context.grace_seconds:
             break  # with the lock held: a new client waits until the server is down
-        locks.release(services.clients)
+        locks.release(server_context.clients)
     stop(server)
 
 
-def _clean_up(services: ServerContext) -> None:
+def _clean_up(server_context: ServerContext) -> None:
     """Remove the sockets of a deleted data directory; its cluster may belong to a copy by now."""
-    if not services.socket_dir.is_relative_to(services.home.directory):
-        shutil.rmtree(services.socket_dir, ignore_errors=True)
+    if not server_context.socket_dir.is_relative_to(server_context.home.directory):
+        shutil.rmtree(server_context.socket_dir, ignore_errors=True)
 
 
-def _move_in(desk: ControlDirectory, *, durable: bool, grace_seconds: float) -> ServerContext:
-    clients = locks.open_lock(desk.clients_lock)
-    home, account = create_server_directory(desk)
-    is_apart = home.directory.parent != desk.data_dir
-    data_dir = os.open(desk.data_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def _move_in(
+    control_dir: ControlDirectory, *, durable: bool, grace_seconds: float
+) -> ServerContext:
+    clients = locks.open_lock(control_dir.clients_lock)
+    home, account = create_server_directory(control_dir)
+    is_apart = home.directory.parent != control_dir.data_dir
+    data_dir = os.open(control_dir.data_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     if is_apart and account.is_other_user:
-        claim(home, desk)
+        claim(home, control_dir)
     if account.is_other_user:
         clean_places()  # after the claim: a claimed cluster is not removed
     binaries = find_binaries(account)
-    known = read_connection_info(desk.connection)
+    known = read_connection_info(control_dir.connection)
     connection = ConnectionInfo(
         socket_dir=str(socket_directory(home)),
         server_home=str(home.directory),
@@ -171,7 +176,7 @@ def _move_in(desk: ControlDirectory, *, durable: bool, grace_seconds: float) -> 
         passwords=known.passwords if known else new_passwords(),
     )
     if connection != known:
-        write_connection_info(desk.connection, connection)
+        write_connection_info(control_dir.connection, connection)
     drop_privileges(account)
     os.chdir("/")
     create_socket_directory(Path(connection.socket_dir))
@@ -203,11 +208,11 @@ def _prepare(
 
 def _listen_for_the_end() -> list[int]:
     """Return a list that receives SIGTERM; SIGINT and a closed terminal are ignored."""
-    told: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, _frame: told.append(number))
+    signals: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _frame: signals.append(number))
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda _number, _frame: None)
-    return told
+    return signals
 
 
 def _report(descriptor: int, message: dict[str, object]) -> None:

@@ -34,47 +34,47 @@ class Options:
     grace_seconds: float
 
 
-def ensure_running(desk: ControlDirectory, options: Options) -> ConnectionInfo:
+def ensure_running(control_dir: ControlDirectory, options: Options) -> ConnectionInfo:
     """Return the connection, once the server has a supervisor process and accepts connections.
 
     Raises:
         Misconfigured: it cannot run here.
         Unavailable: it did not start.
     """
-    if running := _running(desk):
+    if running := _running(control_dir):
         return running
     deadline = time.monotonic() + START_SECONDS
-    turn = locks.open_lock(desk.start_lock)
+    turn = locks.open_lock(control_dir.start_lock)
     try:
         locks.wait_exclusive(turn, deadline, "waited for its turn to start PostgreSQL")
-        while (running := _running(desk)) is None:
-            _check(desk, deadline)
-            if locks.is_held(desk.supervisor_lock):
+        while (running := _running(control_dir)) is None:
+            _check(control_dir, deadline)
+            if locks.is_held(control_dir.supervisor_lock):
                 time.sleep(POLL_SECONDS)  # it is starting or restarting the server
             else:
-                _start_keeper(desk, options, deadline)
+                _start_keeper(control_dir, options, deadline)
         return running
     finally:
         os.close(turn)
 
 
-def _running(desk: ControlDirectory) -> ConnectionInfo | None:
-    connection = read_connection_info(desk.connection)
-    if connection is None or not locks.is_held(desk.supervisor_lock):
+def _running(control_dir: ControlDirectory) -> ConnectionInfo | None:
+    connection = read_connection_info(control_dir.connection)
+    if connection is None or not locks.is_held(control_dir.supervisor_lock):
         return None
     answer = probe(Path(connection.socket_dir))
     return connection if answer.condition is ProbeStatus.READY else None
 
 
-def _start_keeper(desk: ControlDirectory, options: Options, deadline: float) -> None:
-    rotate(desk.log)
-    log = open_log(desk.log)
+def _start_keeper(control_dir: ControlDirectory, options: Options, deadline: float) -> None:
+    rotate(control_dir.log)
+    log = open_log(control_dir.log)
     receiver, sender = os.pipe()
     durability = "durable" if options.durable else "fleeting"
-    told = (desk.data_dir, durability, str(options.grace_seconds), str(sender))
+    arguments = (control_dir.data_dir, durability, str(options.grace_seconds), str(sender))
     try:
         subprocess.run(  # noqa: S603 - our own command line
-            (sys.executable, "-P", "-m", SUPERVISOR_MODULE, *told),
+            (sys.executable, "-P", "-m", SUPERVISOR_MODULE, *arguments),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -86,33 +86,33 @@ def _start_keeper(desk: ControlDirectory, options: Options, deadline: float) -> 
         os.close(log)
         os.close(sender)
     try:
-        _hear(desk, receiver, deadline)
+        _hear(control_dir, receiver, deadline)
     finally:
         os.close(receiver)
 
 
-def _hear(desk: ControlDirectory, receiver: int, deadline: float) -> None:
+def _hear(control_dir: ControlDirectory, receiver: int, deadline: float) -> None:
     heard = select.select([receiver], [], [], max(0.0, deadline - time.monotonic()))[0]
     word = os.read(receiver, 65536) if heard else b""
     if not word:
         fate = "ended" if heard else "is still at work, so far"
         raise Unavailable(
-            f"the keeper of PostgreSQL in {desk.data_dir} {fate} without a word; "
-            f"its log {desk.log} ends:\n{tail(desk.log)}"
+            f"the keeper of PostgreSQL in {control_dir.data_dir} {fate} without a word; "
+            f"its log {control_dir.log} ends:\n{tail(control_dir.log)}"
         )
-    said = json.loads(word)
-    if "error" in said:
-        kind = Misconfigured if said["error"] == Misconfigured.__name__ else Unavailable
-        raise kind(said["message"])
+    report = json.loads(word)
+    if "error" in report:
+        kind = Misconfigured if report["error"] == Misconfigured.__name__ else Unavailable
+        raise kind(report["message"])
 
 
-def _check(desk: ControlDirectory, deadline: float) -> None:
+def _check(control_dir: ControlDirectory, deadline: float) -> None:
     if time.monotonic() < deadline:
         return
-    connection = read_connection_info(desk.connection)
-    log = Path(connection.server_home) / "server.log" if connection else desk.log
+    connection = read_connection_info(control_dir.connection)
+    log = Path(connection.server_home) / "server.log" if connection else control_dir.log
     raise Unavailable(
-        f"PostgreSQL in {desk.data_dir} takes no connections after {START_SECONDS:.0f} s; "
+        f"PostgreSQL in {control_dir.data_dir} takes no connections after {START_SECONDS:.0f} s; "
         f"its log {log} ends:\n{tail(log)}"
     )
 
@@ -126,8 +126,8 @@ logger = logging.getLogger(__name__)
 class SupervisorMonitor:
     """Thread that checks for the supervisor process once a second until it is closed."""
 
-    def __init__(self, desk: ControlDirectory, options: Options) -> None:
-        self._desk = desk
+    def __init__(self, control_dir: ControlDirectory, options: Options) -> None:
+        self._control_dir = control_dir
         self._options = options
         self._closed = threading.Event()
         self._thread = threading.Thread(
@@ -139,18 +139,20 @@ class SupervisorMonitor:
         """Check a last time, then stop."""
         self._closed.set()
         self._thread.join(MONITOR_SECONDS)
-        self._found()
+        self._ensure_supervisor()
 
     def _look(self) -> None:
         pause = MONITOR_SECONDS
         while not self._closed.wait(pause):
-            pause = MONITOR_SECONDS if self._found() else min(pause * 2, MAX_PAUSE_SECONDS)
+            pause = (
+                MONITOR_SECONDS if self._ensure_supervisor() else min(pause * 2, MAX_PAUSE_SECONDS)
+            )
 
-    def _found(self) -> bool:
+    def _ensure_supervisor(self) -> bool:
         """Return whether a supervisor process is running; start one if necessary."""
         try:
-            if not locks.is_held(self._desk.supervisor_lock):
-                ensure_running(self._desk, self._options)
+            if not locks.is_held(self._control_dir.supervisor_lock):
+                ensure_running(self._control_dir, self._options)
         except (WaybookError, OSError) as error:
             logger.error("the embedded PostgreSQL has no keeper: %s", error)  # noqa: TRY400 - the message says it
             return False

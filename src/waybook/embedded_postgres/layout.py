@@ -103,10 +103,10 @@ def fingerprint(path: Path) -> str:
 
 def socket_directory(home: ServerDirectory) -> Path:
     """Return the socket's directory: next to the cluster, or one with a short and plain path."""
-    beside = home.directory / "socket"
-    path = os.fsencode(beside / SOCKET_NAME)
+    directory = home.directory / "socket"
+    path = os.fsencode(directory / SOCKET_NAME)
     if len(path) <= MAX_SOCKET_PATH_LENGTH and b"," not in path:
-        return beside
+        return directory
     return SHORT_SOCKET_BASE / f"waybook-{os.geteuid()}-{fingerprint(home.directory)}"
 
 
@@ -172,9 +172,9 @@ def rotate(path: Path, largest: int = MAX_BYTES) -> None:
         return
     older = path.with_name(f"{path.name}.1")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-    with path.open("rb+") as log, os.fdopen(os.open(older, flags, 0o600), "wb") as kept:
+    with path.open("rb+") as log, os.fdopen(os.open(older, flags, 0o600), "wb") as target:
         log.seek(-largest, os.SEEK_END)
-        kept.write(log.read(largest))
+        target.write(log.read(largest))
         log.truncate(0)
 
 

@@ -30,7 +30,7 @@ PROC = Path("/proc")
 SUFFIX = ".origin"
 
 
-def claim(home: ServerDirectory, desk: ControlDirectory) -> int:
+def claim(home: ServerDirectory, control_dir: ControlDirectory) -> int:
     """Record the data directory of this cluster, and lock the record until this process ends.
 
     Raises:
@@ -38,8 +38,8 @@ def claim(home: ServerDirectory, desk: ControlDirectory) -> int:
     """
     path = home.directory.with_name(home.directory.name + SUFFIX)
     record = _locked(path, time.monotonic() + CLAIM_SECONDS)
-    is_linked = _link(path, desk.origin)
-    _write(record, {"data_dir": os.fsdecode(desk.data_dir), "linked": is_linked})
+    is_linked = _link(path, control_dir.origin)
+    _write(record, {"data_dir": os.fsdecode(control_dir.data_dir), "linked": is_linked})
     return record
 
 
@@ -104,8 +104,8 @@ def _remove_orphan(path: Path, now: float) -> Path | None:
 
 
 def _is_orphan(record: int) -> bool:
-    found = os.fstat(record)
-    if found.st_uid != os.geteuid() or found.st_nlink != 1:
+    file_stat = os.fstat(record)
+    if file_stat.st_uid != os.geteuid() or file_stat.st_nlink != 1:
         return False
     origin = _read(record)
     data_dir = origin.get("data_dir")
@@ -124,10 +124,10 @@ def _is_marked(record: int, now: float) -> bool:
 
 def _read(record: int) -> dict[str, object]:
     try:
-        found = json.loads(os.pread(record, MAX_RECORD_BYTES, 0))
+        value = json.loads(os.pread(record, MAX_RECORD_BYTES, 0))
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _write(record: int, origin: dict[str, object]) -> None:

@@ -23,9 +23,9 @@ DARWIN_LOCAL_PEERPID = 2
 class ProbeStatus(StrEnum):
     READY = "ready"
     BUSY = "busy"
-    """Somebody listens, and takes no connections now."""
+    """A server is listening but accepts no connections now."""
     SILENT = "silent"
-    """Nobody listens."""
+    """No server is listening."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,21 +76,25 @@ def attach(
         raise Misconfigured(
             "the embedded PostgreSQL does not run on Windows; name a server with --database-url"
         )
-    desk = create_control_directory(Path(os.path.abspath(data_dir)))  # noqa: PTH100 - symbolic links stay as they are
+    control_dir = create_control_directory(Path(os.path.abspath(data_dir)))  # noqa: PTH100 - symbolic links stay as they are
     options = Options(durable=durable, grace_seconds=grace_seconds)
-    claim = locks.open_lock(desk.clients_lock)
+    claim = locks.open_lock(control_dir.clients_lock)
     try:
         deadline = time.monotonic() + START_SECONDS
         locks.wait_shared(claim, deadline, "waited for PostgreSQL to stop before starting it again")
-        connection = ensure_running(desk, options)
+        connection = ensure_running(control_dir, options)
         _check_durable(connection, wanted=durable)
     except OSError as error:
         os.close(claim)
-        raise Unavailable(f"PostgreSQL in {desk.data_dir} is out of reach: {error}") from error
+        raise Unavailable(
+            f"PostgreSQL in {control_dir.data_dir} is out of reach: {error}"
+        ) from error
     except BaseException:
         os.close(claim)
         raise
-    return Attachment(desk.data_dir, connection, claim, SupervisorMonitor(desk, options))
+    return Attachment(
+        control_dir.data_dir, connection, claim, SupervisorMonitor(control_dir, options)
+    )
 
 
 def _check_durable(connection: ConnectionInfo, *, wanted: bool) -> None:

@@ -166,7 +166,7 @@ def _check(settings: Settings, issuer: str) -> None:
         )
     if bool(settings.oidc_org) == bool(settings.oidc_org_claim):
         raise Misconfigured(
-            "oidc_issuer needs either oidc_org, the org of everybody who signs in there, or "
+            "oidc_issuer needs either oidc_org, the org of every user who signs in there, or "
             "oidc_org_claim, the claim that names it"
         )
     if settings.oidc_client_secret and not settings.oidc_client_id:
@@ -186,6 +186,6 @@ def _scopes(text: str) -> frozenset[Scope]:
     named = text.replace(",", " ").split()
     unknown = sorted(set(named) - set(Scope))
     if unknown or not named:
-        said = f"there is no scope {unknown[0]!r}" if unknown else "no scope is named"
-        raise Misconfigured(f"oidc_new_user_scopes: {said}; there are {', '.join(Scope)}")
+        reason = f"there is no scope {unknown[0]!r}" if unknown else "no scope is named"
+        raise Misconfigured(f"oidc_new_user_scopes: {reason}; there are {', '.join(Scope)}")
     return frozenset(map(Scope, named))

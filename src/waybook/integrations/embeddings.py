@@ -77,18 +77,18 @@ class EmbeddingsClient:
 
     async def _batch(self, texts: list[str]) -> list[Vector]:
         try:
-            answer = await self._asked(texts)
+            answer = await self._request_embeddings(texts)
         except EndpointFailed as error:
             if not (self._narrow and error.details.get("status") in UNSUPPORTED_STATUS):
                 raise
             self._narrow = False
-            answer = await self._asked(texts)
-        found = await asyncio.to_thread(_read, answer)
-        if len(found) != len(texts):
+            answer = await self._request_embeddings(texts)
+        vectors = await asyncio.to_thread(_read, answer)
+        if len(vectors) != len(texts):
             raise EndpointFailed("it did not answer with a vector for each text")
-        return found
+        return vectors
 
-    async def _asked(self, texts: list[str]) -> Json:
+    async def _request_embeddings(self, texts: list[str]) -> Json:
         """Return the answer, retrying on rate limits and server errors."""
         body: dict[str, Json] = {"model": self._model, "input": cast("Json", texts)}
         body["encoding_format"] = "float"
@@ -114,8 +114,8 @@ def _read(answer: Json) -> list[Vector]:
         EndpointFailed: the answer is malformed.
     """
     try:
-        data = sorted(answer["data"], key=lambda one: one["index"])  # type: ignore[index,call-overload,arg-type]  # or not, see below
-        return [resize_vector(one["embedding"]) for one in data]
+        data = sorted(answer["data"], key=lambda item: item["index"])  # type: ignore[index,call-overload,arg-type]  # or not, see below
+        return [resize_vector(item["embedding"]) for item in data]
     except (KeyError, TypeError, ValueError, OverflowError):
         raise EndpointFailed("it did not answer in the form of OpenAI's embeddings") from None
 

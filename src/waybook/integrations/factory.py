@@ -90,9 +90,9 @@ class LazyWebhookSender:
             self._loaded = webhook
         return self._loaded
 
-    async def deliver(self, letter: WebhookMessage) -> DeliveryOutcome:
+    async def deliver(self, message: WebhookMessage) -> DeliveryOutcome:
         """Attempt one delivery."""
-        return await (await self.warm()).deliver(letter)
+        return await (await self.warm()).deliver(message)
 
     async def close(self) -> None:
         """Close the connections."""

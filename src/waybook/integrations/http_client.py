@@ -107,10 +107,10 @@ class BoundedHttpClient:
     async def _answered(
         self, method: str, content: bytes, headers: Mapping[str, str], seconds: float
     ) -> Json:
-        asked = _Asked(method, content, {**self._headers, **headers})
+        request = _Asked(method, content, {**self._headers, **headers})
         try:
             async with asyncio.timeout(max(0.0, seconds)) as limit:
-                answer = await self._ask(asked, limit.when() or 0.0)
+                answer = await self._ask(request, limit.when() or 0.0)
             return self._read(answer)
         except TimeoutError:
             failed = EndpointFailed(f"it gave no whole answer within {max(0.0, seconds):.3g} s")
@@ -132,36 +132,36 @@ class BoundedHttpClient:
             ):
                 return response.status_code
         except TimeoutError:
-            said = f"it gave no answer within {max(0.0, seconds):.3g} s"
-            raise EndpointFailed(said) from None
+            message = f"it gave no answer within {max(0.0, seconds):.3g} s"
+            raise EndpointFailed(message) from None
 
     async def close(self) -> None:
         """Close the connections."""
         if self._making is not None:
             await (await self._making).aclose()
 
-    async def _ask(self, asked: _Asked, deadline: float) -> _Answer:
+    async def _ask(self, request: _Asked, deadline: float) -> _Answer:
         for _ in range(MAX_RETRIES):
-            answer = await self._once(asked)
+            answer = await self._once(request)
             wait = _seconds(answer.come_again) if answer.status in RETRYABLE_STATUS else None
             if wait is None or asyncio.get_running_loop().time() + wait >= deadline:
                 return answer
             await asyncio.sleep(wait)
-        return await self._once(asked)
+        return await self._once(request)
 
-    async def _once(self, asked: _Asked) -> _Answer:
-        async with self._sent(asked) as response:
+    async def _once(self, request: _Asked) -> _Answer:
+        async with self._sent(request) as response:
             body = await self._body(response)
             return _Answer(response.status_code, response.headers.get("retry-after"), body)
 
     @asynccontextmanager
-    async def _sent(self, asked: _Asked) -> AsyncIterator[httpx2.Response]:
+    async def _sent(self, request: _Asked) -> AsyncIterator[httpx2.Response]:
         client = await self._client()
         try:
             async with client.stream(
-                asked.method, self.url, content=asked.content, headers=asked.headers
-            ) as told:
-                yield told
+                request.method, self.url, content=request.content, headers=request.headers
+            ) as response:
+                yield response
         except (httpx2.ConnectError, httpx2.ProxyError):
             raise EndpointFailed("it cannot be reached") from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
@@ -186,25 +186,27 @@ class BoundedHttpClient:
 
     def _read(self, answer: _Answer) -> Json:
         if not 200 <= answer.status < 300:  # noqa: PLR2004 - what HTTP calls a success
-            told = "" if answer.status in AUTH_STATUS else self._told(answer.body)
-            said = f"it answered {answer.status}" + (f": {told}" if told else "")
-            raise EndpointFailed(said, status=answer.status)
+            detail = (
+                "" if answer.status in AUTH_STATUS else self._extract_error_message(answer.body)
+            )
+            message = f"it answered {answer.status}" + (f": {detail}" if detail else "")
+            raise EndpointFailed(message, status=answer.status)
         try:
-            found: Json = orjson.loads(answer.body)
+            value: Json = orjson.loads(answer.body)
         except ValueError:
             raise EndpointFailed("it answered with something that is no JSON") from None
-        return found
+        return value
 
-    def _told(self, body: bytes) -> str:
+    def _extract_error_message(self, body: bytes) -> str:
         """Return the message in an error body of a known form, or an empty text."""
         try:
-            found = orjson.loads(body)
+            value = orjson.loads(body)
         except ValueError:
             return ""
         for name in ("error", "message", "detail"):
-            if isinstance(found, dict):
-                found = found.get(name, found)
-        text = found if isinstance(found, str) else ""
+            if isinstance(value, dict):
+                value = value.get(name, value)
+        text = value if isinstance(value, str) else ""
         return (text.replace(self._secret, "…") if self._secret else text)[:MAX_ERROR_LENGTH]
 
 

@@ -57,8 +57,8 @@ def _tool(schema: dict[str, Json]) -> dict[str, Json]:
     """Return a tool with the data as one argument: a tool takes an object, a schema any type."""
     shape: Json = {name: value for name, value in schema.items() if name != "$schema"}
     taken: Json = {"type": "object", "properties": {"data": shape}, "required": ["data"]}
-    told = "Hand in the data that were extracted."
-    return {"name": TOOL, "description": told, "input_schema": taken}
+    description = "Hand in the data that were extracted."
+    return {"name": TOOL, "description": description, "input_schema": taken}
 
 
 def parse_reply(answer: Json, model: str) -> ModelReply:
@@ -75,7 +75,7 @@ def parse_reply(answer: Json, model: str) -> ModelReply:
         raise EndpointFailed("its model refused")
     named = get_path(answer, "model")
     return ModelReply(
-        text=_handed_in(blocks) or _said(blocks),
+        text=_handed_in(blocks) or _join_texts(blocks),
         usage=Usage(
             input_tokens=sum(
                 parse_token_count(get_path(answer, "usage", name)) for name in INPUT_TOKEN_FIELDS
@@ -99,9 +99,9 @@ def _handed_in(blocks: list[Json]) -> str | None:
     return None
 
 
-def _said(blocks: list[Json]) -> str:
-    said = (get_path(block, "text") for block in blocks if get_path(block, "type") == "text")
-    return "".join(text for text in said if isinstance(text, str))
+def _join_texts(blocks: list[Json]) -> str:
+    texts = (get_path(block, "text") for block in blocks if get_path(block, "type") == "text")
+    return "".join(text for text in texts if isinstance(text, str))
 
 
 ANTHROPIC = WireFormat(

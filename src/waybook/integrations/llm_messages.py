@@ -63,7 +63,7 @@ class WireFormat:
     read: Callable[[Json, str], ModelReply]
 
 
-def parse_token_count(told: Json) -> int:
+def parse_token_count(value: Json) -> int:
     """Return a token count reported by an endpoint; 0 if it is not valid.
 
     >>> (
@@ -75,8 +75,8 @@ def parse_token_count(told: Json) -> int:
     ... )
     (12, 0, 0, 0, 0)
     """
-    counts = isinstance(told, int) and not isinstance(told, bool) and told > 0
-    return min(told, MAX_TOKENS) if counts and isinstance(told, int) else 0
+    counts = isinstance(value, int) and not isinstance(value, bool) and value > 0
+    return min(value, MAX_TOKENS) if counts and isinstance(value, int) else 0
 
 
 def get_path(value: Json, *path: str | int) -> Json:
@@ -114,8 +114,8 @@ def extract_json(text: str) -> Json:
     ... )
     ({'a': 1}, [1], {'a': 2})
     """
-    _, _, said = text.rpartition(THINKING_BLOCK)
-    for piece in _pieces(said):
+    _, _, answer = text.rpartition(THINKING_BLOCK)
+    for piece in _pieces(answer):
         try:
             return _decoded(piece)
         except (ValueError, RecursionError):
@@ -123,14 +123,14 @@ def extract_json(text: str) -> Json:
     raise ValueError("there is no JSON in it")
 
 
-def _pieces(said: str) -> Iterator[str]:
-    yield said
-    for fenced in said.split(CODE_FENCE, 2 * MAX_FENCES)[1::2]:
+def _pieces(answer: str) -> Iterator[str]:
+    yield answer
+    for fenced in answer.split(CODE_FENCE, 2 * MAX_FENCES)[1::2]:
         first, _, rest = fenced.partition("\n")
         yield fenced if first.strip()[:1] in {"{", "["} else rest
-    starts = [place for place in (said.find("{"), said.find("[")) if place >= 0]
+    starts = [place for place in (answer.find("{"), answer.find("[")) if place >= 0]
     if starts:
-        yield said[min(starts) :]
+        yield answer[min(starts) :]
 
 
 def _decoded(piece: str) -> Json:

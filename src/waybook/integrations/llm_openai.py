@@ -73,7 +73,7 @@ def parse_reply(answer: Json, model: str) -> ModelReply:
 def _text(content: Json) -> str:
     """Return a text, or the joined texts of its parts."""
     if isinstance(content, list):
-        return "".join(_text(get_path(one, "text")) for one in content)
+        return "".join(_text(get_path(part, "text")) for part in content)
     return content if isinstance(content, str) else ""
 
 

@@ -76,20 +76,20 @@ def parse_header(text: str) -> Claims:
     return header
 
 
-def parse_key(found: object) -> Key | None:
+def parse_key(jwk: object) -> Key | None:
     """Return a published key, or None if it cannot verify signatures of accepted algorithms."""
-    if not isinstance(found, dict) or found.get("use", "sig") != "sig" or "d" in found:
+    if not isinstance(jwk, dict) or jwk.get("use", "sig") != "sig" or "d" in jwk:
         return None
-    used = frozenset(name for name in KEYS if _goes_with(found, name))
+    used = frozenset(name for name in KEYS if _goes_with(jwk, name))
     if not used:
         return None
     try:
-        public = PyJWK(found, algorithm=min(used)).key
+        public = PyJWK(jwk, algorithm=min(used)).key
     except PyJWTError:
         return None
     if isinstance(public, RSAPublicKey) and public.key_size < MIN_RSA_BITS:
         return None
-    name = found.get("kid")
+    name = jwk.get("kid")
     return Key(name if isinstance(name, str) else None, used, public)
 
 
@@ -118,8 +118,8 @@ def validate_claims(claims: Claims, *, issuer: str, audience: str, now: datetime
     """
     if claims.get("iss") != issuer:
         raise Unauthenticated("it is of another issuer")
-    meant = claims.get("aud")
-    if audience not in (meant if isinstance(meant, list) else [meant]):
+    token_audience = claims.get("aud")
+    if audience not in (token_audience if isinstance(token_audience, list) else [token_audience]):
         raise Unauthenticated("it is for another audience")
     subject = claims.get("sub")
     if not isinstance(subject, str) or not 0 < len(subject) <= MAX_SUBJECT_LENGTH:
@@ -129,11 +129,11 @@ def validate_claims(claims: Claims, *, issuer: str, audience: str, now: datetime
     check_times(claims, now)
 
 
-def _goes_with(found: Mapping[str, object], algorithm: str) -> bool:
+def _goes_with(jwk: Mapping[str, object], algorithm: str) -> bool:
     kind, curve = KEYS[algorithm]
-    if found.get("kty") != kind or found.get("alg", algorithm) != algorithm:
+    if jwk.get("kty") != kind or jwk.get("alg", algorithm) != algorithm:
         return False
-    return curve is None or found.get("crv") == curve
+    return curve is None or jwk.get("crv") == curve
 
 
 def _decoded(part: str) -> bytes:
@@ -145,12 +145,12 @@ def _decoded(part: str) -> bytes:
 
 def _object_in(text: bytes) -> Claims:
     try:
-        found = orjson.loads(text)
+        claims = orjson.loads(text)
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
+        claims = None
+    if not isinstance(claims, dict):
         raise Unauthenticated("it says nothing")
-    return found
+    return claims
 
 
 MAX_DISCOVERY_BYTES: Final = 256 * 1024
@@ -193,15 +193,15 @@ async def fetch_keys(doors: IssuerEndpoints) -> list[object]:
     Raises:
         EndpointFailed: there is no usable answer.
     """
-    told = await fetch_json(doors.keys)
-    listed = told.get("keys") if isinstance(told, dict) else None
+    key_set = await fetch_json(doors.keys)
+    listed = key_set.get("keys") if isinstance(key_set, dict) else None
     return listed if isinstance(listed, list) else []
 
 
 def usable_keys(listed: Iterable[object]) -> tuple[Key, ...]:
     """Return the usable keys among those an issuer publishes."""
-    found = (parse_key(one) for _, one in zip(range(MAX_KEYS), listed, strict=False))
-    return tuple(key for key in found if key is not None)
+    keys = (parse_key(jwk) for _, jwk in zip(range(MAX_KEYS), listed, strict=False))
+    return tuple(key for key in keys if key is not None)
 
 
 async def fetch_json(address: str) -> object:
@@ -217,17 +217,18 @@ async def fetch_json(address: str) -> object:
         await exchange.close()
 
 
-def _doors_in(told: object, issuer: str) -> IssuerEndpoints:
-    said = told if isinstance(told, dict) else {}
-    if (name := said.get("issuer")) != issuer:
+def _doors_in(raw: object, issuer: str) -> IssuerEndpoints:
+    metadata = raw if isinstance(raw, dict) else {}
+    if (name := metadata.get("issuer")) != issuer:
         shown = escape_hidden(str(name))[:MAX_NAME_LENGTH]
         raise EndpointFailed(f"it calls itself {shown}, which is another name than oidc_issuer")
     keys, authorize, token = (
-        str(said.get(name, "")) for name in ("jwks_uri", "authorization_endpoint", "token_endpoint")
+        str(metadata.get(name, ""))
+        for name in ("jwks_uri", "authorization_endpoint", "token_endpoint")
     )
     if not is_secure_url(keys):
         raise EndpointFailed("it does not say where its keys are, or not safely")
-    ways = said.get("token_endpoint_auth_methods_supported")
+    ways = metadata.get("token_endpoint_auth_methods_supported")
     listed = ways if isinstance(ways, list) else ["client_secret_basic"]
     in_form = "client_secret_basic" not in listed and "client_secret_post" in listed
     return IssuerEndpoints(keys=keys, authorize=authorize, token=token, secret_in_form=in_form)
@@ -254,7 +255,7 @@ async def check_issuer(issuer: str) -> IssuerCheck:
         async with asyncio.timeout(SECONDS):
             doors = await discover_endpoints(issuer)
     except (EndpointFailed, TimeoutError) as error:
-        return IssuerCheck(error=_said(error))
+        return IssuerCheck(error=_describe_error(error))
     return await _examine_keys(doors)
 
 
@@ -264,7 +265,7 @@ async def _examine_keys(doors: IssuerEndpoints) -> IssuerCheck:
         async with asyncio.timeout(SECONDS):
             listed = await fetch_keys(doors)
     except (EndpointFailed, TimeoutError) as error:
-        return IssuerCheck(keys_fault=_said(error), has_pages=has_pages)
+        return IssuerCheck(keys_fault=_describe_error(error), has_pages=has_pages)
     good = usable_keys(listed)
     algorithms = Counter(name for key in good for name in key.algorithms)
     return IssuerCheck(
@@ -275,7 +276,7 @@ async def _examine_keys(doors: IssuerEndpoints) -> IssuerCheck:
     )
 
 
-def _said(error: EndpointFailed | TimeoutError) -> str:
+def _describe_error(error: EndpointFailed | TimeoutError) -> str:
     if isinstance(error, EndpointFailed):
         return error.message
     return f"it gave no whole answer within {SECONDS:.3g} s"

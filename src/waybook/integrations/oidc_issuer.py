@@ -96,16 +96,16 @@ class Issuer:
             most_bytes=MAX_DISCOVERY_BYTES,
         )
         try:
-            told = await exchange.post_form(sent, headers, seconds=SECONDS)
+            response = await exchange.post_form(sent, headers, seconds=SECONDS)
         except EndpointFailed as error:
             if error.details.get("status") in {400, 401, 403}:
                 raise Unauthenticated("the issuer hands out nothing for that code") from None
             raise Unavailable("the sign-in service does not answer right now") from error
         finally:
             await exchange.close()
-        if not isinstance(told, dict):
+        if not isinstance(response, dict):
             raise Unauthenticated("the issuer hands out something unknown")
-        return told
+        return response
 
     def _as_client(
         self, fields: Mapping[str, str], *, in_form: bool
@@ -127,14 +127,14 @@ class Issuer:
     # Keys
 
     async def _key(self, header: Claims) -> Key:
-        found = self._known(header)
-        if found is None:
+        key = self._known(header)
+        if key is None:
             await self._look()
-            found = self._known(header)
+            key = self._known(header)
         elif self._is_stale():
             self._start()
-        if found is not None:
-            return found
+        if key is not None:
+            return key
         if self._fetched_at is None or self._fetched_at != self._tried_at:
             raise Unavailable("the sign-in service cannot be reached right now; try again")
         raise Unauthenticated("it is signed with a key that the issuer does not have")

@@ -90,13 +90,13 @@ def identity_from_claims(claims: Claims, settings: IssuerSettings) -> IssuedIden
     )
 
 
-def parse_scopes(told: Json) -> frozenset[Scope]:
+def parse_scopes(claim: Json) -> frozenset[Scope]:
     """Return the scopes known to Waybook in a claim, which is a text or a list.
 
     >>> sorted(parse_scopes("openid plan:read")), parse_scopes(["admin"]), parse_scopes(7)
     ([<Scope.PLAN_READ: 'plan:read'>], frozenset({<Scope.ADMIN: 'admin'>}), frozenset())
     """
-    listed = told.split() if isinstance(told, str) else told if isinstance(told, list) else []
+    listed = claim.split() if isinstance(claim, str) else claim if isinstance(claim, list) else []
     return frozenset(scope for scope in Scope if scope in listed)
 
 
@@ -124,10 +124,10 @@ def _time(claims: Claims, name: str) -> float | None:
 
 
 def _text(claims: Claims, name: str) -> str | None:
-    found = claims.get(name)
-    if not isinstance(found, str) or not 0 < len(found) <= MAX_NAME_LENGTH:
+    value = claims.get(name)
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_NAME_LENGTH:
         return None
-    return found if found.isprintable() and found.strip() == found else None
+    return value if value.isprintable() and value.strip() == value else None
 
 
 STATE_LENGTH: Final = 32
@@ -157,7 +157,7 @@ def new_attempt(then: str) -> SignInAttempt:
     return SignInAttempt(state=state, nonce=nonce, verifier=verifier, return_to=then)
 
 
-def attempt_from_cookie(kept: str) -> SignInAttempt | None:
+def attempt_from_cookie(cookie: str) -> SignInAttempt | None:
     """Return the attempt stored in a cookie, or None if the cookie is not valid.
 
     >>> flow = new_attempt("/inbox")
@@ -169,8 +169,8 @@ def attempt_from_cookie(kept: str) -> SignInAttempt | None:
     (True, None, None)
     """
     try:
-        found = orjson.loads(urlsafe_b64decode(kept.encode()))
-        flow = SignInAttempt(**found)
+        fields = orjson.loads(urlsafe_b64decode(cookie.encode()))
+        flow = SignInAttempt(**fields)
     except (ValueError, TypeError):
         return None
     return flow if all(isinstance(value, str) for value in asdict(flow).values()) else None
@@ -184,7 +184,7 @@ async def authorization_url(issuer: IssuerClient, flow: SignInAttempt, back: str
     """
     authorize = (await issuer.endpoints()).authorize
     challenge = urlsafe_b64encode(sha256(flow.verifier.encode()).digest()).decode().rstrip("=")
-    asked = {
+    query = {
         "response_type": "code",
         "client_id": issuer.settings.client_id or "",
         "redirect_uri": back,
@@ -194,7 +194,7 @@ async def authorization_url(issuer: IssuerClient, flow: SignInAttempt, back: str
         "code_challenge": challenge,
         "code_challenge_method": "S256",
     }
-    return f"{authorize}{'&' if '?' in authorize else '?'}{urlencode(asked)}"
+    return f"{authorize}{'&' if '?' in authorize else '?'}{urlencode(query)}"
 
 
 async def exchange_code(
@@ -207,7 +207,7 @@ async def exchange_code(
         Unavailable: the issuer is unreachable.
     """
     if not secrets.compare_digest(returned.get("state", "").encode(), flow.state.encode()):
-        raise Unauthenticated("somebody else was sent to sign in")
+        raise Unauthenticated("the sign-in was started by another browser")
     if returned.get("iss", issuer.settings.issuer) != issuer.settings.issuer:
         raise Unauthenticated("they come from another issuer")
     code = returned.get("code", "")
@@ -232,12 +232,12 @@ async def _identity(
     if not isinstance(text, str):
         raise Unauthenticated("the issuer does not say who it is")
     claims = await issuer.claims(text, audience=client, now=now)
-    nonce, meant = claims.get("nonce"), claims.get("aud")
+    nonce, token_audience = claims.get("nonce"), claims.get("aud")
     if not isinstance(nonce, str) or not secrets.compare_digest(
         nonce.encode(), flow.nonce.encode()
     ):
         raise Unauthenticated("it was made for another attempt")
-    several = isinstance(meant, list) and len(meant) > 1
+    several = isinstance(token_audience, list) and len(token_audience) > 1
     if claims.get("azp", None if several else client) != client:
         raise Unauthenticated("it was made for another program")
     return claims

@@ -27,17 +27,19 @@ class Webhook:
         self._exchange = BoundedHttpClient(configured.url, headers={"user-agent": "waybook"})
         self._seconds = seconds
 
-    async def deliver(self, letter: WebhookMessage) -> DeliveryOutcome:
+    async def deliver(self, message: WebhookMessage) -> DeliveryOutcome:
         """Attempt one delivery; every failure is returned as an outcome."""
         try:
-            content_type, body = encode_body(letter, self._format, self._texts)
-            headers = signature_headers(letter.id, int(letter.now.timestamp()), body, self._secrets)
+            content_type, body = encode_body(message, self._format, self._texts)
+            headers = signature_headers(
+                message.id, int(message.now.timestamp()), body, self._secrets
+            )
             headers["content-type"] = content_type
             status = await self._exchange.deliver(body, headers, seconds=self._seconds)
         except EndpointFailed as error:
             return DeliveryOutcome(error.message)
         except TemplateBudgetExceeded as error:
-            return DeliveryOutcome(f"the template of {letter.event}: {error}")
+            return DeliveryOutcome(f"the template of {message.event}: {error}")
         if 200 <= status < 300:  # noqa: PLR2004 - what HTTP calls a success
             return DeliveryOutcome(status=status)
         return DeliveryOutcome(f"it answered {status}", status, final=status == GONE)

@@ -101,12 +101,12 @@ def load_templates(own: Mapping[str, str]) -> Templates:
     if unknown:
         raise Misconfigured(f"webhook_templates_dir: {unknown[0]} is the text of no event")
     folder = files("waybook.notifications").joinpath("templates")
-    found: dict[NotificationKind, Template] = {}
+    templates: dict[NotificationKind, Template] = {}
     for occasion in NotificationKind:
         name = template_file(occasion)
         text = own[name] if name in own else folder.joinpath(name).read_text("utf-8")
-        found[occasion] = _checked(text, occasion)
-    return MappingProxyType(found)
+        templates[occasion] = _checked(text, occasion)
+    return MappingProxyType(templates)
 
 
 def _checked(text: str, occasion: NotificationKind) -> Template:
@@ -121,13 +121,13 @@ def _checked(text: str, occasion: NotificationKind) -> Template:
     return template
 
 
-def render_message(template: Template, told: Mapping[str, Json]) -> Message:
+def render_message(template: Template, fields: Mapping[str, Json]) -> Message:
     """Render the template with a message's payload.
 
     Raises:
         TemplateBudgetExceeded: rendering would cost too much.
     """
-    subject, _, body = render_template(template, told).strip().partition("\n")
+    subject, _, body = render_template(template, fields).strip().partition("\n")
     return Message(subject.strip()[:MAX_SUBJECT_LENGTH], body.strip()[:MAX_BODY_LENGTH])
 
 
@@ -151,40 +151,40 @@ class EncodedBody(NamedTuple):
     body: bytes
 
 
-def encode_body(letter: WebhookMessage, form: WebhookFormat, texts: Templates) -> EncodedBody:
+def encode_body(message: WebhookMessage, form: WebhookFormat, texts: Templates) -> EncodedBody:
     """Return the body to send: the same bytes at every attempt.
 
     Raises:
         TemplateBudgetExceeded: its template would cost too much.
     """
-    told = payload(letter)
+    fields = payload(message)
     if form is WebhookFormat.STANDARD:
-        return EncodedBody(JSON, orjson.dumps(told))
-    template, seen = texts[NotificationKind(letter.event)], _each_text(told, escape_hidden)
+        return EncodedBody(JSON, orjson.dumps(fields))
+    template, seen = texts[NotificationKind(message.event)], _each_text(fields, escape_hidden)
     if form is WebhookFormat.TEXT:
         return EncodedBody(PLAIN, _as_text(render_message(template, seen)).encode())
-    said = _as_slack(render_message(template, _each_text(seen, escape_chat_text)))
-    return EncodedBody(JSON, orjson.dumps({"text": said}))
+    text = _as_slack(render_message(template, _each_text(seen, escape_chat_text)))
+    return EncodedBody(JSON, orjson.dumps({"text": text}))
 
 
-def payload(letter: WebhookMessage) -> dict[str, Json]:
+def payload(message: WebhookMessage) -> dict[str, Json]:
     """Return the message as a JSON payload, with the flag for hidden characters if it has any."""
-    odd = hidden_by_field(letter.data)
-    data = {**letter.data, FLAG: odd} if odd else letter.data
-    return {"type": letter.event, "timestamp": rfc3339(letter.at), "data": data}
+    odd = hidden_by_field(message.data)
+    data = {**message.data, FLAG: odd} if odd else message.data
+    return {"type": message.event, "timestamp": rfc3339(message.at), "data": data}
 
 
-def _as_text(said: Message) -> str:
-    return f"{said.subject}\n\n{said.body}\n" if said.body else f"{said.subject}\n"
+def _as_text(message: Message) -> str:
+    return f"{message.subject}\n\n{message.body}\n" if message.body else f"{message.subject}\n"
 
 
-def _as_slack(said: Message) -> str:
-    return f"*{said.subject}*\n{said.body}".strip()
+def _as_slack(message: Message) -> str:
+    return f"*{message.subject}*\n{message.body}".strip()
 
 
-def _each_text(told: Mapping[str, Json], change: Callable[[str], str]) -> dict[str, Json]:
+def _each_text(fields: Mapping[str, Json], change: Callable[[str], str]) -> dict[str, Json]:
     """Return a copy with every text in it changed by `change`."""
-    return {name: _changed(value, change) for name, value in told.items()}
+    return {name: _changed(value, change) for name, value in fields.items()}
 
 
 def _changed(value: Json, change: Callable[[str], str]) -> Json:

@@ -44,7 +44,7 @@ class DeliveryOutcome(NamedTuple):
 class WebhookSender(Protocol):
     """Interface for the delivery of webhook messages."""
 
-    async def deliver(self, letter: WebhookMessage) -> DeliveryOutcome:
+    async def deliver(self, message: WebhookMessage) -> DeliveryOutcome:
         """Attempt one delivery; every failure is returned as an outcome."""
 
 
@@ -75,13 +75,13 @@ class RetryDecision(NamedTuple):
     due_at: datetime
 
 
-def decide_retry(letter: WebhookMessage, outcome: DeliveryOutcome, chance: float) -> RetryDecision:
+def decide_retry(message: WebhookMessage, outcome: DeliveryOutcome, chance: float) -> RetryDecision:
     """Return the status of a message after this attempt; `chance` is from 0 to 1."""
     if outcome.error is None:
-        return RetryDecision(DeliveryStatus.DELIVERED, letter.now)
-    due_at = letter.now + backoff(letter.attempt, chance)
-    if outcome.final or due_at > letter.expires_at:
-        return RetryDecision(DeliveryStatus.GIVEN_UP, letter.now)
+        return RetryDecision(DeliveryStatus.DELIVERED, message.now)
+    due_at = message.now + backoff(message.attempt, chance)
+    if outcome.final or due_at > message.expires_at:
+        return RetryDecision(DeliveryStatus.GIVEN_UP, message.now)
     return RetryDecision(DeliveryStatus.WAITING, due_at)
 
 
@@ -123,12 +123,12 @@ def _secret(word: str) -> bytes:
 
 
 def signature_headers(
-    letter_id: str, at: int, body: bytes, secrets: tuple[bytes, ...]
+    message_id: str, at: int, body: bytes, secrets: tuple[bytes, ...]
 ) -> dict[str, str]:
     """Return the headers of an attempt at time `at`, unsigned if there are no secrets."""
-    content = f"{letter_id}.{at}.".encode() + body
+    content = f"{message_id}.{at}.".encode() + body
     signatures = [base64.b64encode(hmac.digest(key, content, "sha256")).decode() for key in secrets]
-    headers = {"webhook-id": letter_id, "webhook-timestamp": str(at)}
+    headers = {"webhook-id": message_id, "webhook-timestamp": str(at)}
     if signatures:
-        headers["webhook-signature"] = " ".join(f"v1,{told}" for told in signatures)
+        headers["webhook-signature"] = " ".join(f"v1,{signature}" for signature in signatures)
     return headers

@@ -34,7 +34,7 @@ class Branch:
 
     def as_json(self) -> dict[str, Json]:
         """Return the branch as it appears in the audit and in replies."""
-        told: dict[str, Json] = {
+        fields: dict[str, Json] = {
             "action": str(self.condition.action),
             "conditionId": self.condition.id,
             "expression": self.condition.expression,
@@ -46,7 +46,7 @@ class Branch:
             "reason": self.condition.reason,
             "note": self.note,
         }
-        return {name: value for name, value in told.items() if value is not None}
+        return {name: value for name, value in fields.items() if value is not None}
 
 
 @lru_cache(maxsize=1024)

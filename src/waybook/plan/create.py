@@ -61,7 +61,7 @@ def create(new: NewPlan, context: DecisionContext) -> Decision[Plan]:
             steps wait for each other.
         BadExpression: a condition does not compile.
     """
-    _check_whole(new)
+    _check_plan(new)
     draft = Draft(_blank(new, PlanId(context.new_id()), context), context)
     draft.insert(Entity.PLAN, draft.plan.id, plan_row(new, context))
     ids = draft.add_steps(new.steps, after=0)
@@ -77,7 +77,7 @@ def create(new: NewPlan, context: DecisionContext) -> Decision[Plan]:
     return draft.decide(draft.plan)
 
 
-def _check_whole(new: NewPlan) -> None:
+def _check_plan(new: NewPlan) -> None:
     if not new.steps:
         raise InvalidInput("a plan needs at least one step", argument="steps")
     check_size(len(new.steps), len(new.conditions))

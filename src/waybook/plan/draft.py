@@ -143,10 +143,10 @@ class Draft:
             self.set_step(other.id, depends_on=left)
         for condition in [c for c in self.plan.conditions if c.step_id == step_id]:
             self._note(Entity.CONDITION, condition.id, WHOLE_ROW, condition_row(condition), None)
-        kept = tuple(c for c in self.plan.conditions if c.step_id != step_id)
+        remaining = tuple(c for c in self.plan.conditions if c.step_id != step_id)
         step = self.plan.step(step_id)
         self._note(Entity.STEP, step_id, WHOLE_ROW, step_row(step, self.plan.texts[step_id]), None)
-        self.plan = self.plan._replace(conditions=kept)
+        self.plan = self.plan._replace(conditions=remaining)
         self.reorder([s.id for s in self.plan.steps if s.id != step_id])
 
     def reorder(self, ids: list[StepId]) -> None:
@@ -232,8 +232,8 @@ def step_row(step: Step, text: StepText) -> dict[str, Json]:
     """Return a step as a row, without its id and its heartbeat, which is telemetry."""
     names = [name for name in Step._fields if name not in {"id", "last_seen_at"}]
     row = {name: as_json(getattr(step, name)) for name in names}
-    told = {"instructions": text.instructions, "result_schema": text.result_schema}
-    return {**row, **told, **_required(text.required_sources)}
+    text_fields = {"instructions": text.instructions, "result_schema": text.result_schema}
+    return {**row, **text_fields, **_required(text.required_sources)}
 
 
 def condition_row(condition: Condition) -> dict[str, Json]:

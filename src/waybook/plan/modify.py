@@ -90,11 +90,11 @@ def modify(
     register_session(draft)
     last = len(modifications) - 1
     for number, modification in enumerate(modifications):
-        told = _apply(draft, modification)
+        details = _apply(draft, modification)
         draft.set_plan(revision=draft.plan.revision + 1)
         if number == last:
             settle(draft)
-        draft.record(Event.PLAN_MODIFIED, **told, rationale=rationale)
+        draft.record(Event.PLAN_MODIFIED, **details, rationale=rationale)
     return draft.decide(draft.plan)
 
 
@@ -199,8 +199,8 @@ def _fail(draft: Draft, modification: FailStep) -> dict[str, Json]:
     )
     if modification.retry:
         _back_to_pending(draft, step.id)
-    told: dict[str, Json] = {"reason": modification.reason, "retry": modification.retry}
-    return {"action": "fail_step", "stepId": step.id, "stepOrder": step.order, **told}
+    details: dict[str, Json] = {"reason": modification.reason, "retry": modification.retry}
+    return {"action": "fail_step", "stepId": step.id, "stepOrder": step.order, **details}
 
 
 def _retry(draft: Draft, step: Step) -> dict[str, Json]:
@@ -212,11 +212,11 @@ def _retry(draft: Draft, step: Step) -> dict[str, Json]:
         draft.move_step(step.id, StepStatus.FAILED)
     _back_to_pending(draft, step.id)
     attempt = draft.plan.step(step.id).attempt
-    told: dict[str, Json] = {"stepId": step.id, "stepOrder": step.order, "attempt": attempt}
+    details: dict[str, Json] = {"stepId": step.id, "stepOrder": step.order, "attempt": attempt}
     return {
         "action": "retry_step",
         "reclaimedFrom": step.held_by if reclaimed else None,
-        **told,
+        **details,
     }
 
 

@@ -31,10 +31,10 @@ def plan_notifications(before: Plan, plan: Plan) -> tuple[Notification, ...]:
     occasion = NOTIFICATION_BY_STATUS.get(plan.status)
     if occasion is None or plan.status is before.status:
         return ()
-    return (Notification(occasion, plan.id, _told(plan)),)
+    return (Notification(occasion, plan.id, _build_payload(plan)),)
 
 
-def _told(plan: Plan) -> dict[str, Json]:
+def _build_payload(plan: Plan) -> dict[str, Json]:
     done, total = count_done(plan.statuses()), len(plan.steps)
     data: dict[str, Json] = {
         "planId": plan.id,

@@ -67,7 +67,7 @@ def first_ready(plan: Plan) -> Step | None:
 
 
 def resolve_dependencies(
-    made: Sequence[Step], asked: Sequence[NewStep], steps: Sequence[Step]
+    made: Sequence[Step], new_steps: Sequence[NewStep], steps: Sequence[Step]
 ) -> list[Step]:
     """Return the new steps with their dependencies, given as orders among all `steps`.
 
@@ -76,7 +76,7 @@ def resolve_dependencies(
     """
     tied = [
         step._replace(depends_on=tuple(_step_at(steps, order) for order in new.depends_on))
-        for step, new in zip(made, asked, strict=True)
+        for step, new in zip(made, new_steps, strict=True)
     ]
     if any(step.depends_on for step in tied):
         fresh = {step.id: step for step in tied}

@@ -67,7 +67,7 @@ FILE_EXTENSIONS: Mapping[str, str] = MappingProxyType(
 )
 
 
-def parse_text_type(told: str) -> str:
+def parse_text_type(media_type: str) -> str:
     """Return the media type in lower case, without parameters: content is always stored as UTF-8.
 
     Raises:
@@ -76,7 +76,7 @@ def parse_text_type(told: str) -> str:
     >>> parse_text_type("Text/Markdown; charset=utf-8")
     'text/markdown'
     """
-    kind = told.partition(";")[0].strip().lower()
+    kind = media_type.partition(";")[0].strip().lower()
     if not SYNTAX.fullmatch(kind):
         raise InvalidInput(
             "mediaType must be a media type such as text/markdown", argument="mediaType"
@@ -162,7 +162,7 @@ def store_output(
     if before is not None and before.content_hash == text_hash(new.content):
         return draft.decide(StoredOutput(before, is_new=False))
     _refuse_more(there)
-    version = 1 + max((one.version for one in there if one.title == new.title), default=0)
+    version = 1 + max((output.version for output in there if output.title == new.title), default=0)
     made = _made(new, version, context)
     draft.store_text(
         Entity.ARTIFACT,
@@ -202,21 +202,23 @@ def _made(new: NewOutput, version: int, context: DecisionContext) -> Output:
 
 def latest_version(outputs: Iterable[Output], *, title: str, media_type: str) -> Output | None:
     """Return the latest version of this title and media type, if there is one."""
-    same = (one for one in outputs if (one.title, one.media_type) == (title, media_type))
-    return max(same, key=lambda one: one.version, default=None)
+    same = (
+        output for output in outputs if (output.title, output.media_type) == (title, media_type)
+    )
+    return max(same, key=lambda output: output.version, default=None)
 
 
 def latest(outputs: Iterable[Output]) -> list[Output]:
     """Return the latest version of each title and media type, newest first."""
     last: dict[tuple[str, str], Output] = {}
-    for one in sorted(outputs, key=lambda one: one.version):
-        last[one.title, one.media_type] = one
-    return sorted(last.values(), key=lambda one: (one.created_at, one.id), reverse=True)
+    for output in sorted(outputs, key=lambda output: output.version):
+        last[output.title, output.media_type] = output
+    return sorted(last.values(), key=lambda output: (output.created_at, output.id), reverse=True)
 
 
 def is_missing(outputs: Iterable[Output], media_type: str | None) -> bool:
     """Return whether an output of the requested media type is still missing."""
-    return media_type is not None and all(one.media_type != media_type for one in outputs)
+    return media_type is not None and all(output.media_type != media_type for output in outputs)
 
 
 def _refuse_broken(new: NewOutput) -> None:

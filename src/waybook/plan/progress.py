@@ -75,9 +75,9 @@ def shares(budget: Budget, used: Totals) -> Iterator[BudgetShare]:
 def budget_json(budget: Budget, used: Totals) -> dict[str, Json]:
     """Return the budget as replies show it; from 80 % on with a warning text."""
     parts = [*shares(budget, used)]
-    told: dict[str, Json] = {part.name: _told(part) for part in parts}
-    warnings = [said for part in parts if (said := warning(part)) is not None]
-    return {**told, "warning": " ".join(warnings)} if warnings else told
+    fields: dict[str, Json] = {part.name: _share_to_json(part) for part in parts}
+    warnings = [message for part in parts if (message := warning(part)) is not None]
+    return {**fields, "warning": " ".join(warnings)} if warnings else fields
 
 
 def warning(part: BudgetShare) -> str | None:
@@ -98,7 +98,7 @@ def warning(part: BudgetShare) -> str | None:
     return None
 
 
-def _told(part: BudgetShare) -> Json:
+def _share_to_json(part: BudgetShare) -> Json:
     if part.name == "costUsd":
         used, of = to_dollars(part.used), to_dollars(part.of)
         return {"used": used, "of": of, "percent": part.percent}

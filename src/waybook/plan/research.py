@@ -55,9 +55,9 @@ class Research:
     @property
     def content_hash(self) -> str:
         """Return the hash that identical research shares: content, tags, metadata and sources."""
-        said = [self.content, self.tags, self.metadata, [origin.id for origin in self.origins]]
-        told = json.dumps(said, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-        return sha256(told.encode()).hexdigest()
+        fields = [self.content, self.tags, self.metadata, [origin.id for origin in self.origins]]
+        serialized = json.dumps(fields, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        return sha256(serialized.encode()).hexdigest()
 
 
 class ExistingResearch(NamedTuple):
@@ -107,11 +107,11 @@ def store_research(
         draft.record_heartbeat(step_id)
     if _is_there(research, before):
         return draft.decide(_there(before))
-    kept = StoredResearch(artifact_id=context.new_id(), version=before.version + 1)
-    for change in _changes(research, kept, before, step_id, context):
+    stored = StoredResearch(artifact_id=context.new_id(), version=before.version + 1)
+    for change in _changes(research, stored, before, step_id, context):
         draft.add_change(change)
-    draft.record(Event.PLAN_MODIFIED, **_told(research, kept, step_id))
-    return draft.decide(kept)
+    draft.record(Event.PLAN_MODIFIED, **_build_details(research, stored, step_id))
+    return draft.decide(stored)
 
 
 def store_standalone(
@@ -125,10 +125,10 @@ def store_standalone(
     _refuse_reserved(research)
     if _is_there(research, before):
         return StandaloneDecision(_there(before))
-    kept = StoredResearch(artifact_id=context.new_id(), version=before.version + 1)
-    changes = tuple(_changes(research, kept, before, None, context))
+    stored = StoredResearch(artifact_id=context.new_id(), version=before.version + 1)
+    changes = tuple(_changes(research, stored, before, None, context))
     return StandaloneDecision(
-        kept, Entry(Event.PLAN_MODIFIED, _told(research, kept, None), changes)
+        stored, Entry(Event.PLAN_MODIFIED, _build_details(research, stored, None), changes)
     )
 
 
@@ -165,20 +165,22 @@ def _there(before: ExistingResearch) -> StoredResearch:
     )
 
 
-def _told(research: Research, kept: StoredResearch, step_id: StepId | None) -> dict[str, Json]:
-    told: dict[str, Json] = {
+def _build_details(
+    research: Research, stored: StoredResearch, step_id: StepId | None
+) -> dict[str, Json]:
+    details: dict[str, Json] = {
         "action": "research_stored",
-        "artifactId": kept.artifact_id,
+        "artifactId": stored.artifact_id,
         "kind": research.kind,
         "title": research.title,
-        "version": kept.version,
+        "version": stored.version,
     }
-    return {**told, "stepId": step_id} if step_id else told
+    return {**details, "stepId": step_id} if step_id else details
 
 
 def _changes(
     research: Research,
-    kept: StoredResearch,
+    stored: StoredResearch,
     before: ExistingResearch,
     step_id: StepId | None,
     context: DecisionContext,
@@ -192,23 +194,23 @@ def _changes(
         "superseded": False,
         "tags": [*research.tags] or None,
         "metadata": research.metadata,
-        "version": kept.version,
+        "version": stored.version,
         "content_hash": research.content_hash,
         "created_at": as_json(context.now),
         "created_by": context.actor.user,
     }
-    yield Change(Entity.ARTIFACT, kept.artifact_id, WHOLE_ROW, None, row)
+    yield Change(Entity.ARTIFACT, stored.artifact_id, WHOLE_ROW, None, row)
     for origin in research.origins:
         if origin.id not in before.sources:
             yield Change(Entity.SOURCE, origin.id, WHOLE_ROW, None, _source(origin))
     for position, origin in enumerate(research.origins, 1):
         link: dict[str, Json] = {
-            "artifact_id": kept.artifact_id,
+            "artifact_id": stored.artifact_id,
             "source_id": origin.id,
             "position": position,
             "retrieved_at": as_json(origin.retrieved_at),
         }
-        name = f"{kept.artifact_id}/{position}"
+        name = f"{stored.artifact_id}/{position}"
         yield Change(Entity.ARTIFACT_SOURCE, name, WHOLE_ROW, None, link)
 
 

@@ -153,7 +153,7 @@ def _carry_out(
     place: ReviewSurface | None,
 ) -> Decision[StepDone]:
     step_id = review.step_id
-    told: dict[str, Json] = {
+    details: dict[str, Json] = {
         "action": "decision",
         "decision": str(kind),
         "reviewId": review.id,
@@ -162,8 +162,8 @@ def _carry_out(
         **({"place": str(place)} if place else {}),
     }
     if kind is DecisionKind.APPROVE:
-        kept = {"result_summary": review.result_summary}
-        return complete(draft, step_id, kept, Event.USER_REVIEWED, **told)
+        values = {"result_summary": review.result_summary}
+        return complete(draft, step_id, values, Event.USER_REVIEWED, **details)
     if kind is DecisionKind.SKIP:
         draft.move_step(step_id, StepStatus.SKIPPED)
     elif kind is DecisionKind.REJECT:
@@ -172,7 +172,7 @@ def _carry_out(
         _send_back(draft, step_id, feedback or "", place)
     settle(draft)
     step = draft.plan.step(step_id)
-    draft.record(Event.USER_REVIEWED, stepId=step_id, stepOrder=step.order, **told)
+    draft.record(Event.USER_REVIEWED, stepId=step_id, stepOrder=step.order, **details)
     return draft.decide(StepDone(step))
 
 

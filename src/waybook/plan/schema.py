@@ -130,10 +130,10 @@ def result_errors(schema: Json, result: Json) -> list[SchemaError]:
     """
     if schema is None:
         return []
-    found = mismatches(result, schema, value="resultSummary", shape="resultSchema")
+    errors = mismatches(result, schema, value="resultSummary", shape="resultSchema")
     return [
         {"at": fault.path.replace("$", "resultSummary", 1), "fault": fault.message}
-        for fault in found
+        for fault in errors
     ]
 
 
@@ -144,7 +144,7 @@ class Mismatch(NamedTuple):
     message: str
 
 
-def mismatches(given: Json, schema: Json, *, value: str, shape: str) -> list[Mismatch]:
+def mismatches(instance: Json, schema: Json, *, value: str, shape: str) -> list[Mismatch]:
     """Return the first few violations of a checked schema, sorted by path.
 
     `value` and `shape` are the argument names of the two, for error messages.
@@ -152,14 +152,14 @@ def mismatches(given: Json, schema: Json, *, value: str, shape: str) -> list[Mis
     Raises:
         TooLarge: checking it would take too long.
     """
-    if _weight(schema, shape) * _weight(given, value) > MAX_COST:
+    if _weight(schema, shape) * _weight(instance, value) > MAX_COST:
         raise TooLarge(
             f"{value} is too large to be checked against {shape}; make it smaller", argument=value
         )
     faults: list[Mismatch] = []
     checking: Any = schema
     try:
-        for error in Draft202012Validator(checking).iter_errors(given):
+        for error in Draft202012Validator(checking).iter_errors(instance):
             faults.append(Mismatch(error.json_path[:MAX_MESSAGE], error.message[:MAX_MESSAGE]))
             if len(faults) == MAX_ERRORS:
                 break

@@ -37,17 +37,17 @@ def check_result_evidence(plan: Plan, step_id: StepId, result: Json) -> None:
         check_result(text.result_schema, result)
         return
     faults = result_errors(text.result_schema, result)
-    said = [*([summarize_errors(faults)] if faults else []), _said_of_sources(text)]
+    messages = [*([summarize_errors(faults)] if faults else []), _describe_missing_sources(text)]
     missing: dict[str, Json] = {"missing": [*faults], "resultSchema": text.result_schema}
     raise InvalidInput(
-        "; ".join(said),
+        "; ".join(messages),
         next_call=_store(plan, step_id),
         sources=_sources(text, lacking),
         **(missing if faults else {}),
     )
 
 
-def _said_of_sources(text: StepText) -> str:
+def _describe_missing_sources(text: StepText) -> str:
     return (
         f"this step needs {text.required_sources} sources, {len(text.sources)} are stored for it: "
         "store what the result rests on, then submit again"
@@ -153,8 +153,8 @@ def complete(
     step = draft.plan.step(step_id)
     branches = tuple(evaluate_conditions(draft, step_id, values))
     settle(draft)
-    told: list[Json] = [looked_at.as_json() for looked_at in branches]
-    branched: dict[str, Json] = {"branches": told} if told else {}
+    branch_payloads: list[Json] = [looked_at.as_json() for looked_at in branches]
+    branched: dict[str, Json] = {"branches": branch_payloads} if branch_payloads else {}
     draft.record(
         event,
         stepId=step_id,
@@ -199,7 +199,7 @@ def _keep_late_result(
     )
     why, next_call = _why_not_current(plan, step, submission.attempt or 0)
     refusal = StaleAttempt(
-        f"{why}. Your result was not counted, but it is kept as an artifact of the step",
+        f"{why}. Your result was not counted but is stored as an artifact of the step",
         next_call=next_call,
         stepId=step.id,
         attempt=submission.attempt,

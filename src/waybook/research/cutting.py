@@ -81,12 +81,12 @@ def allocate_space(claims: Sequence[SpaceClaim], room: int) -> list[int]:
     low, high = 0, max(0, room)
     while low < high:
         level = (low + high + 1) // 2
-        if sum(_given(claims, level)) <= room:
+        if sum(_allocate_at_level(claims, level)) <= room:
             low = level
         else:
             high = level - 1
-    return _given(claims, low)
+    return _allocate_at_level(claims, low)
 
 
-def _given(claims: Sequence[SpaceClaim], level: int) -> list[int]:
+def _allocate_at_level(claims: Sequence[SpaceClaim], level: int) -> list[int]:
     return [min(most, max(floor, level * counts)) for most, floor, counts in claims]

@@ -105,10 +105,12 @@ class StaticEmbedder:
 
     def _unit(self, sums: Iterable[int], weights: int) -> Vector:
         shift = weights * BYTE_OFFSET
-        found = [(n - shift) * scale for n, scale in zip(sums, self._table.scale, strict=True)]
-        length = sqrt(sum([n * n for n in found]))
+        components = [(n - shift) * scale for n, scale in zip(sums, self._table.scale, strict=True)]
+        length = sqrt(sum([n * n for n in components]))
         return (
-            tuple([n / length for n in found]) if length else neutral_vector(self._table.dimensions)
+            tuple([n / length for n in components])
+            if length
+            else neutral_vector(self._table.dimensions)
         )
 
 
@@ -140,9 +142,9 @@ def embed(text: str) -> Vector:
     return builtin_embedder().embed(text)
 
 
-def cosine_similarity(one: Vector, other: Vector) -> float:
+def cosine_similarity(vector: Vector, other: Vector) -> float:
     """Return the cosine of the angle between two vectors: 1 for the same direction."""
-    return sum([a * b for a, b in zip(one, other, strict=True)])
+    return sum([a * b for a, b in zip(vector, other, strict=True)])
 
 
 #: No known model makes longer vectors.

@@ -43,8 +43,8 @@ def fuse(lists: Mapping[str, Sequence[RankedPassage]], constant: int = CONSTANT)
     """Merge ranked lists into one, best first; each subject is represented by its best passage."""
     reasons: dict[str, list[MatchReason]] = {}
     parts: dict[str, tuple[int, int]] = {}
-    for by, found in lists.items():
-        for place, passage in enumerate(_once(found), 1):
+    for by, passages in lists.items():
+        for place, passage in enumerate(_once(passages), 1):
             subject = passage.subject_id
             why = MatchReason(by=by, rank=place, score=passage.measure)
             reasons.setdefault(subject, []).append(why)
@@ -61,9 +61,9 @@ def fuse(lists: Mapping[str, Sequence[RankedPassage]], constant: int = CONSTANT)
     return sorted(hits, key=lambda hit: (-hit.score, parts[hit.subject_id][0], hit.subject_id))
 
 
-def _once(found: Sequence[RankedPassage]) -> Sequence[RankedPassage]:
+def _once(passages: Sequence[RankedPassage]) -> Sequence[RankedPassage]:
     """Return the first passage of each subject."""
     first: dict[str, RankedPassage] = {}
-    for passage in found:
+    for passage in passages:
         first.setdefault(passage.subject_id, passage)
     return list(first.values())

@@ -56,8 +56,8 @@ class TextField:
     @cached_property
     def most(self) -> int:
         """The maximum usable size, in bytes."""
-        whole = json_size({self.name: self.value}) - 1
-        return whole if self._complete else whole + self._note
+        full_size = json_size({self.name: self.value}) - 1
+        return full_size if self._complete else full_size + self._note
 
     @cached_property
     def floor(self) -> int:
@@ -107,9 +107,9 @@ class Entry:
     def fit(self, room: int) -> Body:
         """Return the entry cut to `room` bytes, with notes about what was cut."""
         claims = [(text.most, text.floor, text.counts) for text in self.texts]
-        given = allocate_space(claims, room - self._frame)
+        allotted = allocate_space(claims, room - self._frame)
         body, cut = dict(self.frame), Body()
-        for text, share in zip(self.texts, given, strict=True):
+        for text, share in zip(self.texts, allotted, strict=True):
             body[text.name], note = text.fitted(share)
             if note is not None:
                 cut[text.name] = note
@@ -155,8 +155,8 @@ class EntryList:
 
     @cached_property
     def most(self) -> int:
-        whole = sum(entry.max_size for entry in self.entries)
-        return whole + self._note if self.beyond else whole
+        full_size = sum(entry.max_size for entry in self.entries)
+        return full_size + self._note if self.beyond else full_size
 
     @cached_property
     def floor(self) -> int:
@@ -183,8 +183,8 @@ class EntryList:
         entries = self.entries[shown.start : shown.stop]
         complete = len(entries) == len(self.entries) and not self.beyond
         claims = [(entry.max_size, entry.min_size, 1) for entry in entries]
-        given = allocate_space(claims, room if complete else room - self._note)
-        listed: list[Json] = [e.fit(g) for e, g in zip(entries, given, strict=True)]
+        allotted = allocate_space(claims, room if complete else room - self._note)
+        listed: list[Json] = [e.fit(g) for e, g in zip(entries, allotted, strict=True)]
         if complete:
             return listed, None
         left = len(self.entries) - len(entries) + self.beyond
@@ -224,8 +224,8 @@ def build_packet(
     absent: list[Json] = [part.name for part in parts if part.name not in names]
     if absent:
         left -= _more(absent, again)
-    given = allocate_space([(part.most, part.floor, part.counts) for part in admitted], left)
-    room_of = {part.name: share for part, share in zip(admitted, given, strict=True)}
+    allotted = allocate_space([(part.most, part.floor, part.counts) for part in admitted], left)
+    room_of = {part.name: share for part, share in zip(admitted, allotted, strict=True)}
     body, cut = dict(frame), Body()
     for part in parts:
         if part.name in names:

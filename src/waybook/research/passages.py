@@ -82,8 +82,8 @@ _FREE = ~(0xF << 76 | 0x3 << 62)
 
 def source_hash(*, url: str | None, title: str, quote: str | None) -> str:
     """Return the SHA-256 that identifies a source; the retrieval time is not part of it."""
-    told = json.dumps([url, title, quote], ensure_ascii=False, separators=(",", ":"))
-    return sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
+    serialized = json.dumps([url, title, quote], ensure_ascii=False, separators=(",", ":"))
+    return sha256(serialized.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def source_id(content_hash: str) -> str:

@@ -28,8 +28,8 @@ def correct_word(word: str, table: WordVectors) -> str | None:
         return None
     if word in table.numbers or table.stem(word):
         return None
-    found = {near for near in _one_slip_away(word) if near in table.numbers}
-    return min(found, key=lambda near: (near[0] != word[0], table.numbers[near]), default=None)
+    candidates = {near for near in _one_slip_away(word) if near in table.numbers}
+    return min(candidates, key=lambda near: (near[0] != word[0], table.numbers[near]), default=None)
 
 
 def _one_slip_away(word: str) -> Iterator[str]:
@@ -39,10 +39,10 @@ def _one_slip_away(word: str) -> Iterator[str]:
             yield before + after[1:]
         if len(after) > 1:
             yield before + after[1] + after[0] + after[2:]
-        for letter in LETTERS:
-            yield before + letter + after
+        for character in LETTERS:
+            yield before + character + after
             if after:
-                yield before + letter + after[1:]
+                yield before + character + after[1:]
 
 
 MAX_QUERY_LENGTH = 1_000
@@ -89,12 +89,12 @@ class SearchQuery:
 
         The lightest terms are left out as long as their total weight stays below `least`.
         """
-        left_out, kept = 0.0, list[Term]()
+        left_out, required = 0.0, list[Term]()
         for term in sorted(self.terms, key=lambda term: term.weight):
             left_out += term.weight
-            if left_out >= least or kept:
-                kept.append(term)
-        return tuple(kept)
+            if left_out >= least or required:
+                required.append(term)
+        return tuple(required)
 
 
 def parse_query(text: str, table: WordVectors | None = None) -> SearchQuery:
@@ -106,18 +106,18 @@ def parse_query(text: str, table: WordVectors | None = None) -> SearchQuery:
     """
     table = table or builtin_word_vectors()
     text = " ".join(text[:MAX_QUERY_LENGTH].split())
-    found: dict[str, tuple[str | None, float]] = {}
+    weighted: dict[str, tuple[str | None, float]] = {}
     for chunk in text.split(" "):
         term = _bare(chunk)
         inner = split_words(term)
-        if inner and term.lower() not in STOP_WORDS and term not in found:
+        if inner and term.lower() not in STOP_WORDS and term not in weighted:
             instead = correct_word(inner[0], table) if len(inner) == 1 else None
-            found[term] = instead, max(_information(instead or word, table) for word in inner)
-    heaviest = sorted(found, key=lambda term: -found[term][1])[:MAX_TERMS]
-    total = sum(found[term][1] for term in heaviest)
+            weighted[term] = instead, max(_information(instead or word, table) for word in inner)
+    heaviest = sorted(weighted, key=lambda term: -weighted[term][1])[:MAX_TERMS]
+    total = sum(weighted[term][1] for term in heaviest)
     terms = (
-        Term(text=term, correction=found[term][0], weight=found[term][1] / total)
-        for term in found
+        Term(text=term, correction=weighted[term][0], weight=weighted[term][1] / total)
+        for term in weighted
         if term in heaviest
     )
     return SearchQuery(text=text, terms=tuple(terms))
@@ -162,8 +162,8 @@ class Snippet:
         for start, end in self.marks:
             pieces += [self.text[at:start], before, self.text[start:end], after]
             at = end
-        told = "".join([*pieces, self.text[at:]])
-        return ("…" if self.cut_before else "") + told + ("…" if self.cut_after else "")
+        marked_text = "".join([*pieces, self.text[at:]])
+        return ("…" if self.cut_before else "") + marked_text + ("…" if self.cut_after else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,9 +183,9 @@ def build_snippet(text: str, question: SearchQuery, longest: int = MAX_SNIPPET_L
     text = text[:MAX_TEXT_LENGTH]
     weights = _weights(question)
     matches = [
-        _Match(found.start(), found.end(), root)
-        for found in _WORD.finditer(text)
-        if (root := _root(fold_text(found[0]))) in weights
+        _Match(word_match.start(), word_match.end(), root)
+        for word_match in _WORD.finditer(text)
+        if (root := _root(fold_text(word_match[0]))) in weights
     ]
     start, end = _window(text, _best(matches, weights, longest), longest)
     inside = [match for match in matches if start <= match.start and match.end <= end]
@@ -199,11 +199,11 @@ def build_snippet(text: str, question: SearchQuery, longest: int = MAX_SNIPPET_L
 
 def _weights(question: SearchQuery) -> dict[str, float]:
     """Return the weight of each query word, keyed by its root."""
-    found: dict[str, float] = {}
+    weights: dict[str, float] = {}
     for term in question.terms:
         for word in split_words(f"{term.text} {term.correction or ''}"):
-            found[_root(word)] = max(term.weight, found.get(_root(word), 0))
-    return found
+            weights[_root(word)] = max(term.weight, weights.get(_root(word), 0))
+    return weights
 
 
 def _root(word: str) -> str:
@@ -220,9 +220,9 @@ def _best(matches: Sequence[_Match], weights: dict[str, float], longest: int) ->
         while match.end - matches[first].start > longest and first < last:
             first += 1
         inside = matches[first : last + 1]
-        told = sum(weights[root] for root in {inner.root for inner in inside}), len(inside)
-        if told > best and match.end - matches[first].start <= longest:
-            best, place = told, (matches[first].start, match.end)
+        score = sum(weights[root] for root in {inner.root for inner in inside}), len(inside)
+        if score > best and match.end - matches[first].start <= longest:
+            best, place = score, (matches[first].start, match.end)
     return place
 
 

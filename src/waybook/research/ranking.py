@@ -109,17 +109,17 @@ class Block:
         np.copyto(floats[:rows], self.codes[:rows])
         # Not `@`: BLAS starts a thread per core for each block, and on busy cores these wait for
         # each other ten times as long as the product takes.
-        found: NDArray[np.float32] = np.einsum("ij,j->i", floats[:rows], query)
-        found *= self.scales[:rows]
-        found[self.deleted[:rows]] = -np.inf
-        return found
+        similarities: NDArray[np.float32] = np.einsum("ij,j->i", floats[:rows], query)
+        similarities *= self.scales[:rows]
+        similarities[self.deleted[:rows]] = -np.inf
+        return similarities
 
     def matching(self, keys: "Keys") -> NDArray[np.intp]:
         """Return the rows that have one of these keys, without deleted ones."""
         rows = self.rows
         maybe = np.flatnonzero(np.isin(self.low[:rows], keys.low) & ~self.deleted[:rows])
-        found = [row for row in maybe.tolist() if self.key(row) in keys.exact]
-        return np.array(found, np.intp)
+        matches = [row for row in maybe.tolist() if self.key(row) in keys.exact]
+        return np.array(matches, np.intp)
 
     def key(self, row: int) -> tuple[int, int, int]:
         """Return the key of a row."""
@@ -127,10 +127,10 @@ class Block:
 
     def live(self) -> NDArray[np.void]:
         """Return the rows that are not deleted, as records."""
-        kept = np.flatnonzero(~self.deleted[: self.rows])
-        records = np.empty(len(kept), RECORDS)
-        records["high"], records["low"] = self.high[kept], self.low[kept]
-        records["part"], records["codes"] = self.parts[kept], self.codes[kept]
+        live_rows = np.flatnonzero(~self.deleted[: self.rows])
+        records = np.empty(len(live_rows), RECORDS)
+        records["high"], records["low"] = self.high[live_rows], self.low[live_rows]
+        records["part"], records["codes"] = self.parts[live_rows], self.codes[live_rows]
         return records
 
 

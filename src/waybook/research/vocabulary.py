@@ -113,15 +113,15 @@ class WordVectors:
 
     def _pieces(self, word: str) -> Iterator[int]:
         """Yield the rows of the longest matching pieces; nothing if any piece is unknown."""
-        found, start, mark, longest = list[int](), 0, "", MAX_PREFIX_LENGTH
+        rows, start, mark, longest = list[int](), 0, "", MAX_PREFIX_LENGTH
         while start < len(word):
             ends = range(min(len(word), start + longest), start, -1)
             end = next((end for end in ends if mark + word[start:end] in self.numbers), None)
             if end is None:
                 return
-            found.append(self.numbers[mark + word[start:end]])
+            rows.append(self.numbers[mark + word[start:end]])
             start, mark, longest = end, "##", MAX_INFIX_LENGTH
-        yield from found
+        yield from rows
 
 
 def parse_word_vectors(data: "mmap.mmap | bytes") -> WordVectors:

@@ -47,7 +47,7 @@ COLUMN_NAMES = {"continues": "continues_id", "document": "document_id"}
 class RunDraft:
     def __init__(self, run: Run, compiled_dag: CompiledDag, context: DecisionContext) -> None:
         """Start from the run as it is."""
-        self.chart = compiled_dag
+        self.compiled_dag = compiled_dag
         self.moment = context
         self.stages = dict(run.stages)
         self.steps = dict(run.steps)

@@ -85,7 +85,7 @@ def regenerate(
     """
     if job.status is not JobStatus.COMPLETED:
         raise InvalidTransition(
-            f"the job that made this document is {job.status}; there is nothing to write anew",
+            f"the job that made this document is {job.status}; there is nothing to regenerate",
             old=job.status,
             new=JobStatus.SUPERSEDED,
             next_call=NextCall("get_run_progress", {"runId": run.id}, "see where the run stands"),
@@ -141,7 +141,7 @@ def require_holder(job: Job, attempt: int) -> None:
         raise refusal
     if job.status is not JobStatus.PROCESSING:
         raise InvalidTransition(
-            f"this job is {job.status}, nobody works on it; take a job with get_next_job first",
+            f"this job is {job.status}, it is not claimed; claim a job with get_next_job first",
             old=job.status,
             new=JobStatus.COMPLETED,
             jobId=job.id,

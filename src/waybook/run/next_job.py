@@ -90,7 +90,7 @@ def next_job(
         return draft.decide(_why(run, compiled_dag, open_jobs))
     if candidate.tries >= MAX_ATTEMPTS:
         fail_permanently(
-            draft, candidate, "whoever held it fell silent, the last time it could be tried"
+            draft, candidate, "the last holder's lease expired and no attempts are left"
         )
         return draft.decide(AttemptsExhausted(candidate))
     return draft.decide(JobReady(_claim(draft, candidate)))

@@ -19,8 +19,8 @@ def _notices(before: Run | None, run: Run, compiled_dag: CompiledDag) -> Iterato
     for slug, keys in _failing(run).items():
         if slug not in was_failing:
             failed: list[Json] = [*keys[:MAX_NAMES_LISTED]]
-            told = {**_stage(run, compiled_dag, slug), "failedSteps": failed}
-            yield Notification(NotificationKind.STAGE_FAILED, run.id, told)
+            payload = {**_stage(run, compiled_dag, slug), "failedSteps": failed}
+            yield Notification(NotificationKind.STAGE_FAILED, run.id, payload)
     ended = _complete(run) - _complete(before)
     for slug in compiled_dag.order:
         if slug in ended and run.stages[slug].feedback is None and compiled_dag.dag.after(slug):
@@ -33,11 +33,11 @@ def _notices(before: Run | None, run: Run, compiled_dag: CompiledDag) -> Iterato
 
 def _failing(run: Run | None) -> dict[str, list[str]]:
     """Return the permanently failed steps that have not been retried, by stage."""
-    found: dict[str, list[str]] = {}
+    by_stage: dict[str, list[str]] = {}
     for step in run.steps.values() if run else ():
         if step.failed and step.closed_at is None:
-            found.setdefault(step.stage, []).append(step.key)
-    return found
+            by_stage.setdefault(step.stage, []).append(step.key)
+    return by_stage
 
 
 def _complete(run: Run | None) -> set[str]:

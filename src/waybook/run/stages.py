@@ -93,26 +93,30 @@ def require_step(compiled_dag: CompiledDag, slug: str, key: str) -> None:
 
 def _prior(draft: RunDraft, slug: str, models: tuple[str, ...]) -> Origins:
     """Return the origins the preceding stages pass on, computed by the expected counts."""
-    before = draft.chart.dag.before(slug)
+    before = draft.compiled_dag.dag.before(slug)
     if not before:
         return entry_origins(models)
     return merge_origins(_leaves(draft, earlier) for earlier in before)
 
 
 def _leaves(draft: RunDraft, slug: str) -> Origins:
-    chart, stage = draft.chart, draft.stages[slug]
-    return expected_counts(chart.stages[slug], chart.graphs[slug], stage.models, stage.prior).leaves
+    compiled_dag, stage = draft.compiled_dag, draft.stages[slug]
+    return expected_counts(
+        compiled_dag.stages[slug], compiled_dag.graphs[slug], stage.models, stage.prior
+    ).leaves
 
 
 def _fits(draft: RunDraft, slug: str, models: tuple[str, ...], prior: Origins) -> None:
-    chart = draft.chart
-    steps = len(chart.graphs[slug].order)
+    compiled_dag = draft.compiled_dag
+    steps = len(compiled_dag.graphs[slug].order)
     if steps > MAX_STEPS:
         raise TooLarge(
             f"the stage {slug!r} has {steps:,} steps; at most {MAX_STEPS} can be carried out",
             limit=MAX_STEPS,
         )
-    total = expected_counts(chart.stages[slug], chart.graphs[slug], models, prior).total
+    total = expected_counts(
+        compiled_dag.stages[slug], compiled_dag.graphs[slug], models, prior
+    ).total
     if total > MAX_JOBS:
         raise TooLarge(
             f"the stage {slug!r} would have {total:,} jobs with these {len(models)} models; at "
@@ -123,19 +127,19 @@ def _fits(draft: RunDraft, slug: str, models: tuple[str, ...], prior: Origins) -
 
 def advance(draft: RunDraft, slug: str) -> None:
     """Close finished steps, open ready ones, and complete the stage if all are closed."""
-    chart, stage, now = draft.chart, draft.stages[slug], draft.moment.now
-    found: dict[str, tuple[Unit, ...]] = {}
+    compiled_dag, stage, now = draft.compiled_dag, draft.stages[slug], draft.moment.now
+    units_by_key: dict[str, tuple[Unit, ...]] = {}
 
     def count_of(key: str) -> int:
-        found[key] = units_of(
-            key, chart.stages[slug], chart.graphs[slug], stage.models, stage.prior
+        units_by_key[key] = units_of(
+            key, compiled_dag.stages[slug], compiled_dag.graphs[slug], stage.models, stage.prior
         )
-        return len(found[key])
+        return len(units_by_key[key])
 
     states = {step.key: _state(step) for step in draft.steps_in(slug)}
-    walked = walk(chart.graphs[slug], states, count_of)
+    walked = walk(compiled_dag.graphs[slug], states, count_of)
     for key in walked.opened:
-        units = found.get(key, ())
+        units = units_by_key.get(key, ())
         draft.add_step(StepRun(stage=slug, key=key, total=len(units), opened_at=now))
         for unit in units:
             draft.add_job(_job(draft, slug, unit))
@@ -143,7 +147,7 @@ def advance(draft: RunDraft, slug: str) -> None:
         draft.set_step(draft.steps[step_id(slug, key)], closed_at=now)
     if walked.closed and _complete(draft, slug):
         draft.set_stage(slug, completed_at=now)
-        if all(_is_complete(draft, other) for other in chart.order):
+        if all(_is_complete(draft, other) for other in compiled_dag.order):
             draft.set_run(completed_at=now)
 
 
@@ -153,14 +157,14 @@ def _state(step: StepRun) -> StepState:
 
 
 def _job(draft: RunDraft, slug: str, unit: Unit) -> Job:
-    step = draft.chart.graphs[slug].steps[unit.step_key]
+    step = draft.compiled_dag.graphs[slug].steps[unit.step_key]
     return Job(
         id=draft.moment.new_id(),
         stage=slug,
         step_key=unit.step_key,
         job_type=step.job_type,
         model=unit.model,
-        rank=draft.chart.dispatch_ranks[slug, unit.step_key],
+        rank=draft.compiled_dag.dispatch_ranks[slug, unit.step_key],
         unit=unit,
         ready_at=draft.moment.now,
     )
@@ -183,7 +187,7 @@ def recreate_job(draft: RunDraft, job: Job, **values: object) -> Job:
 
 def _complete(draft: RunDraft, slug: str) -> bool:
     steps = [step for step in draft.steps_in(slug) if step.closed_at is not None]
-    return len(steps) == len(draft.chart.graphs[slug].order)
+    return len(steps) == len(draft.compiled_dag.graphs[slug].order)
 
 
 def _is_complete(draft: RunDraft, slug: str) -> bool:

@@ -23,7 +23,7 @@ def new_run(
     compiled_dag: CompiledDag,
     run_id: str,
     name: str,
-    given: Json,
+    run_input: Json,
     models: Sequence[str],
     context: DecisionContext,
 ) -> RunDecision[StartedStages]:
@@ -34,7 +34,7 @@ def new_run(
         name=name,
         dag_slug=compiled_dag.dag.slug,
         dag_version=compiled_dag.version,
-        input=given,
+        input=run_input,
         completed_at=None,
         created_at=context.now.isoformat(),
         created_by=context.actor.user,
@@ -79,14 +79,14 @@ def give_feedback(
     draft = RunDraft(run, compiled_dag, context)
     by, now = context.actor.user, context.now
     draft.set_stage(slug, feedback=feedback, feedback_at=now, feedback_by=by)
-    said: dict[str, Json] = {
+    details: dict[str, Json] = {
         "stageSlug": slug,
         "feedback": feedback,
         "decidedAs": context.actor.principal,
     }
     if place:
-        said["place"] = place
-    draft.record(Event.USER_REVIEWED, action="stage_feedback", **said)
+        details["place"] = place
+    draft.record(Event.USER_REVIEWED, action="stage_feedback", **details)
     chosen = validate_models(models) if models else stage.models
     ready = [after for after in compiled_dag.dag.after(slug) if _is_open(draft, after)]
     for after in ready:
@@ -127,7 +127,7 @@ def start_open_stage(
 
 def _is_open(draft: RunDraft, slug: str) -> bool:
     """Return whether all preceding stages have feedback, which implies that they are complete."""
-    before = [draft.stages.get(earlier) for earlier in draft.chart.dag.before(slug)]
+    before = [draft.stages.get(earlier) for earlier in draft.compiled_dag.dag.before(slug)]
     return all(stage is not None and stage.feedback is not None for stage in before)
 
 

@@ -119,27 +119,27 @@ def _alone(submission: Submission) -> tuple[str]:
 def _completed(
     draft: RunDraft, job: Job, submission: Submission, parts: Sequence[str], version: int
 ) -> JobDone:
-    step = draft.chart.graphs[job.stage].steps[job.step_key]
+    step = draft.compiled_dag.graphs[job.stage].steps[job.step_key]
     made = job.unit.makes if job.unit else ()
-    handed = _whole(submission, parts) if parts else submission.documents
+    handed = _join_parts(submission, parts) if parts else submission.documents
     contents = _assigned(step, made, handed)
     done = _end(draft, job, submission)
-    pages = draft.chart.rendered_keys.get((job.stage, job.step_key), ())
-    kept = []
+    pages = draft.compiled_dag.rendered_keys.get((job.stage, job.step_key), ())
+    document_ids = []
     for (key, output), content in contents.items():
         document = draft.add_document(done, key, output, content, version)
-        kept.append(document.id)
+        document_ids.append(document.id)
         if key in pages:
             draft.add_job(_render_job(draft, done, output, document.id))
     if job.counted:
         counted = draft.step_of(job)
         draft.set_step(counted, done=counted.done + 1)
         advance(draft, job.stage)
-    _record(draft, done, documents=[*kept])
-    return JobDone(job=done, documents=tuple(kept))
+    _record(draft, done, documents=[*document_ids])
+    return JobDone(job=done, documents=tuple(document_ids))
 
 
-def _whole(submission: Submission, parts: Sequence[str]) -> tuple[SubmittedDocument, ...]:
+def _join_parts(submission: Submission, parts: Sequence[str]) -> tuple[SubmittedDocument, ...]:
     """Return the last part joined with all previous parts."""
     (text,) = _alone(submission)
     first = submission.documents[0]

@@ -55,7 +55,7 @@ class ChainHead(NamedTuple):
 
 def seal(entry: SealedEntry, previous: bytes) -> bytes:
     """Return the hash of an entry: over the previous hash and every field, each with its length."""
-    said = (
+    fields = (
         entry.subject,
         entry.subject_id,
         str(entry.seq),
@@ -67,9 +67,9 @@ def seal(entry: SealedEntry, previous: bytes) -> bytes:
         entry.details,
     )
     parts = [previous]
-    for part in said:
-        told = part.encode()
-        parts += (len(told).to_bytes(8, "big"), told)
+    for part in fields:
+        encoded = part.encode()
+        parts += (len(encoded).to_bytes(8, "big"), encoded)
     return sha256(b"".join(parts)).digest()
 
 
@@ -118,8 +118,8 @@ def first_broken(entries: Sequence[SealedEntry]) -> tuple[int, str] | None:
 def changes_of(details: Json) -> Iterator[Change]:
     """Yield the changes that an entry records in its details."""
     if isinstance(details, dict):
-        told = details.get("changes")
-        for change in told if isinstance(told, list) else []:
+        changes = details.get("changes")
+        for change in changes if isinstance(changes, list) else []:
             if isinstance(change, dict):
                 yield change_from_json(change)
 
@@ -171,8 +171,8 @@ class Patches:
         return [p.id for p in self._of(entity) if p.removed and not p.made]
 
     def _of(self, entity: Entity) -> Iterable[Patch]:
-        found = self._patches.get(entity)
-        return found.values() if found else ()
+        patches = self._patches.get(entity)
+        return patches.values() if patches else ()
 
 
 def _merge(patch: Patch, change: Change) -> None:

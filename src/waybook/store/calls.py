@@ -77,8 +77,8 @@ def calls_of_step(step_id: str) -> Statement:
 
 def read_calls(rows: Iterable[tuple[Any, ...]]) -> list[CallRecord]:
     """Return the selected calls, with times in UTC."""
-    found = (CallRecord(*row) for row in rows)
-    return [one._replace(at=one.at.astimezone(UTC)) for one in found]
+    records = (CallRecord(*row) for row in rows)
+    return [record._replace(at=record.at.astimezone(UTC)) for record in records]
 
 
 class CallLog:
@@ -168,13 +168,13 @@ def lookup_statement(key: Key) -> Statement:
     return SQL["stored_answer"](tool=key.tool, key=key.key)
 
 
-def read_answer(told: Sequence[Any], key: Key) -> StoredAnswer:
+def read_answer(row: Sequence[Any], key: Key) -> StoredAnswer:
     """Return the stored answer to the same call, from its arguments hash, error flag and body.
 
     Raises:
         IdempotencyConflict: the key was used for a call with other arguments.
     """
-    arguments_hash, is_error, body = told
+    arguments_hash, is_error, body = row
     stored = bytes.fromhex(arguments_hash)
     if stored not in {key.arguments_hash, hash_arguments(key.arguments)}:
         raise IdempotencyConflict(

@@ -38,7 +38,7 @@ class Delivery:
     settled_at: datetime | None
     #: HTTP status of the last response, and the error, if any.
     answered: int | None
-    fault: str | None
+    error: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +51,10 @@ class Deliveries:
     last_delivered_at: datetime | None
 
 
-def insert_statement(letter_id: str, notification: Notification, now: datetime) -> Statement:
+def insert_statement(message_id: str, notification: Notification, now: datetime) -> Statement:
     """Insert a notification under its id, to be delivered."""
     return SQL["insert_delivery"](
-        id=letter_id,
+        id=message_id,
         event=notification.kind,
         subject_id=notification.subject_id or None,
         data=AsJson(notification.data),
@@ -79,34 +79,36 @@ def read_claimed(rows: list[tuple[Any, ...]]) -> list[WebhookMessage]:
 
 
 def outcome_statements(
-    letter: WebhookMessage, outcome: DeliveryOutcome, found: RetryDecision
+    message: WebhookMessage, outcome: DeliveryOutcome, decision: RetryDecision
 ) -> list[Statement]:
     """Record the outcome of an attempt, and delete deliveries settled long ago."""
     noted = SQL["record_outcome"](
-        id=letter.id,
-        attempt=letter.attempt,
-        status=found.status,
-        due_at=found.due_at,
+        id=message.id,
+        attempt=message.attempt,
+        status=decision.status,
+        due_at=decision.due_at,
         answered=outcome.status,
         fault=outcome.error,
     )
     return [noted, SQL["unindex"](days=RETENTION_DAYS)]
 
 
-def latest_statement(most: int, letter_id: str | None = None) -> Statement:
+def latest_statement(most: int, message_id: str | None = None) -> Statement:
     """Select the latest deliveries, or only the one with this id."""
-    return SQL["latest"](most=most, id=letter_id)
+    return SQL["latest"](most=most, id=message_id)
 
 
 def read_latest(rows: list[tuple[Any, ...]]) -> list[Delivery]:
     """Return the selected deliveries."""
-    found = (dict(zip(Delivery.__slots__, row, strict=True)) for row in rows)
-    return [Delivery(**{**one, "status": DeliveryStatus(one["status"])}) for one in found]
+    records = (dict(zip(Delivery.__slots__, row, strict=True)) for row in rows)
+    return [
+        Delivery(**{**record, "status": DeliveryStatus(record["status"])}) for record in records
+    ]
 
 
-def retry_statement(letter_id: str) -> Statement:
+def retry_statement(message_id: str) -> Statement:
     """Reset a delivery, so that it is sent as if it had never been tried."""
-    return SQL["retry_delivery"](id=letter_id, patience=MAX_DELIVERY_TIME.total_seconds())
+    return SQL["retry_delivery"](id=message_id, patience=MAX_DELIVERY_TIME.total_seconds())
 
 
 def counts_statement() -> Statement:
@@ -114,7 +116,7 @@ def counts_statement() -> Statement:
     return SQL["delivery_counts"]()
 
 
-def read_counts(found: Results) -> Deliveries:
+def read_counts(results: Results) -> Deliveries:
     """Return the counts."""
-    ((row,),) = found
+    ((row,),) = results
     return Deliveries(**dict(zip(Deliveries.__slots__, row, strict=True)))

@@ -55,8 +55,8 @@ async def hide_internal_errors(ctx: Context, call_next: CallNext) -> HandlerResu
 
 def redact_error(error: MCPError) -> None:
     """Redact and shorten an error of the library, which may echo input such as a method name."""
-    told = {"message": shorten(error.message), "data": _brief_data(error.data)}
-    error.error = error.error.model_copy(update=told)
+    fields = {"message": shorten(error.message), "data": _brief_data(error.data)}
+    error.error = error.error.model_copy(update=fields)
 
 
 def shorten(text: str) -> str:
@@ -66,8 +66,8 @@ def shorten(text: str) -> str:
     ('xxx…', 501)
     """
     # Redact a longer prefix than is returned: a secret cut in two would no longer be recognized.
-    said = redact(text[: 4 * MAX_ECHO_LENGTH])
-    return said if len(said) <= MAX_ECHO_LENGTH else f"{said[:MAX_ECHO_LENGTH]}…"
+    redacted = redact(text[: 4 * MAX_ECHO_LENGTH])
+    return redacted if len(redacted) <= MAX_ECHO_LENGTH else f"{redacted[:MAX_ECHO_LENGTH]}…"
 
 
 def _brief_data(data: object) -> object:
@@ -75,8 +75,8 @@ def _brief_data(data: object) -> object:
     match data:
         case dict():
             return {
-                name: shorten(told) if isinstance(told, str) else redact_json(told)
-                for name, told in data.items()
+                name: shorten(value) if isinstance(value, str) else redact_json(value)
+                for name, value in data.items()
             }
         case str():
             return shorten(data)

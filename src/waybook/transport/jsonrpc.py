@@ -85,11 +85,11 @@ def id_of(beginning: bytes, end: bytes) -> str | int | None:
     >>> id_of(b'{"method":"tools/call","params":{"id":8,', b'"id":9}}') is None
     True
     """
-    found = _ID_AHEAD.match(beginning) or _ID_BEHIND.search(end)
+    match = _ID_AHEAD.match(beginning) or _ID_BEHIND.search(end)
     identity: str | int | None = None
-    if found:
+    if match:
         with suppress(ValueError):
-            identity = from_json(found[1])
+            identity = from_json(match[1])
     return identity
 
 
@@ -118,8 +118,8 @@ def error_body(code: str, message: str, **details: object) -> dict[str, object]:
     >>> error_body("TOO_LARGE", "The body is too large.", limit=1048576)["error"]["code"]
     'TOO_LARGE'
     """
-    told = {"code": code, "message": redact(message), "details": redact_json(details)}
-    return {"error": {**told, "next": None}}
+    fields = {"code": code, "message": redact(message), "details": redact_json(details)}
+    return {"error": {**fields, "next": None}}
 
 
 def compact_json(body: Mapping[str, object]) -> str:

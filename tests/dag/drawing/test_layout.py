@@ -32,14 +32,16 @@ def area(box: Box | Frame) -> Area:
     return box.x, box.y, box.x + box.width, box.y + box.height
 
 
-def meet(one: Area, other: Area) -> bool:
+def meet(first: Area, other: Area) -> bool:
     """Return whether two areas share more than a border."""
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+    return (
+        first[0] < other[2] and other[0] < first[2] and first[1] < other[3] and other[1] < first[3]
+    )
 
 
-def between(one: Point, other: Point) -> Area:
+def between(point: Point, other: Point) -> Area:
     """Return the area of a line between two points, at least one unit wide."""
-    (left, right), (top, bottom) = sorted((one[0], other[0])), sorted((one[1], other[1]))
+    (left, right), (top, bottom) = sorted((point[0], other[0])), sorted((point[1], other[1]))
     return left, top, max(right, left + 1), max(bottom, top + 1)
 
 
@@ -64,11 +66,11 @@ def check_boxes(layout: Layout) -> None:
         assert sorted(drawn) == list(range(len(lane.steps)))
         boxes = [box for box in layout.boxes if box.lane == number]
         columns = {x: [box for box in boxes if box.x == x] for x in {box.x for box in boxes}}
-        lefts = sorted((x, x + found[0].width) for x, found in columns.items())
+        lefts = sorted((x, x + column[0].width) for x, column in columns.items())
         assert all(right <= left for (_, right), (left, _) in pairwise(lefts))
-        for found in columns.values():
-            found.sort(key=lambda box: box.y)
-            assert all(a.y + a.height < b.y for a, b in pairwise(found))
+        for column in columns.values():
+            column.sort(key=lambda box: box.y)
+            assert all(a.y + a.height < b.y for a, b in pairwise(column))
 
 
 def check_lines(layout: Layout) -> None:
@@ -92,11 +94,11 @@ def box_edges(layout: Layout) -> set[tuple[int, int]]:
     place = {
         (box.lane, step): number for number, box in enumerate(layout.boxes) for step in box.steps
     }
-    found = set()
+    edges = set()
     for number, lane in enumerate(layout.sketch.lanes):
         names = {step.key: order for order, step in enumerate(lane.steps)}
-        found |= {(place[number, names[a]], place[number, names[b]]) for a, b in lane.edges}
-    return found
+        edges |= {(place[number, names[a]], place[number, names[b]]) for a, b in lane.edges}
+    return edges
 
 
 def check_frames(layout: Layout) -> None:
@@ -142,13 +144,13 @@ def test_that_holds_of_hundreds_of_steps_too(sketch: Diagram) -> None:
 
 
 @given(lanes())
-def test_siblings_stand_in_the_order_they_were_declared_in(lane: Lane) -> None:
+def test_layout_siblings_keep_declared_order(lane: Lane) -> None:
     layout = compute_layout(a_sketch(lane))
     before = {step.key: {a for a, b in lane.edges if b == step.key} for step in lane.steps}
     boxes = {lane.steps[box.steps[0]].key: box for box in layout.boxes}
-    for one, other in combinations(boxes, 2):
-        if before[one] == before[other] and boxes[one].layer == boxes[other].layer:
-            assert boxes[one].y < boxes[other].y
+    for key, other in combinations(boxes, 2):
+        if before[key] == before[other] and boxes[key].layer == boxes[other].layer:
+            assert boxes[key].y < boxes[other].y
 
 
 @settings(max_examples=30)
@@ -159,7 +161,7 @@ def test_the_same_is_drawn_the_same_way(sketch: Diagram, width: int | None) -> N
 
 @settings(max_examples=50)
 @given(sketches(), st.sampled_from([500, 1000, 1500]))
-def test_a_drawing_is_not_larger_than_its_steps_and_edges_need(sketch: Diagram, width: int) -> None:
+def test_layout_size_is_bounded_by_steps_and_edges(sketch: Diagram, width: int) -> None:
     layout = compute_layout(sketch, width=width)
     steps = sum(len(lane.steps) for lane in sketch.lanes)
     edges = sum(len(lane.edges) for lane in sketch.lanes)
@@ -194,7 +196,7 @@ def test_a_band_ends_where_the_fewest_edges_are_cut() -> None:
     assert around == [("d", "e")]
 
 
-def test_identical_siblings_are_stacked_when_they_are_many() -> None:
+def test_layout_many_identical_siblings_are_stacked() -> None:
     keys = [f"w{number}" for number in range(12)]
     edges = [*(("a", key) for key in keys), *((key, "z") for key in keys)]
     sketch = a_sketch(a_lane(["a", *keys, "z"], edges))
@@ -202,13 +204,13 @@ def test_identical_siblings_are_stacked_when_they_are_many() -> None:
     assert len(compute_layout(sketch, stack_from=13).boxes) == 14
 
 
-def test_a_step_with_a_child_of_its_own_is_in_no_stack() -> None:
+def test_layout_step_with_distinct_child_is_not_stacked() -> None:
     keys = [f"w{number}" for number in range(12)]
     sketch = a_sketch(a_lane(["a", *keys, "z"], [*(("a", key) for key in keys), ("w3", "z")]))
     assert sorted(len(box.steps) for box in compute_layout(sketch).boxes) == [1, 1, 1, 11]
 
 
-def test_what_begins_late_stands_late() -> None:
+def test_layout_late_root_gets_latest_layer() -> None:
     layout = compute_layout(a_sketch(a_lane("abcxyd", [*pairwise("abcd"), ("x", "y"), ("y", "d")])))
     assert [box.layer for box in layout.boxes] == [0, 1, 2, 1, 2, 3]
 
@@ -221,7 +223,7 @@ def test_parallel_lines_do_not_cross() -> None:
     assert [box.y for box in boxes[4:]] == [box.y for box in reversed(boxes[:4])]
 
 
-def test_lanes_without_a_name_have_frames_when_they_are_several() -> None:
+def test_layout_several_unnamed_lanes_get_frames() -> None:
     assert compute_layout(a_sketch(a_lane("ab"))).frames == ()
     assert len(compute_layout(a_sketch(a_lane("ab", slug="x"), a_lane("cd", slug="y"))).frames) == 2
 

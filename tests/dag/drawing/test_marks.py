@@ -22,7 +22,7 @@ SNAPSHOT = a_snapshot(
 )
 
 
-def test_a_step_has_its_jobs_done_or_those_to_come() -> None:
+def test_step_annotation_shows_done_or_expected_jobs() -> None:
     marks = drawing_from_snapshot(SNAPSHOT).annotations
     assert marks.step("thesis", "plan") == Annotation("failed", "1/2")
     assert marks.step("thesis", "write") == Annotation("not_started", "2 jobs")
@@ -30,7 +30,7 @@ def test_a_step_has_its_jobs_done_or_those_to_come() -> None:
     assert marks.step("nowhere", "else") == Annotation("not_started")
 
 
-def test_a_stage_has_its_figures() -> None:
+def test_stage_annotation_shows_step_and_document_counts() -> None:
     marks = drawing_from_snapshot(SNAPSHOT).annotations
     assert marks.stage("thesis") == Annotation("failed", "0 of 2 steps, 0 of 4 documents")
     assert marks.stage("antithesis") == Annotation("not_started")

@@ -52,15 +52,15 @@ def plain(element: ET.Element) -> str:
 
 def check_harmless(svg: str) -> None:
     root = parsed(svg)
-    assert {plain(one) for one in root.iter()} <= ALLOWED
-    assert {name for one in root.iter() for name in one.attrib} <= ATTRIBUTES
+    assert {plain(element) for element in root.iter()} <= ALLOWED
+    assert {name for element in root.iter() for name in element.attrib} <= ATTRIBUTES
     assert "url(" not in svg
     assert "http" not in svg.replace('xmlns="http://www.w3.org/2000/svg"', "", 1)
 
 
 @settings(max_examples=60)
 @given(st.data())
-def test_what_is_drawn_is_well_formed_and_harmless(data: st.DataObject) -> None:
+def test_svg_any_diagram_is_well_formed_and_harmless(data: st.DataObject) -> None:
     sketch = data.draw(sketches())
     marks = data.draw(any_marks(sketch))
     layout = compute_layout(sketch, stack_from=data.draw(st.sampled_from([2, 9])))
@@ -89,14 +89,14 @@ def test_no_name_is_more_than_a_name(name: str, key: str, note: str) -> None:
 
 
 def steps_in(root: ET.Element) -> list[ET.Element]:
-    return [one for one in root.iter() if one.get("class") == "step"]
+    return [element for element in root.iter() if element.get("class") == "step"]
 
 
 # Status
 
 
 @pytest.mark.parametrize("status", [*StepStatus, *ProgressStatus, "stalled"])
-def test_every_status_is_told_by_icon_and_word(status: str) -> None:
+def test_svg_every_status_is_shown_by_icon_and_label(status: str) -> None:
     sketch = a_chain_of(1)
     root = parsed(
         render_svg(
@@ -106,17 +106,17 @@ def test_every_status_is_told_by_icon_and_word(status: str) -> None:
     )
     (step,) = steps_in(root)
     assert step.attrib["data-status"] == status
-    assert [one.text for one in step.iter(f"{SVG}text")] == [
+    assert [element.text for element in step.iter(f"{SVG}text")] == [
         "step-1",
         STATUS_SYMBOLS[status].label,
         "3/9",
     ]
-    (icon,) = [one for one in step if one.get("class") == "icon"]
+    (icon,) = [element for element in step if element.get("class") == "icon"]
     assert icon.attrib["d"].endswith(STATUS_SYMBOLS[status].icon)
     assert step[0].text == f"step-1: {STATUS_SYMBOLS[status].label}, 3/9"
 
 
-def test_no_two_statuses_have_one_icon_unless_they_mean_the_same() -> None:
+def test_status_symbols_have_distinct_icons_except_not_started_and_pending() -> None:
     looks = [STATUS_SYMBOLS[status] for status in ON_A_MAP - {"not_started"}]
     assert set(Counter(look.icon for look in looks).values()) == {1}
     assert set(Counter(look.symbol for look in looks).values()) == {1}
@@ -138,28 +138,33 @@ def test_small_boxes_are_explained_below() -> None:
     sketch = a_thicket(400)
     marks = Annotations(steps={("plan", "step-0003"): Annotation("failed")})
     root = parsed(render_svg(compute_layout(sketch), marks))
-    (legend,) = [one for one in root if one.get("class") == "legend"]
-    assert [one.text for one in legend.iter(f"{SVG}text")] == ["1 failed", "399 not started"]
+    (legend,) = [element for element in root if element.get("class") == "legend"]
+    assert [element.text for element in legend.iter(f"{SVG}text")] == [
+        "1 failed",
+        "399 not started",
+    ]
 
 
 def test_the_words_below_have_room_however_narrow_the_drawing_is() -> None:
     sketch = a_chain_of(400)
     keys = [step.key for step in sketch.lanes[0].steps]
-    told = {
+    annotations = {
         ("plan", key): Annotation(status) for key, status in zip(keys, STATUS_SYMBOLS, strict=False)
     }
-    root = parsed(render_svg(compute_layout(sketch, width=100), Annotations(steps=told)))
-    (legend,) = [one for one in root if one.get("class") == "legend"]
+    root = parsed(render_svg(compute_layout(sketch, width=100), Annotations(steps=annotations)))
+    (legend,) = [element for element in root if element.get("class") == "legend"]
     ends = [int(t.attrib["x"]) + text_width(t.text or "", 11) for t in legend.iter(f"{SVG}text")]
     assert max(ends) < int(root.attrib["width"])
 
 
-def test_a_stack_shows_what_it_is_made_of() -> None:
+def test_svg_stack_shows_status_parts_of_stacked_steps() -> None:
     keys = [f"w{number}" for number in range(10)]
     sketch = a_sketch(a_lane(["a", *keys], [("a", key) for key in keys]))
     statuses = ["completed"] * 5 + ["in_progress"] * 2
-    told = {("plan", key): Annotation(status) for key, status in zip(keys, statuses, strict=False)}
-    root = parsed(render_svg(compute_layout(sketch), Annotations(steps=told)))
+    annotations = {
+        ("plan", key): Annotation(status) for key, status in zip(keys, statuses, strict=False)
+    }
+    root = parsed(render_svg(compute_layout(sketch), Annotations(steps=annotations)))
     stack = steps_in(root)[1]
     assert (stack.attrib["data-steps"], stack.attrib["data-status"]) == ("10", "in_progress")
     assert stack[0].text == "10 \N{MULTIPLICATION SIGN} w0: in progress, 5/10"
@@ -178,13 +183,13 @@ def test_a_stack_shows_what_it_is_made_of() -> None:
 def test_a_map_alone_says_nothing_of_where_anything_stands() -> None:
     lanes = a_lane("abc", [("a", "b")], slug="one"), a_lane("d", slug="two")
     root = parsed(render_svg(compute_layout(a_sketch(*lanes))))
-    assert {one.get("data-status") for one in root.iter()} <= {None, "bare", "not_started"}
-    assert [one for one in root.iter(f"{SVG}path") if one.get("class") == "icon"] == []
-    assert [one for one in root.iter(f"{SVG}text") if one.get("class") == "word"] == []
-    assert {one.text for one in root.iter(f"{SVG}title")} >= set("abcd")
+    assert {element.get("data-status") for element in root.iter()} <= {None, "bare", "not_started"}
+    assert [element for element in root.iter(f"{SVG}path") if element.get("class") == "icon"] == []
+    assert [element for element in root.iter(f"{SVG}text") if element.get("class") == "word"] == []
+    assert {element.text for element in root.iter(f"{SVG}title")} >= set("abcd")
 
 
-def test_the_drawing_says_what_it_shows() -> None:
+def test_svg_label_summarizes_step_counts() -> None:
     marks = Annotations(
         steps={
             ("plan", "step-1"): Annotation("completed"),
@@ -192,20 +197,20 @@ def test_the_drawing_says_what_it_shows() -> None:
         }
     )
     root = parsed(render_svg(compute_layout(a_chain_of(3)), marks))
-    said = "Rivers: 1 of 3 steps done, 1 failed, 1 not started"
-    assert (root.attrib["role"], root.attrib["aria-label"], root[0].text) == ("img", said, said)
+    label = "Rivers: 1 of 3 steps done, 1 failed, 1 not started"
+    assert (root.attrib["role"], root.attrib["aria-label"], root[0].text) == ("img", label, label)
     assert (
         parsed(render_svg(compute_layout(a_chain_of(3)))).attrib["aria-label"] == "Rivers: 3 steps"
     )
 
 
-def test_steps_lead_to_their_pages_where_they_have_one() -> None:
+def test_svg_steps_with_address_link_to_page() -> None:
     sketch = a_chain_of(2)
     svg = render_svg(
         compute_layout(sketch), address=lambda stage, key: f"/{stage}?a&b" if "1" in key else None
     )
     root = parsed(svg)
-    assert [one.attrib["href"] for one in root.iter(f"{SVG}a")] == ["/plan?a&b"]
+    assert [link.attrib["href"] for link in root.iter(f"{SVG}a")] == ["/plan?a&b"]
     assert root.attrib["role"] == "group"
 
 
@@ -236,7 +241,7 @@ def test_thirteen_steps_are_less_than_twelve_kilobytes() -> None:
 
 @settings(max_examples=50)
 @given(sketches())
-def test_a_drawing_is_bounded_by_its_steps_and_edges(sketch: Diagram) -> None:
+def test_svg_size_is_bounded_by_steps_and_edges(sketch: Diagram) -> None:
     steps = sum(len(lane.steps) for lane in sketch.lanes)
     edges = sum(len(lane.edges) for lane in sketch.lanes)
     limit = 700 + 700 * len(sketch.lanes) + 500 * steps + 200 * edges
@@ -244,20 +249,20 @@ def test_a_drawing_is_bounded_by_its_steps_and_edges(sketch: Diagram) -> None:
 
 
 @given(NAMES, st.sampled_from([*STATUS_SYMBOLS]), NAMES)
-def test_every_heading_fits_into_its_frame(name: str, status: str, note: str) -> None:
+def test_svg_every_stage_heading_fits_frame(name: str, status: str, note: str) -> None:
     layout = compute_layout(a_sketch(a_lane("a", slug="x", name=name or "x")))
     marks = Annotations(stages={"x": Annotation(status, note)})
     root = parsed(render_svg(layout, marks))
     (frame,) = layout.frames
-    (stage,) = [one for one in root if one.get("class") == "stage"]
-    for one in stage.findall(f"{SVG}text"):
-        right = int(one.attrib["x"]) + text_width(one.text or "", 11)
+    (stage,) = [element for element in root if element.get("class") == "stage"]
+    for element in stage.findall(f"{SVG}text"):
+        right = int(element.attrib["x"]) + text_width(element.text or "", 11)
         assert right <= frame.x + frame.width
 
 
 @settings(max_examples=100)
 @given(st.lists(NAMES, min_size=1, max_size=5))
-def test_every_text_fits_into_its_box(names: list[str]) -> None:
+def test_svg_every_text_fits_box(names: list[str]) -> None:
     steps = tuple(DiagramStep(str(number), name) for number, name in enumerate(names))
     sketch = a_sketch(Lane(slug="plan", name="", steps=steps))
     layout = compute_layout(sketch)

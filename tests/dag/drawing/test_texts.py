@@ -45,9 +45,9 @@ def test_every_line_of_mermaid_is_of_a_known_form(data: st.DataObject) -> None:
 
 @given(st.text())
 def test_no_name_ends_the_quotes_of_mermaid(name: str) -> None:
-    said = quote(name)
-    assert not set('"<>\n`&') & set(said)
-    said.encode()
+    text = quote(name)
+    assert not set('"<>\n`&') & set(text)
+    text.encode()
 
 
 def test_a_map_in_mermaid() -> None:
@@ -89,7 +89,7 @@ def test_every_step_is_a_line_of_the_list(data: st.DataObject) -> None:
 
 @given(st.text())
 def test_a_name_is_one_line_of_plain_text(name: str) -> None:
-    said = escape_markdown(name)
-    assert len(said.splitlines()) <= 1
-    assert not re.search(r"(?<!\\)(\\\\)*[<>`*\[]", said)
-    said.encode()
+    text = escape_markdown(name)
+    assert len(text.splitlines()) <= 1
+    assert not re.search(r"(?<!\\)(\\\\)*[<>`*\[]", text)
+    text.encode()

@@ -102,11 +102,11 @@ ROUNDS: Final[Mapping[str, list[dict[str, Result]]]] = {
 
 
 def next_round(
-    rounds: list[dict[str, Result]], given: Mapping[str, object] | None, state: str | None
+    rounds: list[dict[str, Result]], responses: Mapping[str, object] | None, state: str | None
 ) -> Result | None:
     """Return the next request, or None once every round was answered."""
     number = int(state or 0)
-    if given and set(rounds[number]) <= set(given):
+    if responses and set(rounds[number]) <= set(responses):
         number += 1
     if number == len(rounds):
         return None
@@ -145,15 +145,15 @@ CONTEXT: Final = [{"user_context": ask("What context should the prompt use?", "c
 
 
 def prompt_contents(params: wire.GetPromptRequestParams) -> list[Result]:
-    given = params.arguments or {}
+    arguments = params.arguments or {}
     match params.name:
         case "test_prompt_with_arguments":
-            words = "Prompt with arguments: arg1='{arg1}', arg2='{arg2}'".format(**given)
+            words = "Prompt with arguments: arg1='{arg1}', arg2='{arg2}'".format(**arguments)
             return [{"type": "text", "text": words}]
         case "test_prompt_with_embedded_resource":
             embedded = "Embedded resource content for testing."
             return [
-                resource(given["resourceUri"], "text/plain", embedded),
+                resource(arguments["resourceUri"], "text/plain", embedded),
                 {"type": "text", "text": "Please process the embedded resource above."},
             ]
         case "test_prompt_with_image":
@@ -163,9 +163,9 @@ def prompt_contents(params: wire.GetPromptRequestParams) -> list[Result]:
 
 async def get_prompt(_: Context, params: wire.GetPromptRequestParams) -> Result:
     if params.name == "test_input_required_result_prompt":
-        asked = next_round(CONTEXT, params.input_responses, params.request_state)
-        if asked is not None:
-            return asked
+        input_request = next_round(CONTEXT, params.input_responses, params.request_state)
+        if input_request is not None:
+            return input_request
     messages = [{"role": "user", "content": content} for content in prompt_contents(params)]
     return {"messages": messages}
 
@@ -190,8 +190,10 @@ def handlers(bus: InMemorySubscriptionBus) -> Mapping[str, Handler]:
         return CONTENTS[params.name]
 
     async def in_rounds(_: Context, params: Params) -> Result:
-        asked = next_round(ROUNDS[params.name], params.input_responses, params.request_state)
-        return asked if asked is not None else text("Hello, state-ok!")
+        input_request = next_round(
+            ROUNDS[params.name], params.input_responses, params.request_state
+        )
+        return input_request if input_request is not None else text("Hello, state-ok!")
 
     async def change_tools(_: Context, __: Params) -> Result:
         await bus.publish(ToolsListChanged())

@@ -108,11 +108,11 @@ def before(
     assert own is not None
 
     async def handle(ctx: Context, params: ParamsT) -> HandlerResult:
-        found = await fixture(ctx, params)
-        if found is None:
+        result = await fixture(ctx, params)
+        if result is None:
             return await own.handler(ctx, params)
-        asks = found.get("resultType") == "input_required"
-        return found if asks else result_type.model_validate(found)
+        asks = result.get("resultType") == "input_required"
+        return result if asks else result_type.model_validate(result)
 
     server.add_request_handler(method, params_type, handle)
 

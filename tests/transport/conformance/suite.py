@@ -24,19 +24,19 @@ async def verdicts(folder: Path, url: str, revision: str, results: Path) -> dict
         stderr=asyncio.subprocess.STDOUT,
     )
     output, _ = await asyncio.wait_for(process.communicate(), PATIENCE)
-    found = read_results(results)
-    assert found, output.decode()
-    return found
+    outcomes = read_results(results)
+    assert outcomes, output.decode()
+    return outcomes
 
 
 def read_results(results: Path) -> dict[str, bool]:
     """Read the results: each scenario has a folder, named for it, with its checks."""
-    found = {}
+    outcomes = {}
     for checks in results.glob("*/checks.json"):
         matched = SCENARIO.fullmatch(checks.parent.name)
         assert matched is not None, checks
-        found[matched[1]] = passed(json.loads(checks.read_text()))
-    return found
+        outcomes[matched[1]] = passed(json.loads(checks.read_text()))
+    return outcomes
 
 
 def passed(checks: list[dict[str, str]]) -> bool:

@@ -73,14 +73,16 @@ async def test_every_scenario_that_applies_is_passed(
     )
     app = build_app(server, hosts=AllowedHosts(), ready=always, reporting=REPORTING)
     async with serve_in_background(app, listen("127.0.0.1", 0)) as address:
-        found = await verdicts(suite, f"{address}/mcp", revision, tmp_path)
-    failed = {scenario for scenario, passed in found.items() if not passed}
+        outcomes = await verdicts(suite, f"{address}/mcp", revision, tmp_path)
+    failed = {scenario for scenario, passed in outcomes.items() if not passed}
     assert failed == set(NOT_APPLICABLE[revision])
-    assert len(found) - len(failed) == APPLICABLE[revision]
+    assert len(outcomes) - len(failed) == APPLICABLE[revision]
 
 
 def test_the_lock_file_pins_by_content_and_names_no_host() -> None:
     lock = (HERE / "package-lock.json").read_text()
     assert "://" not in lock
-    packages = {name: one for name, one in json.loads(lock)["packages"].items() if name}
-    assert all("integrity" in one and "resolved" not in one for one in packages.values())
+    packages = {name: package for name, package in json.loads(lock)["packages"].items() if name}
+    assert all(
+        "integrity" in package and "resolved" not in package for package in packages.values()
+    )

@@ -41,10 +41,10 @@ async def authenticate_token(services: Services, secret: str, channel: Channel) 
     """
     if not looks_like_token(secret):
         raise Unauthenticated
-    found = await services.database.read_by_secret(
+    results = await services.database.read_by_secret(
         hash_token(secret), *accounts.by_token_statements()
     )
-    bearer = accounts.read_bearer(found[-1])
+    bearer = accounts.read_bearer(results[-1])
     if bearer is None:
         raise Unauthenticated
     if bearer.record_use:
@@ -100,8 +100,7 @@ async def authenticate_issuer_token(
     scopes = expand_scopes(who.scopes) & expand_scopes(member.scopes)
     if not scopes:
         raise Forbidden(
-            "this access token lets its bearer do nothing here; ask the issuer for one with a "
-            f"scope of ours: {', '.join(Scope)}",
+            f"this access token has no Waybook scope; request one of: {', '.join(Scope)}",
             needed=[str(scope) for scope in Scope],
             granted=[],
         )
@@ -137,18 +136,18 @@ async def find_or_create_member(
 
 async def database_time(services: Services) -> datetime:
     """Return the database's time; it is queried only if no earlier reply carried it."""
-    told = services.database.now()
-    if told is None:
-        (((told,),),) = await services.database.read_global("select app_now()")
-    return told
+    now = services.database.now()
+    if now is None:
+        (((now,),),) = await services.database.read_global("select app_now()")
+    return now
 
 
 async def _look(services: Services, issuer: IssuerClient, who: IssuedIdentity) -> MemberLookup:
-    asked = accounts.member_statements(who.org, issuer.settings.issuer, who.subject)
-    found = accounts.read_member((await services.database.read_by_slug(who.org, *asked))[-1])
-    if found is None:
+    statements = accounts.member_statements(who.org, issuer.settings.issuer, who.subject)
+    lookup = accounts.read_member((await services.database.read_by_slug(who.org, *statements))[-1])
+    if lookup is None:
         raise Unauthenticated("there is no such org")
-    return found
+    return lookup
 
 
 async def _let_in(
@@ -161,7 +160,7 @@ async def _let_in(
     """Create the user in their org, with a longer name if theirs is taken."""
     scopes = issuer.settings.new_user_scopes
     if scopes is None:
-        raise Unauthenticated("nobody has let that user in")
+        raise Unauthenticated("this user is not registered in the org")
     doorkeeper = Caller(
         org_id=looked.org_id,
         user=SIGN_IN_ACTOR,
@@ -234,7 +233,7 @@ async def start_by_issuer(
     """
     looked, member = await find_or_create_member(services, issuer, claims, Channel.DASHBOARD)
     if not member.scopes:
-        raise Forbidden("you may do nothing here; ask whoever looks after this place")
+        raise Forbidden("you have no permissions in this org; ask your administrator")
     secret, session_id = secrets.token_urlsafe(SECRET_BYTES), new_id()
     started = accounts.start_statement(session_id, hash_token(secret), member.user_id)
     async with services.database.org_transaction(looked.org_id) as tx:
@@ -259,9 +258,9 @@ async def authenticate_session(
     """
     if len(secret) != SECRET_LENGTH or not secret.isascii():
         raise Unauthenticated
-    asked = accounts.by_session_statements()
+    statements = accounts.by_session_statements()
     person = accounts.read_person(
-        (await services.database.read_by_secret(hash_token(secret), *asked))[-1]
+        (await services.database.read_by_secret(hash_token(secret), *statements))[-1]
     )
     if person is None or not person.scopes:
         raise Unauthenticated

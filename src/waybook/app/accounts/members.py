@@ -125,10 +125,10 @@ def require_user(rows: list[tuple[Any, ...]], name: str) -> User:
     Raises:
         NotFound: there is no user of this name.
     """
-    found = accounts.read_users(rows)
-    if not found:
+    users = accounts.read_users(rows)
+    if not users:
         raise NotFound(f"there is no user {name} in this org")
-    return found[0]
+    return users[0]
 
 
 #: Default validity of a token.
@@ -155,7 +155,7 @@ class IssuedToken:
     secret: str
 
 
-async def add_token(ctx: RequestContext, asked: TokenRequest) -> IssuedToken:
+async def add_token(ctx: RequestContext, request: TokenRequest) -> IssuedToken:
     """Create a token for a user.
 
     Raises:
@@ -164,11 +164,14 @@ async def add_token(ctx: RequestContext, asked: TokenRequest) -> IssuedToken:
         InvalidInput: the token would have no scope, or has no name.
     """
     secret = generate_token(secrets.choice)
-    async with lock_org(ctx, accounts.user_statement(asked.user)) as locked:
-        user = require_user(locked.results[0], asked.user)
-        lasts = None if asked.days is None else locked.now + timedelta(days=asked.days)
+    async with lock_org(ctx, accounts.user_statement(request.user)) as locked:
+        user = require_user(locked.results[0], request.user)
+        lasts = None if request.days is None else locked.now + timedelta(days=request.days)
         new = NewToken(
-            label=asked.label, hash=hash_token(secret).hex(), scopes=asked.scopes, expires_at=lasts
+            label=request.label,
+            hash=hash_token(secret).hex(),
+            scopes=request.scopes,
+            expires_at=lasts,
         )
         token, entry = add(user, new, locked.decision_context)
         await locked.write(entry)
@@ -183,12 +186,12 @@ async def revoke_token(ctx: RequestContext, token_id: str) -> Token:
         NotFound: there is no such token.
         InvalidTransition: it is revoked already.
     """
-    asked = accounts.SQL["token"](id=id_or_nil(token_id))
-    async with lock_org(ctx, asked) as locked:
-        found = accounts.read_tokens(locked.results[0])
-        if not found:
+    statement = accounts.SQL["token"](id=id_or_nil(token_id))
+    async with lock_org(ctx, statement) as locked:
+        tokens = accounts.read_tokens(locked.results[0])
+        if not tokens:
             raise NotFound("there is no token with this id in this org")
-        token, entry = revoke(found[0].token, locked.decision_context)
+        token, entry = revoke(tokens[0].token, locked.decision_context)
         await locked.write(entry)
     return token
 
@@ -207,7 +210,7 @@ class Members:
     @property
     def active_tokens(self) -> list[TokenUse]:
         """Return the tokens that are neither revoked nor expired."""
-        return [one for one in self.tokens if is_active(one.token, self.now)]
+        return [token_use for token_use in self.tokens if is_active(token_use.token, self.now)]
 
 
 def is_active(token: Token, now: datetime) -> bool:
@@ -249,7 +252,7 @@ async def require_org(services: Services, slug: str) -> UUID:
     Raises:
         NotFound: there is no such org.
     """
-    slugs = {one.org.slug: one.org.id for one in await find_orgs(services)}
+    slugs = {item.org.slug: item.org.id for item in await find_orgs(services)}
     if slug not in slugs:
         near = difflib.get_close_matches(slug, slugs, 1)
         raise NotFound(f"there is no org {slug}{f'; did you mean {near[0]}?' if near else ''}")

@@ -51,8 +51,8 @@ async def read_continuation(
         InvalidInput: there is no such part.
         NotFound: the part is empty.
     """
-    found = (await ctx.read(part_statement(plan_id, part, page)))[0]
-    length, text = _event_piece(found, page) if part.startswith("event:") else _piece(found)
+    rows = (await ctx.read(part_statement(plan_id, part, page)))[0]
+    length, text = _event_piece(rows, page) if part.startswith("event:") else _piece(rows)
     frame: Body = {**reader.args, "part": part, "content": "", "left": length}
     spent = json_size({**frame, "next": ending}) + json_size(
         reader.get(part).to_json(length, offset=length)
@@ -91,7 +91,7 @@ def part_statement(plan_id: str, part: str, page: Page) -> Statement:
         f"part: there is no part {part!r}; take it from the cut of a reply",
         parts=[
             *PLAN_PARTS,
-            *(f"{one}:ID" for one in (*STEP_PARTS, *PARTS_BY_ID, *PARTS_BY_NUMBER)),
+            *(f"{part_kind}:ID" for part_kind in (*STEP_PARTS, *PARTS_BY_ID, *PARTS_BY_NUMBER)),
         ],
     )
 
@@ -120,25 +120,29 @@ class SearchResults:
 
 
 async def run_search(
-    ctx: RequestContext, text: str, scope: Scope, *beside: Statement
+    ctx: RequestContext, text: str, scope: Scope, *extra_statements: Statement
 ) -> tuple[SearchResults, Results]:
     """Return the matches of a text, best first, and the results of the other statements."""
     library, org_id = ctx.services.search_backend, ctx.caller.org_id
     able = await library.capabilities(ctx.services.database, org_id)
     question = await asyncio.to_thread(parse_query, text)
     made = await library.embed_texts([question.embedding_text]) if able.vectors else None
-    meant = QueryVector(vector=made[0], model=library.model.name, org_id=org_id) if made else None
-    asked = search.search_statements(question, meant, scope, able)
-    if meant is not None and able.backend is Backend.PORTABLE:
-        portable = library.portable_search(ctx.services.database, meant, scope)
+    query_vector = (
+        QueryVector(vector=made[0], model=library.model.name, org_id=org_id) if made else None
+    )
+    statements = search.search_statements(question, query_vector, scope, able)
+    if query_vector is not None and able.backend is Backend.PORTABLE:
+        portable = library.portable_search(ctx.services.database, query_vector, scope)
         more = await portable.begin()
-        results = await ctx.read(*beside, *asked, *more)
+        results = await ctx.read(*extra_statements, *statements, *more)
         split = len(results) - len(more)
-        ranked = search.read_ranked(results[len(beside) : split])
+        ranked = search.read_ranked(results[len(extra_statements) : split])
         ranked["meaning"] = await portable.finish(results[split:])
     else:
-        results = await ctx.read(*beside, *asked)
-        ranked = search.read_ranked(results[len(beside) :])
-    down = able.vectors and meant is None
+        results = await ctx.read(*extra_statements, *statements)
+        ranked = search.read_ranked(results[len(extra_statements) :])
+    down = able.vectors and query_vector is None
     how = "full text alone (the embeddings endpoint does not answer)" if down else able.describe
-    return SearchResults(question=question, hits=fuse(ranked), method=how), results[: len(beside)]
+    return SearchResults(question=question, hits=fuse(ranked), method=how), results[
+        : len(extra_statements)
+    ]

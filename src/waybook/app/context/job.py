@@ -65,11 +65,11 @@ class JobMaterials:
 async def load_job_materials(locked: LockedRun, job: Job) -> JobMaterials:
     """Load everything a job works from."""
     parts_before = [jobs.parts_statement(job.id)] if job.continues else []
-    brief, found, *parts = await locked.send(
+    brief, document_rows, *parts = await locked.send(
         load.brief_statement(locked.run.id), _documents(locked, job), *parts_before
     )
     run_input: Json = brief[0][0]
-    supplied = _supplied(locked, job, jobs.read_documents(found), brief[0])
+    supplied = _supplied(locked, job, jobs.read_documents(document_rows), brief[0])
     step = locked.compiled_dag.graphs[job.stage].steps[job.step_key]
     prompt = render_prompt(
         step.prompt or DEFAULT_PROMPT, _context(locked, job, supplied, run_input)
@@ -83,45 +83,47 @@ def _documents(locked: LockedRun, job: Job) -> Statement:
     """Return the statement for the documents that could be inputs of this job."""
     graph = locked.compiled_dag.graphs[job.stage]
     step = graph.steps[job.step_key]
-    keys = [one.document_key for one in step.inputs or ()]
-    before = [key for one in graph.predecessors[step.key] for key in output_keys(graph.steps[one])]
+    keys = [item.document_key for item in step.inputs or ()]
+    before = [
+        key for item in graph.predecessors[step.key] for key in output_keys(graph.steps[item])
+    ]
     return jobs.documents_statement(locked.run.id, keys or before)
 
 
 def _supplied(
-    locked: LockedRun, job: Job, found: Mapping[str, DocumentInfo], brief: tuple[Any, ...]
+    locked: LockedRun, job: Job, documents: Mapping[str, DocumentInfo], brief: tuple[Any, ...]
 ) -> list[JobInput]:
     if job.unit is None:
         return []
-    shelf = index_documents(one.document for one in found.values())
+    shelf = index_documents(item.document for item in documents.values())
     graph = locked.compiled_dag.graphs[job.stage]
     supplied: list[JobInput] = []
-    for one in resolve_inputs(
+    for item in resolve_inputs(
         job.unit, job.stage, graph, shelf, locked.compiled_dag.produced_documents
     ):
-        if one.external:
-            supplied += _from_outside(locked, one.input, brief)
-        supplied += [_document(found[document.id]) for document in one.documents]
+        if item.external:
+            supplied += _from_outside(locked, item.input, brief)
+        supplied += [_document(documents[document.id]) for document in item.documents]
     return supplied
 
 
-def _document(kept: DocumentInfo) -> JobInput:
-    document, length, by, at = kept
+def _document(info: DocumentInfo) -> JobInput:
+    document, length, by, at = info
     key, stage = document.document_key, document.stage
     return JobInput(document_key=key, stage=stage, length=length, document=document, by=by, at=at)
 
 
-def _from_outside(locked: LockedRun, asked: Input, brief: tuple[Any, ...]) -> Iterator[JobInput]:
+def _from_outside(locked: LockedRun, input_: Input, brief: tuple[Any, ...]) -> Iterator[JobInput]:
     """Yield an input that no step produces: feedback on a stage, or the run's input."""
-    key, stage = asked.document_key, asked.stage
+    key, stage = input_.document_key, input_.stage
     run_input, at, by = brief
     if key == FEEDBACK:
-        told_of = locked.run.stages.get(stage or "")
-        text = (told_of.feedback if told_of else None) or ""
-        by, at = (told_of.feedback_by, told_of.feedback_at) if told_of else (None, None)
+        stage_run = locked.run.stages.get(stage or "")
+        text = (stage_run.feedback if stage_run else None) or ""
+        by, at = (stage_run.feedback_by, stage_run.feedback_at) if stage_run else (None, None)
     else:
-        found = run_input.get(key, run_input) if isinstance(run_input, dict) else run_input
-        text = _as_text(found)
+        value = run_input.get(key, run_input) if isinstance(run_input, dict) else run_input
+        text = _as_text(value)
     if text:
         yield JobInput(document_key=key, stage=stage, length=len(text), text=text, by=by, at=at)
 
@@ -144,26 +146,26 @@ def _context(
         "reviewer": job.unit.reviewer if job.unit else None,
         "models": [*locked.run.stages[job.stage].models],
         "documents": [{"documentKey": key} for key in output_keys(step)],
-        "inputs": [_named(one) for one in supplied],
+        "inputs": [_named(job_input) for job_input in supplied],
         "feedback": _feedback_before(locked, job.stage),
     }
 
 
-def _named(one: JobInput) -> Json:
-    document = one.document
+def _named(job_input: JobInput) -> Json:
+    document = job_input.document
     return {
-        "documentKey": one.document_key,
-        "stage": one.stage,
+        "documentKey": job_input.document_key,
+        "stage": job_input.stage,
         "model": document.model if document else None,
         "lineage": document.lineage if document else None,
-        "title": one.document_key.replace("_", " "),
+        "title": job_input.document_key.replace("_", " "),
     }
 
 
 def _feedback_before(locked: LockedRun, slug: str) -> str | None:
     stages = [locked.run.stages.get(before) for before in locked.compiled_dag.dag.before(slug)]
-    said = [stage.feedback for stage in stages if stage and stage.feedback]
-    return "\n\n".join(said) or None
+    feedback = [stage.feedback for stage in stages if stage and stage.feedback]
+    return "\n\n".join(feedback) or None
 
 
 #: Maximum size of the list of documents to produce, in bytes.
@@ -179,25 +181,27 @@ DOCUMENTS = "$documents"
 
 async def build_job_packet(locked: LockedRun, job: Job, room: int) -> Body:
     """Return the prompt and the inputs of a job, cut to `room` bytes."""
-    desk = await load_job_materials(locked, job)
+    page_context = await load_job_materials(locked, job)
     cut: Body = {}
     every = required_documents(locked, job)
     wanted = fit_views(every, MAX_DOCUMENT_LIST_BYTES)
     if len(wanted) < len(every):
         cut["documents"] = _rest(job, len(every) - len(wanted), DOCUMENTS, offset=len(wanted))
     left = room - len(orjson.dumps(wanted))
-    prompt = truncate(desk.prompt, left - MIN_INPUT_BYTES)
-    if len(prompt) < len(desk.prompt):
-        cut["prompt"] = _rest(job, len(desk.prompt) - len(prompt), PROMPT, offset=len(prompt))
+    prompt = truncate(page_context.prompt, left - MIN_INPUT_BYTES)
+    if len(prompt) < len(page_context.prompt):
+        cut["prompt"] = _rest(
+            job, len(page_context.prompt) - len(prompt), PROMPT, offset=len(prompt)
+        )
     left -= escaped_size(prompt)
-    so_far = truncate(desk.so_far[::-1], left // 3)[::-1]
-    if len(so_far) < len(desk.so_far):
-        cut["soFar"] = _rest(job, len(desk.so_far) - len(so_far), SO_FAR)
+    so_far = truncate(page_context.so_far[::-1], left // 3)[::-1]
+    if len(so_far) < len(page_context.so_far):
+        cut["soFar"] = _rest(job, len(page_context.so_far) - len(so_far), SO_FAR)
     previous = await _previous(locked, job, left // 3, cut)
     left -= escaped_size(so_far) + escaped_size(previous)
-    shown = _shown(desk.inputs, job, left)
-    if len(shown) < len(desk.inputs):
-        cut["inputs"] = _rest(job, len(desk.inputs) - len(shown), offset=len(shown))
+    shown = _shown(page_context.inputs, job, left)
+    if len(shown) < len(page_context.inputs):
+        cut["inputs"] = _rest(job, len(page_context.inputs) - len(shown), offset=len(shown))
     inputs = await _with_contents(locked, job, shown, left)
     return non_empty(
         prompt=prompt,
@@ -248,33 +252,33 @@ def fit_views(views: Sequence[Json], room: int) -> list[Json]:
     return listed
 
 
-def input_header(one: JobInput) -> Body:
+def input_header(job_input: JobInput) -> Body:
     """Return an input without its text."""
-    document = one.document
+    document = job_input.document
     return non_empty(
-        documentKey=one.document_key,
-        stageSlug=one.stage,
+        documentKey=job_input.document_key,
+        stageSlug=job_input.stage,
         modelId=document.model if document else None,
         lineage=document.lineage if document else None,
         documentId=document.id if document else None,
-        createdBy=one.by,
-        createdAt=format_time(one.at),
+        createdBy=job_input.by,
+        createdAt=format_time(job_input.at),
     )
 
 
-def _frame(one: JobInput, job: Job) -> int:
+def _frame(job_input: JobInput, job: Job) -> int:
     """Return the size of an input without its text, in bytes."""
-    return len(orjson.dumps(_view(one, job, ""))) + 1
+    return len(orjson.dumps(_view(job_input, job, ""))) + 1
 
 
 def _shown(supplied: Sequence[JobInput], job: Job, room: int) -> list[JobInput]:
     """Return as many inputs as can be shown with at least their beginnings."""
     shown: list[JobInput] = []
-    for one in supplied:
-        room -= _frame(one, job) + min(MIN_SHARE_BYTES, one.length)
+    for job_input in supplied:
+        room -= _frame(job_input, job) + min(MIN_SHARE_BYTES, job_input.length)
         if room < 0:
             break
-        shown.append(one)
+        shown.append(job_input)
     return shown
 
 
@@ -282,26 +286,29 @@ async def _with_contents(
     locked: LockedRun, job: Job, shown: list[JobInput], room: int
 ) -> list[Json]:
     """Return the inputs with their texts, cut fairly if together they are too long."""
-    left = max(MIN_SHARE_BYTES, room - sum(_frame(one, job) for one in shown))
-    share = fair_share([one.length for one in shown], left)
-    ids = [one.document.id for one in shown if one.document]
+    left = max(MIN_SHARE_BYTES, room - sum(_frame(job_input, job) for job_input in shown))
+    share = fair_share([job_input.length for job_input in shown], left)
+    ids = [job_input.document.id for job_input in shown if job_input.document]
     contents: dict[str, str] = {}
     if ids:
         (rows,) = await locked.send(jobs.contents_statement(ids, share))
         contents = {row[0]: row[1] for row in rows}
     filled = [
-        replace(one, text=contents[one.document.id] if one.document else one.text[:share])
-        for one in shown
+        replace(
+            job_input,
+            text=contents[job_input.document.id] if job_input.document else job_input.text[:share],
+        )
+        for job_input in shown
     ]
-    share = fair_share([escaped_size(one.text) for one in filled], left)
-    return [_view(one, job, truncate(one.text, share)) for one in filled]
+    share = fair_share([escaped_size(job_input.text) for job_input in filled], left)
+    return [_view(job_input, job, truncate(job_input.text, share)) for job_input in filled]
 
 
-def _view(one: JobInput, job: Job, text: str) -> Body:
-    named = input_header(one)
-    if len(text) == one.length:
+def _view(job_input: JobInput, job: Job, text: str) -> Body:
+    named = input_header(job_input)
+    if len(text) == job_input.length:
         return {**named, "content": text}
-    which = ("documentId",) if one.document else ("documentKey", "stageSlug")
+    which = ("documentId",) if job_input.document else ("documentKey", "stageSlug")
     args = {name: named[name] for name in which if name in named}
     rest = next_call("get_job_input", "the rest", jobId=job.id, **args, offset=len(text))
-    return {**named, "content": text, "cut": {"left": one.length - len(text), "get": rest}}
+    return {**named, "content": text, "cut": {"left": job_input.length - len(text), "get": rest}}

@@ -102,12 +102,12 @@ def _steps(of: PlanMaterial, reader: PacketReader) -> EntryList:
     """Return the steps in plan order; if they do not all fit, those around the first open one."""
     steps = [s for s in of.plan.steps if of.changed is None or s.id in of.changed]
     now = next((at for at, s in enumerate(steps) if s.status not in TERMINAL_STEP), len(steps) - 1)
-    whole = of.changed is None
+    is_complete = of.changed is None
     return EntryList(
         name="steps",
         entries=tuple(_entries(steps, of, reader)),
         get=reader.get("steps"),
-        resume=lambda shown: {"offset": shown if whole else 0},
+        resume=lambda shown: {"offset": shown if is_complete else 0},
         focus=max(0, now),
         counts=6,
     )

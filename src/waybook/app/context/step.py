@@ -53,11 +53,11 @@ def step_frame(of: StepMaterial) -> Body:
 def step_parts(of: StepMaterial, reader: PacketReader) -> list[Part]:
     """Return the parts of a step's packet, in order."""
     every = (*_texts(of, reader), *_lists(of, reader))
-    kept = ("earlierResults", "artifacts")
+    always_included = ("earlierResults", "artifacts")
     return [
         part
         for part in every
-        if not isinstance(part, EntryList) or part.entries or part.name in kept
+        if not isinstance(part, EntryList) or part.entries or part.name in always_included
     ]
 
 
@@ -90,7 +90,7 @@ def _lists(of: StepMaterial, reader: PacketReader) -> Iterator[Part]:
     results = results_by_step(of.results)
     yield reader.page("feedback", decided, of.page, total_count(of.feedback), counts=2)
     yield reader.page("failures", failed, of.page, total_count(of.failures), counts=2)
-    stored = [reader.artifact(one) for one in mine]
+    stored = [reader.artifact(artifact) for artifact in mine]
     yield reader.page("soFar", stored, of.page, total_count(of.so_far), counts=3)
     if of.step.id in results:
         yield _own(*results[of.step.id], reader)
@@ -146,13 +146,13 @@ def _own(confidence: float | None, read: TextPrefix, reader: PacketReader) -> Si
 
 def _decided(row: tuple[Any, ...], instructions: str, reader: PacketReader) -> Entry:
     """Return a decision about the step; feedback already in the instructions is not repeated."""
-    review_id, decision, by, at, length, said, _ = row
+    review_id, decision, by, at, length, feedback, _ = row
     frame = non_empty(
         reviewId=review_id, decision=decision, decidedBy=by, decidedAt=format_time(at)
     )
-    if said is None or (len(said) == length and said in instructions):
+    if feedback is None or (len(feedback) == length and feedback in instructions):
         return Entry(frame=frame)
-    read = TextPrefix(said, length)
+    read = TextPrefix(feedback, length)
     texts = reader.beginning("feedback", read, part=f"feedback:{review_id}")
     return Entry(frame=frame, texts=tuple(texts))
 

@@ -54,9 +54,9 @@ async def write_anchor(ctx: RequestContext, path: Path) -> AnchorTotals:
 
 
 async def _taken(ctx: RequestContext) -> AsyncIterator[Anchor]:
-    for one in await contexts_of_all_orgs(ctx):
-        (rows,) = await one.read(anchors.ends_statement())
-        for anchor in anchors.read_ends(one.caller.org_id, rows):
+    for org_ctx in await contexts_of_all_orgs(ctx):
+        (rows,) = await org_ctx.read(anchors.ends_statement())
+        for anchor in anchors.read_ends(org_ctx.caller.org_id, rows):
             yield anchor
 
 
@@ -79,9 +79,9 @@ async def check_anchor(ctx: RequestContext, path: Path) -> AnchorCheck:
                 chains += len(batch)
                 erasures = max([erasures, *(a.seq for a in batch if a.subject == "erasure")])
                 missing += await _missing(there, batch)
-            found = [message async for message in _unexplained(there, missing, erasures)]
-            if found:
-                errors[org_id] = found
+            messages = [message async for message in _unexplained(there, missing, erasures)]
+            if messages:
+                errors[org_id] = messages
         return AnchorCheck(stored.at, chains, errors)
 
 
@@ -98,21 +98,21 @@ async def _unexplained(
         batch = missing[start : start + BATCH]
         (left,) = await ctx.read(anchors.stones_statement([anchor for anchor, _ in batch]))
         stones, resealed = anchors.read_stones(left), list[Anchor]()
-        for anchor, found in batch:
+        for anchor, current_hash in batch:
             stone = anchors.explanation(anchor, stones.get(anchor.subject_id, ()), erasures)
             if stone is None:
-                yield _describe(anchor, found)
-            elif (kept := anchors.resealed_anchor(anchor, stone)) is not None:
-                resealed.append(kept)
-        for anchor, found in await _missing(ctx, resealed) if resealed else ():
-            yield _describe(anchor, found)
+                yield _describe(anchor, current_hash)
+            elif (new_anchor := anchors.resealed_anchor(anchor, stone)) is not None:
+                resealed.append(new_anchor)
+        for anchor, current_hash in await _missing(ctx, resealed) if resealed else ():
+            yield _describe(anchor, current_hash)
 
 
-def _describe(anchor: Anchor, found: bytes | None) -> str:
+def _describe(anchor: Anchor, current_hash: bytes | None) -> str:
     chain = f"{anchor.subject.replace('_', ' ')} {anchor.subject_id}"
     if anchor.subject == "erasure":
         chain = f"the record of erasures of org {anchor.subject_id}"
-    if found is None:
+    if current_hash is None:
         return f"{chain}: entry {anchor.seq} is missing, and no erasure explains it"
     return f"{chain}: entry {anchor.seq} has a different hash"
 

@@ -69,7 +69,7 @@ async def verify_audit(
 
 async def verify_subject(ctx: RequestContext, subject: Subject) -> AuditVerdict:
     """Compare a subject's rows with its audit, and its audit with its seals."""
-    head, stored, anew = await ctx.read(
+    head, stored, resealed_rows = await ctx.read(
         audit.SQL["head"](subject_id=subject.id),
         _stored_statement(subject),
         owner.SQL["resealed_chains"](subject_id=subject.id),
@@ -80,7 +80,7 @@ async def verify_subject(ctx: RequestContext, subject: Subject) -> AuditVerdict:
     seq, digest, last = head[0]
     entries = await read_all_entries(ctx, subject.id, until=seq)
     broken = _first_broken(entries, seq, bytes(digest), last or 0) or _sealed_otherwise(
-        entries, anew
+        entries, resealed_rows
     )
     if broken is not None:
         return AuditVerdict(
@@ -107,10 +107,10 @@ def _first_broken(
 
 
 def _sealed_otherwise(
-    entries: list[SealedEntry], anew: Sequence[tuple[Any, ...]]
+    entries: list[SealedEntry], resealed_rows: Sequence[tuple[Any, ...]]
 ) -> tuple[int, str] | None:
     """Return the first entry without the seal that an erasure gave it, and a message."""
-    for number, seal in anew:
+    for number, seal in resealed_rows:
         if len(entries) < number or entries[number - 1].hash != bytes(seal):
             return number, f"entry {number} has not the seal it was given when a user was erased"
     return None

@@ -39,57 +39,57 @@ async def deliver_notifications(ctx: RequestContext) -> int:
         return 0
     (rows,) = await ctx.write_and_read(deliveries.claim_statement(MAX_CONCURRENT, LEASE))
     letters = deliveries.read_claimed(rows)
-    await asyncio.gather(*(_deliver(ctx, sender, letter) for letter in letters))
+    await asyncio.gather(*(_deliver(ctx, sender, message) for message in letters))
     return len(letters)
 
 
 async def _deliver(
-    ctx: RequestContext, sender: WebhookSender, letter: WebhookMessage
+    ctx: RequestContext, sender: WebhookSender, message: WebhookMessage
 ) -> DeliveryOutcome:
-    outcome = await sender.deliver(letter)
-    found = decide_retry(letter, outcome, random.random())  # noqa: S311 - for spreading, not for hiding
-    if found.status is DeliveryStatus.GIVEN_UP:
-        said = "webhook %s (%s) is given up after %d attempts: %s"
-        log.error(said, letter.id, letter.event, letter.attempt, outcome.error)
+    outcome = await sender.deliver(message)
+    retry_decision = decide_retry(message, outcome, random.random())  # noqa: S311 - for spreading, not for hiding
+    if retry_decision.status is DeliveryStatus.GIVEN_UP:
+        log_format = "webhook %s (%s) is given up after %d attempts: %s"
+        log.error(log_format, message.id, message.event, message.attempt, outcome.error)
     elif outcome.error:
-        log.warning("webhook %s (%s) is tried again: %s", letter.id, letter.event, outcome.error)
-    await ctx.write_and_read(*deliveries.outcome_statements(letter, outcome, found))
+        log.warning("webhook %s (%s) is tried again: %s", message.id, message.event, outcome.error)
+    await ctx.write_and_read(*deliveries.outcome_statements(message, outcome, retry_decision))
     return outcome
 
 
 async def send_test_notification(ctx: RequestContext) -> Delivery:
     """Send a test notification to the configured webhook; return its delivery."""
     async with ctx.begin() as opened:
-        letter_id, statement = notification_statement(
+        message_id, statement = notification_statement(
             ctx.services,
             ctx.caller,
             Notification(NotificationKind.TEST, "", {}),
             opened.write_context(),
         )
         await opened.tx.commit(statement)
-    return await _sent(ctx, letter_id)
+    return await _sent(ctx, message_id)
 
 
-async def retry_delivery(ctx: RequestContext, letter_id: str) -> Delivery:
+async def retry_delivery(ctx: RequestContext, message_id: str) -> Delivery:
     """Restart the delivery of a message under its own id; return the delivery.
 
     Raises:
         NotFound: there is no message with this id.
     """
-    letter_id = letter_id.lower()
-    found = (
-        await ctx.write_and_read(deliveries.retry_statement(letter_id))
-        if is_id(letter_id)
+    message_id = message_id.lower()
+    results = (
+        await ctx.write_and_read(deliveries.retry_statement(message_id))
+        if is_id(message_id)
         else [[]]
     )
-    if not found[0]:
+    if not results[0]:
         raise delivery_not_found()
-    return await _sent(ctx, letter_id)
+    return await _sent(ctx, message_id)
 
 
-async def _sent(ctx: RequestContext, letter_id: str) -> Delivery:
+async def _sent(ctx: RequestContext, message_id: str) -> Delivery:
     """Deliver due messages until this one has been tried."""
-    while not (found := await get_delivery(ctx, letter_id)).attempt:
+    while not (delivery := await get_delivery(ctx, message_id)).attempt:
         if not await deliver_notifications(ctx):
-            return found
-    return found
+            return delivery
+    return delivery

@@ -94,7 +94,7 @@ def check_server(seen: DatabaseCheck, *, with_size: bool = True) -> Iterator[Che
     """
     used = f", {_megabytes(seen.size)} used" if with_size else ""
     yield CheckResult("server", CheckState.OK, f"PostgreSQL {seen.version}{used}")
-    yield CheckResult("migrations", CheckState.OK, "all have run")
+    yield CheckResult("migrations", CheckState.OK, "up to date")
     yield from _guards(seen)
     yield _clock(seen)
 
@@ -112,7 +112,7 @@ def about_owner(role: OwnerRole) -> CheckResult:
     if not role.is_exempt:
         return CheckResult("owner", CheckState.OK, f"{role.name}, which bypasses nothing")
     kind = "is a superuser" if role.superuser else "has BYPASSRLS"
-    said = (
+    message = (
         f"{role.name} {kind}, so row-level security does not apply to it; it steps down to "
         f"{MAINTENANCE_ROLE} to erase and retain"
     )
@@ -121,16 +121,18 @@ def about_owner(role: OwnerRole) -> CheckResult:
         if role.superuser
         else f"as an administrator run: alter role {role.name} nobypassrls"
     )
-    return CheckResult("owner", CheckState.WARN, said, todo)
+    return CheckResult("owner", CheckState.WARN, message, todo)
 
 
 def about_loops(loops: LoopHealth) -> Iterator[CheckResult]:
     """Yield one result for each failing loop, or one that says that none fails."""
     for loop, failures in sorted(loops.failures.items()):
         often = failures >= MAX_FAILURES_IN_A_ROW
-        said = f"{loop} failed {failures} times in a row, last with {loops.errors[loop]}"
+        message = f"{loop} failed {failures} times in a row, last with {loops.errors[loop]}"
         todo = "read the server's log; the loop goes on trying"
-        yield CheckResult("background", CheckState.FAIL if often else CheckState.WARN, said, todo)
+        yield CheckResult(
+            "background", CheckState.FAIL if often else CheckState.WARN, message, todo
+        )
     if not loops.failures:
         yield CheckResult("background", CheckState.OK, "all loops work")
 
@@ -144,36 +146,36 @@ def check_machine(settings: Settings) -> Iterator[CheckResult]:
 
 
 def _guards(seen: DatabaseCheck) -> Iterator[CheckResult]:
-    said = f"serving as {seen.role}, which owns nothing and bypasses nothing"
+    ok_message = f"serving as {seen.role}, which owns nothing and bypasses nothing"
     if seen.superuser or seen.bypasses_rls or seen.owned_tables:
-        told = f"serving as {seen.role}, which row-level security does not hold"
+        message = f"serving as {seen.role}, which row-level security does not hold"
         todo = "serve as a role that owns no table and is no superuser (waybook_app)"
-        yield CheckResult("roles", CheckState.FAIL, told, todo)
+        yield CheckResult("roles", CheckState.FAIL, message, todo)
     else:
-        yield CheckResult("roles", CheckState.OK, said)
+        yield CheckResult("roles", CheckState.OK, ok_message)
     if seen.tables_without_rls:
-        told = f"not forced on {', '.join(seen.tables_without_rls)}"
+        message = f"not forced on {', '.join(seen.tables_without_rls)}"
         yield CheckResult(
-            "row-level security", CheckState.FAIL, told, "waybook migrate, as the owner"
+            "row-level security", CheckState.FAIL, message, "waybook migrate, as the owner"
         )
     else:
         yield CheckResult("row-level security", CheckState.OK, "forced on every table")
     if seen.audit_rights:
-        told = f"{seen.role} may {', '.join(seen.audit_rights).lower()} entries"
+        message = f"{seen.role} may {', '.join(seen.audit_rights).lower()} entries"
         todo = f"revoke {', '.join(seen.audit_rights).lower()} on audit_entry from {seen.role}"
-        yield CheckResult("audit", CheckState.FAIL, told, todo)
+        yield CheckResult("audit", CheckState.FAIL, message, todo)
     else:
-        yield CheckResult("audit", CheckState.OK, "can be added to and read, nothing else")
+        yield CheckResult("audit", CheckState.OK, "append-only for the serving role")
 
 
 def _clock(seen: DatabaseCheck) -> CheckResult:
     skew = abs((datetime.fromtimestamp(time.time(), UTC) - seen.now).total_seconds())
     if skew > MAX_SKEW_SECONDS:
-        said = f"the database's clock and this machine's are {skew:.0f} s apart"
+        message = f"the database's clock and this machine's are {skew:.0f} s apart"
         return CheckResult(
-            "clock", CheckState.WARN, said, "only the database's counts; set both by NTP"
+            "clock", CheckState.WARN, message, "only the database clock is used; sync both with NTP"
         )
-    return CheckResult("clock", CheckState.OK, "the database and this machine agree")
+    return CheckResult("clock", CheckState.OK, "in sync with the database")
 
 
 def _python() -> CheckResult:
@@ -188,29 +190,29 @@ def _disk(settings: Settings) -> Iterator[CheckResult]:
     while not place.exists():
         place = place.parent
     free = shutil.disk_usage(place).free
-    said = f"{_megabytes(free)} free at {place}"
+    message = f"{_megabytes(free)} free at {place}"
     if free < LOW_DISK_BYTES:
         state = CheckState.FAIL if free < CRITICAL_DISK_BYTES else CheckState.WARN
-        yield CheckResult("disk", state, said, "make room, or choose another --data-dir")
+        yield CheckResult("disk", state, message, "free disk space or choose another --data-dir")
     else:
-        yield CheckResult("disk", CheckState.OK, said)
+        yield CheckResult("disk", CheckState.OK, message)
 
 
 def _skills(settings: Settings) -> Iterator[CheckResult]:
-    found = find_skills(settings.skills_dirs)
-    names = ", ".join(skill.name for skill in found.skills)
-    yield CheckResult("skills", CheckState.OK, f"{len(found.skills)}: {names}")
-    for error in found.errors:
-        said = f"{error.path} is left out: {error.message}"
-        yield CheckResult("skills", CheckState.WARN, said, "see docs/how-to/write-a-skill.md")
+    scan = find_skills(settings.skills_dirs)
+    names = ", ".join(skill.name for skill in scan.skills)
+    yield CheckResult("skills", CheckState.OK, f"{len(scan.skills)}: {names}")
+    for error in scan.errors:
+        message = f"{error.path} is left out: {error.message}"
+        yield CheckResult("skills", CheckState.WARN, message, "see docs/how-to/write-a-skill.md")
 
 
 def _model(settings: Settings) -> CheckResult:
     if settings.model_url is None:
-        return CheckResult("model", CheckState.OK, "none: agents extract with their own")
+        return CheckResult("model", CheckState.OK, "not configured (agents use their own model)")
     where = urlsplit(settings.model_url).hostname
-    said = f"{settings.model} at {where}, by {settings.model_api}'s format (not asked now)"
-    return CheckResult("model", CheckState.OK, said)
+    message = f"{settings.model} at {where}, by {settings.model_api}'s format (not asked now)"
+    return CheckResult("model", CheckState.OK, message)
 
 
 def _megabytes(size: int) -> str:
@@ -242,25 +244,31 @@ def check_webhooks(settings: Settings) -> Iterator[CheckResult]:
 
 def _where(webhook: WebhookSettings) -> CheckResult:
     place = display_setting("webhook_url", webhook.url)
-    said = f"{len(webhook.events)} events to {place}, as {webhook.format}"
+    message = f"{len(webhook.events)} events to {place}, as {webhook.format}"
     if webhook.is_unencrypted:
         return CheckResult(
-            "webhooks", CheckState.WARN, f"{said}, readable on the way", "use https://"
+            "webhooks", CheckState.WARN, f"{message}, readable on the way", "use https://"
         )
-    return CheckResult("webhooks", CheckState.OK, said)
+    return CheckResult("webhooks", CheckState.OK, message)
 
 
-def check_notifications(told: Deliveries, *, configured: bool) -> Iterator[CheckResult]:
+def check_notifications(deliveries: Deliveries, *, configured: bool) -> Iterator[CheckResult]:
     """Yield results about the delivery of notifications."""
-    since = f", since {told.oldest_waiting_at:%Y-%m-%d %H:%M}" if told.oldest_waiting_at else ""
-    said = f"{told.waiting} waiting{since}, {told.given_up} given up in the last 30 days"
-    if told.given_up:
+    since = (
+        f", since {deliveries.oldest_waiting_at:%Y-%m-%d %H:%M}"
+        if deliveries.oldest_waiting_at
+        else ""
+    )
+    message = (
+        f"{deliveries.waiting} waiting{since}, {deliveries.given_up} given up in the last 30 days"
+    )
+    if deliveries.given_up:
         yield CheckResult(
-            "notices", CheckState.WARN, said, f"{COMMAND_HINT}, then: waybook webhooks retry ID"
+            "notices", CheckState.WARN, message, f"{COMMAND_HINT}, then: waybook webhooks retry ID"
         )
-    elif told.waiting and not configured:
+    elif deliveries.waiting and not configured:
         yield CheckResult(
-            "notices", CheckState.WARN, f"{said}, and nobody delivers them", "set webhook_url"
+            "notices", CheckState.WARN, f"{message}; no webhook_url configured", "set webhook_url"
         )
-    elif configured or told.last_delivered_at:
-        yield CheckResult("notices", CheckState.OK, said)
+    elif configured or deliveries.last_delivered_at:
+        yield CheckResult("notices", CheckState.OK, message)

@@ -50,7 +50,7 @@ async def erase_user(
         Busy: another transaction holds its rows; nothing was erased.
     """
     if user.startswith(PSEUDONYM_PREFIX):
-        raise InvalidInput(f"“{user}” is what somebody is called who was erased already")
+        raise InvalidInput(f"“{user}” is the pseudonym of an erased user")
     org_id = await asyncio.to_thread(erasure_store.find_org, owner_dsn, slug)
     to = Pseudonymization(user, f"{PSEUDONYM_PREFIX}{token_hex(4)}")
     return await asyncio.to_thread(user_erasure.erase_user, owner_dsn, org_id, to, by, progress)
@@ -90,13 +90,13 @@ async def contexts_of_all_orgs(ctx: RequestContext) -> list[RequestContext]:
 
 async def verify_erasures(ctx: RequestContext) -> list[AuditVerdict]:
     """Return one verdict for each erasure; from the first broken one on, none can be trusted."""
-    kept, stones, head, returned = await ctx.read(
+    erasure_rows, stones, head, returned = await ctx.read(
         owner.SQL["erasures"](),
         owner.SQL["tombstones"](),
         owner.SQL["erasure_head"](),
         owner.SQL["returned"](),
     )
-    erasures = read_erasures(kept, stones)
+    erasures = read_erasures(erasure_rows, stones)
     broken = first_broken(erasures, read_head(head))
     back: dict[int, list[str]] = {}
     for number, subject, subject_id in returned:
@@ -127,8 +127,8 @@ def _verdicts(
 
 def describe_erasure(erasure: Erasure) -> str:
     """Return a text that says what was erased, when, and by which operator."""
-    said = ERASURE_LABELS.get(erasure.what, f"the user who is now {erasure.who} was erased")
+    label = ERASURE_LABELS.get(erasure.what, f"the user who is now {erasure.who} was erased")
     gone = sum(stone.seal_after is None for stone in erasure.tombstones)
-    anew = len(erasure.tombstones) - gone
-    chains = f"chains gone: {gone}" if gone or not anew else f"chains sealed anew: {anew}"
-    return f"{said} at {rfc3339(erasure.at)} by {erasure.by}; {chains}"
+    resealed = len(erasure.tombstones) - gone
+    chains = f"chains gone: {gone}" if gone or not resealed else f"chains resealed: {resealed}"
+    return f"{label} at {rfc3339(erasure.at)} by {erasure.by}; {chains}"

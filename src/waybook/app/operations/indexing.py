@@ -39,24 +39,24 @@ async def index_research(ctx: RequestContext) -> int:
     able = await library.capabilities(ctx.services.database, org_id)
     await _set_aside(ctx, able)
     since = library.swept.get(org_id)
-    asked = [artifacts.unindexed_statement(since, MAX_ARTIFACTS)]
+    statements = [artifacts.unindexed_statement(since, MAX_ARTIFACTS)]
     if able.backend is not None:
         missing = {Backend.PORTABLE: embeddings.without_embeddings_statement}.get(
             able.backend, artifacts.without_vectors_statement
         )
-        asked.append(missing(library.model.name, able.backend, since, MAX_PASSAGES))
+        statements.append(missing(library.model.name, able.backend, since, MAX_PASSAGES))
     now, ((set_aside, _),), unknown, *bare = await ctx.read(
-        "select app_now()", embeddings.count_statement(), *asked
+        "select app_now()", embeddings.count_statement(), *statements
     )
-    told = _indexed(ctx, unknown)
-    if told:
+    index_statements = _indexed(ctx, unknown)
+    if index_statements:
         async with ctx.services.database.org_transaction(org_id) as tx:
-            await tx.commit(*told)
+            await tx.commit(*index_statements)
     embedded = await _embed(ctx, able, bare[0]) if bare and bare[0] else 0
-    if not told and not (bare and bare[0]) and not set_aside:
+    if not index_statements and not (bare and bare[0]) and not set_aside:
         # Quarantined passages are older than the next pass looks, and would not be tried again.
         library.swept[org_id] = now[0][0] - COMMIT_MARGIN
-    return len(told) + embedded
+    return len(index_statements) + embedded
 
 
 def _indexed(ctx: RequestContext, unknown: list[tuple[Any, ...]]) -> list[Statement]:

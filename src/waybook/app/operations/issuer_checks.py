@@ -18,17 +18,19 @@ async def check_issuer_settings(settings: Settings) -> list[CheckResult]:
     except Misconfigured as error:
         return [CheckResult("sign-in", CheckState.FAIL, error.message, DOCS_HINT)]
     if configured is None:
-        said = "with API tokens alone" if settings.requires_auth else "nobody is asked"
-        return [CheckResult("sign-in", CheckState.OK, said)]
+        message = "API tokens only" if settings.requires_auth else "disabled (local mode)"
+        return [CheckResult("sign-in", CheckState.OK, message)]
     if not settings.requires_auth:
-        said = "oidc_issuer is set, but nobody is asked who they are"
+        message = "oidc_issuer is set, but authentication is disabled"
         return [
-            CheckResult("sign-in", CheckState.WARN, said, "set auth to required, or take it away")
+            CheckResult(
+                "sign-in", CheckState.WARN, message, "set auth to required or remove oidc_issuer"
+            )
         ]
-    return [*_found(configured, await check_issuer(configured.issuer))]
+    return [*_describe_issuer(configured, await check_issuer(configured.issuer))]
 
 
-def _found(configured: IssuerSettings, seen: IssuerCheck) -> Iterator[CheckResult]:
+def _describe_issuer(configured: IssuerSettings, seen: IssuerCheck) -> Iterator[CheckResult]:
     if seen.error is not None:
         todo = "people cannot sign in there now; check oidc_issuer, to the letter, and the network"
         yield CheckResult("issuer", CheckState.FAIL, f"{configured.issuer}: {seen.error}", todo)
@@ -41,20 +43,23 @@ def _found(configured: IssuerSettings, seen: IssuerCheck) -> Iterator[CheckResul
 def _keys(seen: IssuerCheck) -> CheckResult:
     if seen.keys_fault is not None:
         return CheckResult(
-            "issuer keys", CheckState.FAIL, seen.keys_fault, "no token of its counts now"
+            "issuer keys",
+            CheckState.FAIL,
+            seen.keys_fault,
+            "tokens of this issuer are rejected until keys can be fetched",
         )
-    said = f"{seen.usable} of {seen.published} can be used"
+    message = f"{seen.usable} of {seen.published} can be used"
     if not seen.usable:
         todo = "have it sign with RS256, PS256, ES256, ES384 or EdDSA; RSA keys need 2,048 bits"
-        return CheckResult("issuer keys", CheckState.FAIL, said, todo)
-    return CheckResult("issuer keys", CheckState.OK, f"{said}: {', '.join(seen.algorithms)}")
+        return CheckResult("issuer keys", CheckState.FAIL, message, todo)
+    return CheckResult("issuer keys", CheckState.OK, f"{message}: {', '.join(seen.algorithms)}")
 
 
 def _pages(configured: IssuerSettings, seen: IssuerCheck) -> CheckResult:
     if configured.client_id is None:
-        said = "agents sign in there, people with tokens: oidc_client_id is not set"
-        return CheckResult("issuer pages", CheckState.OK, said)
+        message = "agents only; browser sign-in needs oidc_client_id"
+        return CheckResult("issuer pages", CheckState.OK, message)
     if not seen.has_pages:
-        said = "it does not say where people sign in, or not over https"
-        return CheckResult("issuer pages", CheckState.FAIL, said, DOCS_HINT)
-    return CheckResult("issuer pages", CheckState.OK, "people sign in there too")
+        message = "it does not say where people sign in, or not over https"
+        return CheckResult("issuer pages", CheckState.FAIL, message, DOCS_HINT)
+    return CheckResult("issuer pages", CheckState.OK, "browser sign-in enabled")

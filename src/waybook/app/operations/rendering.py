@@ -30,8 +30,8 @@ MAX_BATCH_CHARACTERS = 1 << 19
 
 async def render_documents(ctx: RequestContext) -> int:
     """Render the waiting documents of this org; return how many."""
-    (found,) = await ctx.read(jobs.runs_to_render_statement(MAX_RUNS))
-    return sum([await _render_run_if_possible(ctx, row[0]) for row in found])
+    (rows,) = await ctx.read(jobs.runs_to_render_statement(MAX_RUNS))
+    return sum([await _render_run_if_possible(ctx, row[0]) for row in rows])
 
 
 async def _render_run_if_possible(ctx: RequestContext, run_id: str) -> int:
@@ -46,22 +46,22 @@ async def _render_run_if_possible(ctx: RequestContext, run_id: str) -> int:
 async def _render_run(ctx: RequestContext, run_id: str) -> int:
     waiting = jobs.to_render_statement(run_id, MAX_PAGES)
     async with open_run(ctx, run_id, waiting, load.brief_statement(run_id)) as seen:
-        found, brief = seen.results
-        if not found:
+        rows, brief = seen.results
+        if not rows:
             return 0
-        pages = await asyncio.to_thread(_pages, seen, brief[0][0], found)
+        pages = await asyncio.to_thread(_pages, seen, brief[0][0], rows)
         locked = await seen.lock()
         decision = store_rendered(locked.run, locked.compiled_dag, pages, locked.decision_context)
         await locked.write(decision, {}, *(page.job for page in pages), keep=False)
         return decision.reply
 
 
-def _pages(seen: LockedRun, run_input: Json, found: list[tuple[Any, ...]]) -> list[RenderedPage]:
+def _pages(seen: LockedRun, run_input: Json, rows: list[tuple[Any, ...]]) -> list[RenderedPage]:
     """Return the first of these, rendered: at least one, and no more than a bounded amount."""
     run: dict[str, Json] = {"name": seen.run.name, "input": run_input}
     pages: list[RenderedPage] = []
     left = MAX_BATCH_CHARACTERS
-    for row in found:
+    for row in rows:
         *about, content = row[COLUMNS:]
         pages.append(_page(seen.compiled_dag, run, jobs.read_job(row), about, content))
         left -= len(content)

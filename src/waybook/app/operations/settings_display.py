@@ -75,9 +75,9 @@ def _password(url: str) -> str | None:
         return None
 
 
-def effective_settings(found: LoadedSettings) -> list[tuple[str, str, str]]:
+def effective_settings(loaded: LoadedSettings) -> list[tuple[str, str, str]]:
     """Return every setting: its name, its masked value, and its origin."""
     return [
-        (name, display_setting(name, getattr(found.settings, name)), source)
-        for name, source in found.sources.items()
+        (name, display_setting(name, getattr(loaded.settings, name)), source)
+        for name, source in loaded.sources.items()
     ]

@@ -47,9 +47,11 @@ async def about_quarantine(ctx: RequestContext, *, everywhere: bool) -> CheckRes
         left_out += row[0]
     if not left_out:
         return CheckResult("indexing", CheckState.OK, "no passage is left out")
-    said = f"{left_out} passages are left out for a day: storing their vectors broke the connection"
+    message = (
+        f"{left_out} passages are left out for a day: storing their vectors broke the connection"
+    )
     todo = "see PostgreSQL's log; if pgvector does not run there: search_vectors = portable"
-    return CheckResult("indexing", CheckState.WARN, said, todo)
+    return CheckResult("indexing", CheckState.WARN, message, todo)
 
 
 async def _tried(
@@ -82,28 +84,28 @@ async def _search(ctx: RequestContext, tx: Transaction) -> str:
     if meanings is None:
         await _find(tx, None, SearchCapabilities(backend=None, indexed=able.indexed), wanted)
         return "full text alone (the embeddings endpoint does not answer)"
-    meant = QueryVector(vector=meanings.vectors[0], model=meanings.model, org_id=org_id)
-    await _find(tx, meant, able, wanted)
+    query_vector = QueryVector(vector=meanings.vectors[0], model=meanings.model, org_id=org_id)
+    await _find(tx, query_vector, able, wanted)
     return f"{able.describe}, {RANKED_BY[meanings.backend]}"
 
 
 async def _find(
-    tx: Transaction, meant: QueryVector | None, able: SearchCapabilities, wanted: str
+    tx: Transaction, query_vector: QueryVector | None, able: SearchCapabilities, wanted: str
 ) -> None:
     """Raise Unavailable unless every available kind of search finds the passage."""
     scope = Scope(kinds=(KIND,))
     question = await asyncio.to_thread(parse_query, TEXT)
-    asked = search.search_statements(question, meant, scope, able)
-    ranked = search.read_ranked(await attempt(tx, *asked))
-    if meant is not None and able.backend is Backend.PORTABLE:
-        few = embeddings.few_fitting_statement(meant.model, **filters(scope))
+    statements = search.search_statements(question, query_vector, scope, able)
+    ranked = search.read_ranked(await attempt(tx, *statements))
+    if query_vector is not None and able.backend is Backend.PORTABLE:
+        few = embeddings.few_fitting_statement(query_vector.model, **filters(scope))
         (rows,) = await attempt(tx, few)
         packed = embeddings.read_few_fitting(rows) or b""
         ranked["meaning"] = await asyncio.to_thread(
-            rank_packed, packed, meant.vector, search.MAX_RANKED
+            rank_packed, packed, query_vector.vector, search.MAX_RANKED
         )
-    for by, found in ranked.items():
-        if wanted not in {passage.subject_id for passage in found}:
+    for by, passages in ranked.items():
+        if wanted not in {passage.subject_id for passage in passages}:
             raise Unavailable(f"a stored passage was not found by {by}")
 
 

@@ -50,18 +50,18 @@ async def read_all_entries(
 
 def changes_in(entries: Iterable[SealedEntry]) -> Iterator[Change]:
     """Yield every change in these entries, in order."""
-    return (change for entry in entries for change in audit.changes_of(_told(entry)))
+    return (change for entry in entries for change in audit.changes_of(_parse_details(entry)))
 
 
 def entry_details(entry: SealedEntry) -> dict[str, Json]:
     """Return the details of an entry other than its changes, such as its reason."""
-    told = _told(entry)
-    return {k: v for k, v in told.items() if k != "changes"} if isinstance(told, dict) else {}
+    details = _parse_details(entry)
+    return {k: v for k, v in details.items() if k != "changes"} if isinstance(details, dict) else {}
 
 
-def _told(entry: SealedEntry) -> Json:
-    told: Json = json.loads(entry.details)
-    return told
+def _parse_details(entry: SealedEntry) -> Json:
+    details: Json = json.loads(entry.details)
+    return details
 
 
 BROWSE_PAGE_SIZE = 50
@@ -94,7 +94,7 @@ class EntriesPage:
 
 
 async def browse_audit(
-    ctx: RequestContext, asked: AuditFilter, limit: int = BROWSE_PAGE_SIZE
+    ctx: RequestContext, filter_: AuditFilter, limit: int = BROWSE_PAGE_SIZE
 ) -> EntriesPage:
     """Return a page of the audit, newest first.
 
@@ -105,23 +105,23 @@ async def browse_audit(
         InvalidInput: the cursor is not valid.
     """
     members = Scope.ADMIN in ctx.caller.scopes
-    (rows,) = await ctx.read(_statement(asked, limit + 1, members=members))
+    (rows,) = await ctx.read(_statement(filter_, limit + 1, members=members))
     entries = audit.read_entries(rows)
     shown = entries[:limit]
     return EntriesPage(shown, entry_cursor(shown[-1]) if len(entries) > limit else None)
 
 
 async def all_entries(
-    ctx: RequestContext, asked: AuditFilter, most: int = MAX_EXPORTED_ENTRIES
+    ctx: RequestContext, filter_: AuditFilter, most: int = MAX_EXPORTED_ENTRIES
 ) -> AsyncIterator[list[SealedEntry]]:
     """Yield the pages of the audit, up to `most` entries."""
     while most > 0:
-        page = await browse_audit(ctx, asked, min(EXPORT_BATCH_SIZE, most))
+        page = await browse_audit(ctx, filter_, min(EXPORT_BATCH_SIZE, most))
         yield page.entries
         most -= len(page.entries)
         if page.next_cursor is None:
             return
-        asked = replace(asked, after_cursor=page.next_cursor)
+        filter_ = replace(filter_, after_cursor=page.next_cursor)
 
 
 def entry_cursor(entry: SealedEntry) -> str:
@@ -129,37 +129,37 @@ def entry_cursor(entry: SealedEntry) -> str:
     return f"{rfc3339(entry.at)}~{entry.subject_id}~{entry.seq}"
 
 
-def _statement(asked: AuditFilter, most: int, *, members: bool) -> Statement:
-    at, subject_id, seq = _place(asked)
-    given = {
-        "since": rfc3339(asked.since) if asked.since else EVER,
-        "event": asked.event,
-        "actor": asked.actor,
-        "channel": asked.channel,
+def _statement(filter_: AuditFilter, most: int, *, members: bool) -> Statement:
+    at, subject_id, seq = _place(filter_)
+    params = {
+        "since": rfc3339(filter_.since) if filter_.since else EVER,
+        "event": filter_.event,
+        "actor": filter_.actor,
+        "channel": filter_.channel,
         "members": members,
         "most": most,
     }
-    if asked.subject_id is None:
-        return audit.SQL["page"](at=at, subject_id=subject_id, seq=seq, **given)
+    if filter_.subject_id is None:
+        return audit.SQL["page"](at=at, subject_id=subject_id, seq=seq, **params)
     # Within one chain the numbers give the order; the time is only a bound.
-    until = rfc3339(asked.until) if asked.until else NEVER
-    named = id_or_nil(asked.subject_id)
-    return audit.SQL["page_of"](at=until, subject_id=named, seq=seq, **given)
+    until = rfc3339(filter_.until) if filter_.until else NEVER
+    named = id_or_nil(filter_.subject_id)
+    return audit.SQL["page_of"](at=until, subject_id=named, seq=seq, **params)
 
 
-def _place(asked: AuditFilter) -> tuple[str, str, int]:
+def _place(filter_: AuditFilter) -> tuple[str, str, int]:
     """Return the position after which the requested entries begin."""
-    if asked.after_cursor is None:
-        if asked.until is None:
+    if filter_.after_cursor is None:
+        if filter_.until is None:
             return NEVER, LAST_ID, LAST_SEQ
-        return rfc3339(asked.until), "00000000-0000-0000-0000-000000000000", 0
+        return rfc3339(filter_.until), "00000000-0000-0000-0000-000000000000", 0
     try:
-        at, subject_id, seq = asked.after_cursor.split("~")
+        at, subject_id, seq = filter_.after_cursor.split("~")
         place = rfc3339(datetime.fromisoformat(at)), subject_id, int(seq)
     except ValueError:
         place = "", "", 0
     if not is_id(place[1]) or not 0 <= place[2] <= LAST_SEQ:
-        raise InvalidInput("this page of the audit has no such beginning; start from the first")
+        raise InvalidInput("invalid cursor; start from the first page")
     return place
 
 
@@ -203,49 +203,49 @@ def entry_view(entry: SealedEntry) -> Body:
 
 
 EVENT_LABELS = {
-    "step_started": "took a step",
+    "step_started": "started a step",
     "step_completed": "completed a step",
-    "step_failed": "gave a step up",
+    "step_failed": "marked a step as failed",
     "plan_modified": "changed the plan",
-    "session_resumed": "came back to the plan",
+    "session_resumed": "resumed in a new session",
     "skill_started": "started a skill",
     "skill_completed": "completed a skill",
 }
 #: Labels for runs where they differ.
 RUN_EVENT_LABELS = {
-    "step_started": "took a job",
+    "step_started": "claimed a job",
     "step_completed": "completed a job",
-    "step_failed": "gave a job back",
+    "step_failed": "failed a job",
     "plan_modified": "changed the run",
 }
 ACTION_LABELS = {
-    "created": "wrote the plan",
-    "stall_detected": "noticed a stall",
-    "resumed": "woke the plan up",
-    "review_requested": "asked for a review",
+    "created": "created the plan",
+    "stall_detected": "detected a stall",
+    "resumed": "resumed the plan",
+    "review_requested": "requested a review",
     "decision": "decided a review",
     "add_steps": "added steps",
     "remove_step": "removed a step",
     "reorder_steps": "reordered the steps",
-    "update_step_instructions": "rewrote a step",
-    "fail_step": "gave a step up",
-    "retry_step": "gave a step back to be retried",
+    "update_step_instructions": "edited a step's instructions",
+    "fail_step": "marked a step as failed",
+    "retry_step": "reset a step for retry",
     "research_stored": "stored research",
     "run_started": "started the run",
     "stage_started": "started a stage",
     "stage_feedback": "gave feedback on a stage",
-    "retry_failed": "gave what failed a fresh start",
-    "regenerate": "asked for a document to be written anew",
+    "retry_failed": "retried failed jobs",
+    "regenerate": "requested document regeneration",
     "rendered": "rendered documents",
-    "late_result": "came back too late",
-    "org_recorded": "began to note what becomes of the org",
+    "late_result": "submitted a late result",
+    "org_recorded": "started the org audit",
     "org_changed": "changed the org",
-    "user_added": "let a user in",
-    "user_scopes_changed": "changed what a user may do",
+    "user_added": "added a user",
+    "user_scopes_changed": "changed user permissions",
     "user_disabled": "disabled a user",
     "user_enabled": "enabled a user",
     "user_erased": "erased a user",
-    "token_added": "made a token",
+    "token_added": "created a token",
     "token_revoked": "revoked a token",
 }
 
@@ -254,9 +254,9 @@ def event_label(event: str, action: str | None, subject: str = "plan") -> str:
     """Return the label of an event.
 
     >>> event_label("plan_modified", "stall_detected"), event_label("step_started", None)
-    ('noticed a stall', 'took a step')
+    ('detected a stall', 'started a step')
     >>> event_label("step_started", None, "run")
-    'took a job'
+    'claimed a job'
     """
     words = {**EVENT_LABELS, **RUN_EVENT_LABELS} if subject == RUN else EVENT_LABELS
     return ACTION_LABELS.get(action or "", words.get(event, event.replace("_", " ")))

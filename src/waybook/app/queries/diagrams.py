@@ -40,13 +40,13 @@ def drawing_of_steps(
 
 def run_drawing(board: RunOverview) -> Drawing:
     """Return the drawing of a run on its map, with the feedback between the stages."""
-    chart = board.compiled_dag
-    said = {slug: stage.feedback for slug, stage in board.run.stages.items() if stage.feedback}
+    compiled_dag = board.compiled_dag
+    feedback = {slug: stage.feedback for slug, stage in board.run.stages.items() if stage.feedback}
     return Drawing(
-        diagram_from_structure(valid_structure(chart.dag, chart.graphs)),
+        diagram_from_structure(valid_structure(compiled_dag.dag, compiled_dag.graphs)),
         annotations_from_report(
             board.report,
             expected=board.expected,
-            captions={slug: f"“{' '.join(text.split())}”" for slug, text in said.items()},
+            captions={slug: f"“{' '.join(text.split())}”" for slug, text in feedback.items()},
         ),
     )

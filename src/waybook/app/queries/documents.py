@@ -49,7 +49,7 @@ async def list_documents(ctx: RequestContext, run_id: str) -> list[DocumentListI
     """
     run_id = id_or_nil(run_id)
     seen = await load_run(ctx, run_id, jobs.readable_statement(run_id))
-    return order_documents(seen.chart, seen.results[0])
+    return order_documents(seen.compiled_dag, seen.results[0])
 
 
 def order_documents(
@@ -57,7 +57,7 @@ def order_documents(
 ) -> list[DocumentListItem]:
     """Return the documents ordered by stage and step."""
     ranks = compiled_dag.dispatch_ranks
-    return sorted(map(_listed, rows), key=lambda one: ranks[one.stage, one.step_key])
+    return sorted(map(_listed, rows), key=lambda document: ranks[document.stage, document.step_key])
 
 
 async def read_document(ctx: RequestContext, resource_id: str) -> ReadableDocument:
@@ -112,8 +112,8 @@ async def list_outputs(ctx: RequestContext, plan_id: str) -> list[Output]:
     Raises:
         NotFound: the plan does not exist, or belongs to another org.
     """
-    _, found = await plan_outputs(ctx, plan_id)
-    return found
+    _, outputs = await plan_outputs(ctx, plan_id)
+    return outputs
 
 
 async def plan_outputs(ctx: RequestContext, plan_id: str) -> tuple[str, list[Output]]:
@@ -149,12 +149,12 @@ async def latest_outputs(
 ) -> OutputListPage:
     """Return the outputs of all plans, newest first."""
     (rows,) = await ctx.read(details.latest_statement(_place(behind), limit + 1))
-    found = details.read_outputs(rows)
+    outputs = details.read_outputs(rows)
     shown = [
         PlanOutput(output, row[7], row[8])
-        for output, row in zip(found[:limit], rows[:limit], strict=True)
+        for output, row in zip(outputs[:limit], rows[:limit], strict=True)
     ]
-    last = shown[-1].output if len(found) > limit else None
+    last = shown[-1].output if len(outputs) > limit else None
     return OutputListPage(shown, f"{rfc3339(last.created_at)}~{last.id}" if last else None)
 
 

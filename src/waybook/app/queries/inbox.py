@@ -73,9 +73,9 @@ async def read_review(ctx: RequestContext, review_id: str) -> ReviewRecord:
     (rows,) = await ctx.read(load.SQL["one_review"](review_id=id_or_nil(review_id)))
     if not rows:
         raise not_found("review")
-    *asked, decision, feedback, by, at, status = rows[0]
+    *review_fields, decision, feedback, by, at, status = rows[0]
     return ReviewRecord(
-        review=OpenReview(**dict(zip(OpenReview.__slots__, asked, strict=True))),
+        review=OpenReview(**dict(zip(OpenReview.__slots__, review_fields, strict=True))),
         decision=DecisionKind(decision) if decision else None,
         feedback=feedback,
         decided_by=by,
@@ -122,16 +122,16 @@ async def list_pending_actions(
     ctx: RequestContext, *, most: int
 ) -> list[PendingReview | PendingFeedback]:
     """Return reviews and stages that wait for a person, longest waiting first, one line each."""
-    asked = (
+    statements = (
         load.SQL["review_lines"](most=most, wide=SUMMARY_LENGTH),
         load_store.awaiting_statement(most),
     )
-    lines, rows = await ctx.read(*asked)
+    lines, rows = await ctx.read(*statements)
     reviews = [
         PendingReview(**dict(zip(PendingReview.__slots__, row, strict=True))) for row in lines
     ]
     every: list[PendingReview | PendingFeedback] = [*reviews, *await _awaiting(ctx, rows)]
-    return sorted(every, key=lambda one: one.since)[:most]
+    return sorted(every, key=lambda action: action.since)[:most]
 
 
 async def runs_awaiting_feedback(ctx: RequestContext, *, most: int = 100) -> list[PendingFeedback]:
@@ -146,17 +146,17 @@ async def read_pending_stage(ctx: RequestContext, run_id: str, slug: str) -> Pen
     Raises:
         NotFound: there is no such run here, or it has no such stage.
     """
-    found = await find_runs(ctx, id_or_nil(run_id), open_only=False, limit=1)
-    if not found or found[0].compiled_dag.dag.stage(slug) is None:
-        raise not_found("run" if not found else "stage")
-    return PendingFeedback(run=found[0], stage_slug=slug, since=found[0].updated_at)
+    runs = await find_runs(ctx, id_or_nil(run_id), open_only=False, limit=1)
+    if not runs or runs[0].compiled_dag.dag.stage(slug) is None:
+        raise not_found("run" if not runs else "stage")
+    return PendingFeedback(run=runs[0], stage_slug=slug, since=runs[0].updated_at)
 
 
 async def _awaiting(ctx: RequestContext, rows: Sequence[Sequence[Any]]) -> list[PendingFeedback]:
-    found = await read_run_summaries(ctx, [row[:-1] for row in rows])
+    runs = await read_run_summaries(ctx, [row[:-1] for row in rows])
     return [
         PendingFeedback(run=run, stage_slug=run.awaiting.slug, since=row[-1])
-        for run, row in zip(found, rows, strict=True)
+        for run, row in zip(runs, rows, strict=True)
         if run.awaiting is not None
     ]
 

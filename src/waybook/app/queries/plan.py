@@ -96,15 +96,15 @@ async def read_plan_detail(
         NotFound: the plan does not exist, or belongs to another org.
     """
     plan_id = id_or_nil(plan_id)
-    beside = details.plan_statements(plan_id, happenings=HAPPENINGS, research=RESEARCH)
-    loaded, found = await ctx.load_plan(
+    extra_statements = details.plan_statements(plan_id, happenings=HAPPENINGS, research=RESEARCH)
+    loaded, results = await ctx.load_plan(
         PlanRequest(plan_id=plan_id),
         load.brief_statement(plan_id),
         details.outputs_statement(plan_id),
         load.open_reviews_statement(plan_id=plan_id, most=1),
-        *beside,
+        *extra_statements,
     )
-    brief, kept, reviews, happenings, research, added = found
+    brief, outputs, reviews, happenings, research, added = results
     plan = loaded.plan
     window, lane = step_window(plan, page), visible_lane(plan)
     shown = [step.id for step in window.steps]
@@ -121,7 +121,7 @@ async def read_plan_detail(
         brief=read_brief(brief[0]),
         added=added[0][0],
         review=next(iter(read_open_reviews(reviews)), None),
-        outputs=details.read_outputs(kept),
+        outputs=details.read_outputs(outputs),
         research=details.read_research(research),
         research_total=research[0][-1] if research else 0,
         history=details.read_history(happenings),
@@ -256,10 +256,10 @@ async def read_plan_overview(
 
 
 async def read_step_names(
-    ctx: RequestContext, plan: Plan, told: Mapping[StepId, str]
+    ctx: RequestContext, plan: Plan, cached_names: Mapping[StepId, str]
 ) -> dict[StepId, str]:
     """Return the names of steps without a title that are not known yet."""
-    unknown = tuple(s.id for s in plan.steps if s.title is None and s.id not in told)
+    unknown = tuple(s.id for s in plan.steps if s.title is None and s.id not in cached_names)
     if not unknown:
         return {}
     loaded, _ = await ctx.load_plan(PlanRequest(plan_id=plan.id, texts=unknown))

@@ -76,28 +76,30 @@ async def read_plan_rows(ctx: RequestContext, plan_id: str) -> PlanRows:
     )
 
 
-def export_body(found: PlanRows) -> Body:
+def export_body(plan_rows: PlanRows) -> Body:
     """Return the export without its audit."""
-    (plan,) = found.rows["plan"].values()
-    kinds = {name: _rows(found.rows, kind) for kind, name in EXPORT_KEYS.items()}
+    (plan,) = plan_rows.rows["plan"].values()
+    kinds = {name: _rows(plan_rows.rows, kind) for kind, name in EXPORT_KEYS.items()}
     return {
         "format": FORMAT,
         "version": VERSION,
-        "exportedAt": rfc3339(found.now),
-        "plan": {"id": found.plan_id, **_camel(plan)},
+        "exportedAt": rfc3339(plan_rows.now),
+        "plan": {"id": plan_rows.plan_id, **_camel(plan)},
         **kinds,
     }
 
 
-async def export_audit(ctx: RequestContext, found: PlanRows) -> AsyncIterator[list[SealedEntry]]:
+async def export_audit(
+    ctx: RequestContext, plan_rows: PlanRows
+) -> AsyncIterator[list[SealedEntry]]:
     """Yield the audit up to the time of the export, page by page, oldest first."""
-    async for page in read_entries(ctx, found.plan_id, until=found.seq):
+    async for page in read_entries(ctx, plan_rows.plan_id, until=plan_rows.seq):
         yield page
 
 
 def _rows(rows: Rows, kind: str) -> list[Json]:
-    found = sorted(rows.get(kind, {}).items(), key=lambda one: (_place(one[1]), one[0]))
-    return [{"id": row_id, **_camel(row)} for row_id, row in found]
+    items = sorted(rows.get(kind, {}).items(), key=lambda item: (_place(item[1]), item[0]))
+    return [{"id": row_id, **_camel(row)} for row_id, row in items]
 
 
 def _place(row: Row) -> int:
@@ -118,21 +120,31 @@ def _name(column: str) -> str:
 FENCE = re.compile("`{3,}")
 
 
-def report_text(found: PlanRows) -> str:
+def report_text(plan_rows: PlanRows) -> str:
     """Return the report: question, steps with their results, research, outputs, and history."""
-    return "\n".join([*_head(found), *_steps(found.rows), *_kept(found.rows), *_past(found)]) + "\n"
+    return (
+        "\n".join(
+            [
+                *_head(plan_rows),
+                *_steps(plan_rows.rows),
+                *_format_artifacts(plan_rows.rows),
+                *_past(plan_rows),
+            ]
+        )
+        + "\n"
+    )
 
 
-def _head(found: PlanRows) -> Iterator[str]:
-    (plan,) = found.rows["plan"].values()
-    steps = found.rows.get("step", {}).values()
+def _head(plan_rows: PlanRows) -> Iterator[str]:
+    (plan,) = plan_rows.rows["plan"].values()
+    steps = plan_rows.rows.get("step", {}).values()
     done = count_done([StepStatus(str(step["status"])) for step in steps])
     yield f"# {_line(plan['name'])}"
     yield ""
     yield _quoted(plan["research_question"])
     yield ""
     word = symbol_for(str(plan["status"])).label
-    yield f"**{word}**, {done} of {len(steps)} steps done, as of {_time(found.now)}."
+    yield f"**{word}**, {done} of {len(steps)} steps done, as of {_time(plan_rows.now)}."
     yield f"Written by {_line(plan['created_by'])}, {_stored_time(plan['created_at'])}."
     if plan.get("fail_reason"):
         yield f"\nIt failed: {_line(plan['fail_reason'])}"
@@ -140,7 +152,7 @@ def _head(found: PlanRows) -> Iterator[str]:
 
 def _steps(rows: Rows) -> Iterator[str]:
     yield "\n## Steps"
-    steps = sorted(rows.get("step", {}).items(), key=lambda one: _number(one[1]["order"]))
+    steps = sorted(rows.get("step", {}).items(), key=lambda item: _number(item[1]["order"]))
     for step_id, step in steps:
         look = symbol_for(str(step["status"]))
         first = str(step["instructions"]).strip().split("\n", 1)[0]
@@ -165,55 +177,58 @@ def _result(step: Row) -> Iterator[str]:
 def _reviews(rows: Rows, step_id: str) -> Iterator[str]:
     for review in rows.get("review", {}).values():
         if review["step_id"] == step_id:
-            said = f", “{_line(review['feedback'])}”" if review.get("feedback") else ""
-            by = f"{review['decided_by']}: {review['decision']}{said}"
+            feedback = f", “{_line(review['feedback'])}”" if review.get("feedback") else ""
+            by = f"{review['decided_by']}: {review['decision']}{feedback}"
             yield f"\n**Review**: {_line(review['summary'])}"
-            yield f"\n{by if review.get('decision') else 'It waits for a decision.'}"
+            yield f"\n{by if review.get('decision') else 'Awaiting decision.'}"
 
 
-def _kept(rows: Rows) -> Iterator[str]:
+def _format_artifacts(rows: Rows) -> Iterator[str]:
     """Yield research with its sources, then the latest outputs whole."""
     artifacts = rows.get("artifact", {})
-    research = {i: one for i, one in artifacts.items() if one["kind"] != "output"}
+    research = {i: artifact for i, artifact in artifacts.items() if artifact["kind"] != "output"}
     if research:
         yield "\n## Research"
-    for artifact_id, one in research.items():
-        mark = ", superseded" if one.get("superseded") else ""
-        yield f"\n### {_line(one['title'])} ({_line(one['kind'])}{mark})\n"
-        yield _value(one["content"])
+    for artifact_id, artifact in research.items():
+        mark = ", superseded" if artifact.get("superseded") else ""
+        yield f"\n### {_line(artifact['title'])} ({_line(artifact['kind'])}{mark})\n"
+        yield _value(artifact["content"])
         yield from _sources(rows, artifact_id)
-    outputs = [one for one in artifacts.values() if one["kind"] == "output"]
+    outputs = [artifact for artifact in artifacts.values() if artifact["kind"] == "output"]
     if outputs:
         yield "\n## Outputs"
-    for one in outputs:
-        yield f"\n### {_line(one['title'])}, version {one['version']} ({one['media_type']})\n"
-        yield _fenced(str(one["content"]))
+    for artifact in outputs:
+        title, media_type = _line(artifact["title"]), artifact["media_type"]
+        yield f"\n### {title}, version {artifact['version']} ({media_type})\n"
+        yield _fenced(str(artifact["content"]))
 
 
 def _sources(rows: Rows, artifact_id: str) -> Iterator[str]:
     links = rows.get("artifact_source", {}).values()
-    mine = [one for one in links if one["artifact_id"] == artifact_id]
+    mine = [row for row in links if row["artifact_id"] == artifact_id]
     if mine:
         yield ""
-    for link in sorted(mine, key=lambda one: _number(one["position"])):
+    for link in sorted(mine, key=lambda row: _number(row["position"])):
         source = rows["source"][str(link["source_id"])]
         where = f" <{_line(source['url'])}>" if source.get("url") else ""
         yield f"- {_line(source['title'])}{where}"
 
 
-def _past(found: PlanRows) -> Iterator[str]:
-    yield "\n## What happened\n"
-    left = found.seq - len(found.history)
+def _past(plan_rows: PlanRows) -> Iterator[str]:
+    yield "\n## History\n"
+    left = plan_rows.seq - len(plan_rows.history)
     if left > 0:
         yield f"- ({left} entries before that)"
-    for one in reversed(found.history):
-        yield f"- {_time(one.at)}: {_line(one.session or one.actor)} {_deed(one)}"
+    for entry in reversed(plan_rows.history):
+        yield f"- {_time(entry.at)}: {_line(entry.session or entry.actor)} {_describe_entry(entry)}"
 
 
-def _deed(one: HistoryEntry) -> str:
-    what = f"decided: {one.decision}" if one.decision else event_label(one.event, one.action)
-    numbered = what.replace("a step", f"step {one.step_order}") if one.step_order else what
-    return f"{numbered}, {_line(one.comment)}" if one.comment else numbered
+def _describe_entry(entry: HistoryEntry) -> str:
+    what = (
+        f"decided: {entry.decision}" if entry.decision else event_label(entry.event, entry.action)
+    )
+    numbered = what.replace("a step", f"step {entry.step_order}") if entry.step_order else what
+    return f"{numbered}, {_line(entry.comment)}" if entry.comment else numbered
 
 
 def _value(value: Json) -> str:
@@ -224,7 +239,7 @@ def _value(value: Json) -> str:
 
 def _fenced(text: str, language: str = "") -> str:
     """Return a text in a code fence longer than any run of backticks in it."""
-    longest = max((len(found) for found in FENCE.findall(text)), default=2)
+    longest = max((len(backticks) for backticks in FENCE.findall(text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{text}\n{fence}"
 

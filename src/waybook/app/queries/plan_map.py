@@ -37,8 +37,10 @@ def plan_structure(plan: Plan) -> Structure:
 
 def edges_of(plan: Plan) -> tuple[tuple[str, str], ...]:
     """Return the edges: the declared dependencies, or else a chain in plan order."""
-    said = [(before, step.id) for step in plan.steps for before in dict.fromkeys(step.depends_on)]
-    return tuple(said or pairwise(step.id for step in plan.steps))
+    dependencies = [
+        (before, step.id) for step in plan.steps for before in dict.fromkeys(step.depends_on)
+    ]
+    return tuple(dependencies or pairwise(step.id for step in plan.steps))
 
 
 def _recipe_step(step: Step) -> RecipeStep:
@@ -72,8 +74,8 @@ class PlanReport(Report):
 
 def plan_report(plan: Plan) -> PlanReport:
     """Return the progress of a plan on its own map."""
-    told = report(plan_structure(plan), {STAGE: plan_evidence(plan)})
-    return {**told, "revision": plan.revision, "usage": plan.usage.as_reply()}
+    base_report = report(plan_structure(plan), {STAGE: plan_evidence(plan)})
+    return {**base_report, "revision": plan.revision, "usage": plan.usage.as_reply()}
 
 
 def _evidence(step: Step, standing: ProgressStatus) -> Evidence:

@@ -118,10 +118,10 @@ async def browse_plans(
     """
     _check(wanted)
     rows, counted = await ctx.read(*page_statements(wanted, most))
-    found = tuple(_listed(row) for row in rows[:most])
+    plans = tuple(_listed(row) for row in rows[:most])
     return PlanListPage(
-        plans=found,
-        next=found[-1].id if len(rows) > most else None,
+        plans=plans,
+        next=plans[-1].id if len(rows) > most else None,
         counts={PlanStatus(status): count for status, count in counted},
     )
 
@@ -129,10 +129,10 @@ async def browse_plans(
 def _check(wanted: PlanFilter) -> None:
     again = NextCall("list_active_plans", {}, "see the open plans")
     if wanted.before is not None and not is_id(wanted.before):
-        raise InvalidInput("the place to go on from is none of ours", next_call=again)
+        raise InvalidInput("invalid cursor", next_call=again)
     if "\0" in wanted.text or len(wanted.text) > MAX_TEXT_LENGTH:
-        said = f"a text to look for has up to {MAX_TEXT_LENGTH} characters, all of them writable"
-        raise InvalidInput(said, next_call=again)
+        message = f"a text to look for has up to {MAX_TEXT_LENGTH} characters, all of them writable"
+        raise InvalidInput(message, next_call=again)
 
 
 def _listed(row: tuple[Any, ...]) -> PlanListItem:
@@ -165,7 +165,7 @@ NamedItemT = TypeVar("NamedItemT", bound=NamedItem)
 
 
 def resolve_one(
-    found: Sequence[NamedItemT], text: str | None, *, what: str, tool: str
+    candidates: Sequence[NamedItemT], text: str | None, *, what: str, tool: str
 ) -> NamedItemT:
     """Return the only candidate, or the only one with exactly this name.
 
@@ -173,15 +173,19 @@ def resolve_one(
         NotFound: there is no candidate.
         InvalidInput: there are several.
     """
-    found = [one for one in found if text in {one.id, one.name}] or found
-    if not found:
-        said = f"there is no {what} “{text}” here" if text else f"no {what} is open"
-        raise NotFound(said, next_call=NextCall(tool, {}, f"see the {what}s"))
-    if len(found) > 1:
-        names = ", ".join(f"{one.id} ({one.name})" for one in found)
-        said = f"“{text}” could mean several {what}s" if text else f"several {what}s are open"
-        raise InvalidInput(f"{said}, say which: {names}", next_call=NextCall(tool, {}, "see them"))
-    return found[0]
+    candidates = [
+        candidate for candidate in candidates if text in {candidate.id, candidate.name}
+    ] or candidates
+    if not candidates:
+        message = f"there is no {what} “{text}” here" if text else f"no {what} is open"
+        raise NotFound(message, next_call=NextCall(tool, {}, f"see the {what}s"))
+    if len(candidates) > 1:
+        names = ", ".join(f"{candidate.id} ({candidate.name})" for candidate in candidates)
+        message = f"“{text}” could mean several {what}s" if text else f"several {what}s are open"
+        raise InvalidInput(
+            f"{message}, say which: {names}", next_call=NextCall(tool, {}, "see them")
+        )
+    return candidates[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,7 +218,7 @@ async def find_plans(
     """Return plans by id prefix or part of the name, newest activity first."""
     statement = load.SQL["find_plans"](text=text, open_only=open_only, most=limit)
     (rows,) = await ctx.read(statement)
-    return [_found(row) for row in rows]
+    return [_read_summary(row) for row in rows]
 
 
 async def resolve_plan(ctx: RequestContext, text: str | None) -> PlanSummary:
@@ -226,11 +230,11 @@ async def resolve_plan(ctx: RequestContext, text: str | None) -> PlanSummary:
         NotFound: there is no such plan.
         InvalidInput: there are several.
     """
-    found = await find_plans(ctx, text or "", open_only=text is None, limit=MAX_CANDIDATES)
-    return resolve_one(found, text, what="plan", tool="list_active_plans")
+    candidates = await find_plans(ctx, text or "", open_only=text is None, limit=MAX_CANDIDATES)
+    return resolve_one(candidates, text, what="plan", tool="list_active_plans")
 
 
-def _found(row: tuple[Any, ...]) -> PlanSummary:
+def _read_summary(row: tuple[Any, ...]) -> PlanSummary:
     plan_id, name, status, question, created_at, created_by, updated_at, now, counts = row
     return PlanSummary(
         id=plan_id,

@@ -110,20 +110,20 @@ def build_run_overview(
     available: Sequence[Sequence[Any]],
     brief: Sequence[Sequence[Any]],
     workers: Sequence[Sequence[Any]],
-    news: Sequence[Sequence[Any]],
+    events: Sequence[Sequence[Any]],
 ) -> RunOverview:
     """Return the overview of a run from its related rows."""
-    run, chart = seen.loaded.run, seen.chart
+    run, compiled_dag = seen.loaded.run, seen.compiled_dag
     models = {slug: stage.models for slug, stage in run.stages.items()}
     return RunOverview(
         run=run,
-        compiled_dag=chart,
+        compiled_dag=compiled_dag,
         now=seen.loaded.now,
         input_text=brief[0][0],
-        report=run_report(run, chart, available),
-        expected=structure_counts(valid_structure(chart.dag, chart.graphs), models),
+        report=run_report(run, compiled_dag, available),
+        expected=structure_counts(valid_structure(compiled_dag.dag, compiled_dag.graphs), models),
         workers=tuple(_worker(row) for row in workers),
-        history=tuple(_news(row) for row in reversed(news)),
+        history=tuple(_read_event(row) for row in reversed(events)),
     )
 
 
@@ -139,7 +139,7 @@ def _worker(row: Sequence[Any]) -> Worker:
     )
 
 
-def _news(row: Sequence[Any]) -> RunEvent:
+def _read_event(row: Sequence[Any]) -> RunEvent:
     seq, at, event, actor, session, action, step_key, stage = row
     return RunEvent(
         seq=seq,
@@ -193,12 +193,12 @@ async def read_run_detail(ctx: RequestContext, run_id: str) -> RunDetail:
         *overview_statements(run_id, MAX_DETAIL_HISTORY),
         jobs.failures_statement(run_id, MAX_FAILURES),
     )
-    readable, brief, workers, news, failures = seen.results
+    readable, brief, workers, events, failures = seen.results
     available = [(stage, key, model, row_id) for row_id, stage, _, key, model, *_ in readable]
     _, created_at, created_by = brief[0]
     return RunDetail(
-        overview=build_run_overview(seen, available, brief, workers, news),
-        documents=order_documents(seen.chart, readable),
+        overview=build_run_overview(seen, available, brief, workers, events),
+        documents=order_documents(seen.compiled_dag, readable),
         failures=tuple(_failure(row) for row in failures),
         created_at=created_at.astimezone(UTC),
         created_by=created_by,
@@ -239,13 +239,13 @@ async def load_report(
     run_id = id_or_nil(run_id)
     seen = await load_run(ctx, run_id, jobs.available_statement(run_id))
     run = seen.loaded.run
-    found = run_report(run, seen.chart, seen.results[0])
-    return RunReport(**found, usage=run.usage.as_reply())
+    base_report = run_report(run, seen.compiled_dag, seen.results[0])
+    return RunReport(**base_report, usage=run.usage.as_reply())
 
 
 def run_report(run: Run, compiled_dag: CompiledDag, rows: Sequence[Sequence[Any]]) -> Report:
     """Return the report of a run, given the rows of its readable documents."""
-    available = [(slug, AvailableDocument(*found)) for slug, *found in rows]
+    available = [(slug, AvailableDocument(*fields)) for slug, *fields in rows]
     return report(
         valid_structure(compiled_dag.dag, compiled_dag.graphs), run_evidence(run, available)
     )

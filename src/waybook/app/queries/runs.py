@@ -25,7 +25,7 @@ class StageSummary:
     slug: str
     completed: bool
     #: Whether a person has given feedback on it.
-    told: bool
+    has_feedback: bool
     closed: int
     failed: int
 
@@ -66,7 +66,7 @@ class RunSummary:
         if self.completed_at is not None or self.current is not None:
             return None
         after = self.compiled_dag.dag.after
-        return next((s for s in self.stages if not s.told and after(s.slug)), None)
+        return next((s for s in self.stages if not s.has_feedback and after(s.slug)), None)
 
     @property
     def completed_stages(self) -> int:
@@ -93,7 +93,7 @@ async def read_run_summaries(
     ctx: RequestContext, rows: Sequence[Sequence[Any]]
 ) -> list[RunSummary]:
     """Return the runs from their rows, each with its definition."""
-    return [_found(row, await load_definition(ctx, row[2], row[3])) for row in rows]
+    return [_read_summary(row, await load_definition(ctx, row[2], row[3])) for row in rows]
 
 
 async def resolve_run(ctx: RequestContext, text: str | None) -> RunSummary:
@@ -105,11 +105,11 @@ async def resolve_run(ctx: RequestContext, text: str | None) -> RunSummary:
         NotFound: there is no such run.
         InvalidInput: there are several.
     """
-    found = await find_runs(ctx, text or "", open_only=text is None, limit=MAX_CANDIDATES)
-    return resolve_one(found, text, what="run", tool="list_dags")
+    candidates = await find_runs(ctx, text or "", open_only=text is None, limit=MAX_CANDIDATES)
+    return resolve_one(candidates, text, what="run", tool="list_dags")
 
 
-def _found(row: Sequence[Any], compiled_dag: CompiledDag) -> RunSummary:
+def _read_summary(row: Sequence[Any], compiled_dag: CompiledDag) -> RunSummary:
     run_id, name, _, _, created_at, created_by, updated_at, completed_at, now, stages = row
     return RunSummary(
         id=run_id,
@@ -121,8 +121,14 @@ def _found(row: Sequence[Any], compiled_dag: CompiledDag) -> RunSummary:
         completed_at=completed_at,
         now=now,
         stages=tuple(
-            StageSummary(slug=slug, completed=completed, told=told, closed=closed, failed=failed)
-            for slug, completed, told, closed, failed in stages or ()
+            StageSummary(
+                slug=slug,
+                completed=completed,
+                has_feedback=has_feedback,
+                closed=closed,
+                failed=failed,
+            )
+            for slug, completed, has_feedback, closed, failed in stages or ()
         ),
     )
 
@@ -160,22 +166,22 @@ class RunListPage:
     more: bool
 
 
-async def list_runs(ctx: RequestContext, asked: RunFilter, limit: int = PAGE_SIZE) -> RunListPage:
+async def list_runs(ctx: RequestContext, filter_: RunFilter, limit: int = PAGE_SIZE) -> RunListPage:
     """Return a page of runs: one read, and a second one for definitions not cached yet."""
-    before = asked.before if is_id(asked.before) else LAST_ID
-    asked = RunFilter(state=asked.state, dag=asked.dag, text=asked.text, before=before)
-    (rows,) = await ctx.read(load.page_statement(asked, limit + 1))
+    before = filter_.before if is_id(filter_.before) else LAST_ID
+    filter_ = RunFilter(state=filter_.state, dag=filter_.dag, text=filter_.text, before=before)
+    (rows,) = await ctx.read(load.page_statement(filter_, limit + 1))
     shown = rows[:limit]
     await _learn_charts(ctx, {(row[2], row[3]) for row in shown})
-    found = await read_run_summaries(ctx, [row[:10] for row in shown])
-    listed = [_listed(run, *row[10:]) for run, row in zip(found, shown, strict=True)]
+    runs = await read_run_summaries(ctx, [row[:10] for row in shown])
+    listed = [_listed(run, *row[10:]) for run, row in zip(runs, shown, strict=True)]
     return RunListPage(listed, more=len(rows) > limit)
 
 
 async def _learn_charts(ctx: RequestContext, named: set[tuple[str, int]]) -> None:
     """Load every definition that these runs use into the cache."""
     org_id, charts = ctx.caller.org_id, ctx.services.definition_cache
-    unknown = [one for one in sorted(named) if charts.get(org_id, *one) is None]
+    unknown = [key for key in sorted(named) if charts.get(org_id, *key) is None]
     if unknown:
         (rows,) = await ctx.read(load.named_statement(unknown))
         for _, version, body in rows:

@@ -30,11 +30,11 @@ async def shown_results(
     read, and their beginnings are read here.
     """
     if sum(row[3] for row in rows) <= most:
-        whole: dict[str, Json] = {row[0]: row[1] for row in rows}
+        results: dict[str, Json] = {row[0]: row[1] for row in rows}
         shown = (
-            {step_id: Body(resultSummary=value) for step_id, value in whole.items()}
+            {step_id: Body(resultSummary=value) for step_id, value in results.items()}
             if budget is None
-            else truncate_results(whole, budget=budget)
+            else truncate_results(results, budget=budget)
         )
     else:
         shown = await _beginnings(ctx, plan_id, rows, budget or DETAIL_RESULTS_BUDGET)
@@ -47,10 +47,10 @@ async def _beginnings(
     sizes: dict[str, int] = {row[0]: row[3] for row in rows}
     share = result_share([*sizes.values()], budget)
     statement = load.results_cut_statement(plan_id, MAX_BYTES_PER_CHARACTER * share + 2)
-    (found,) = await ctx.read(statement)
+    (prefixes,) = await ctx.read(statement)
     return {
         step_id: _beginning(step_id, text, sizes[step_id], share)
-        for step_id, text in found
+        for step_id, text in prefixes
         if step_id in sizes
     }
 
@@ -74,7 +74,7 @@ def decode_beginning(text: str) -> str:
     >>> decode_beginning('"It rai'), decode_beginning(r'"a\n\u00')
     ('It rai', 'a\n')
     """
-    if len(text) > 1 and text.endswith('"') and _is_whole(text):
+    if len(text) > 1 and text.endswith('"') and _is_complete(text):
         return str(orjson.loads(text))
     cut = _without_cut_escape(text)
     return str(orjson.loads(f'{cut}"'))
@@ -93,7 +93,7 @@ def _without_cut_escape(text: str) -> str:
     return text[:at] if is_last and _HALF_PAIR.match(text, at) else text
 
 
-def _is_whole(text: str) -> bool:
+def _is_complete(text: str) -> bool:
     try:
         orjson.loads(text)
     except orjson.JSONDecodeError:

@@ -59,8 +59,8 @@ class StepDetail:
 
     def branch(self, condition: Condition) -> Mapping[str, Json]:
         """Return the recorded effect of a condition, from the audit."""
-        told = (branch for one in self.history for branch in one.branches or ())
-        return next((b for b in told if b.get("conditionId") == condition.id), {})
+        branches = (branch for entry in self.history for branch in entry.branches or ())
+        return next((b for b in branches if b.get("conditionId") == condition.id), {})
 
 
 async def read_step_detail(ctx: RequestContext, plan_id: str, step_id: str) -> StepDetail:
@@ -72,7 +72,7 @@ async def read_step_detail(ctx: RequestContext, plan_id: str, step_id: str) -> S
     """
     plan_id, step_id = id_or_nil(plan_id), id_or_nil(step_id).lower()
     wanted = PlanRequest(plan_id=plan_id, texts=(step_id,))
-    loaded, found = await ctx.load_plan(
+    loaded, results = await ctx.load_plan(
         wanted,
         *details.step_statements(plan_id, step_id),
         contexts.newest_statement(plan_id, step_id, contexts.FIRST_PAGE),
@@ -80,13 +80,15 @@ async def read_step_detail(ctx: RequestContext, plan_id: str, step_id: str) -> S
         calls_store.steps_statement(plan_id),
         calls_of_step(step_id),
     )
-    result, conditions, reviews, sources, moves, research, happenings, used, called = found
+    result, conditions, reviews, sources, moves, research, happenings, used, called = results
     plan = loaded.plan
     step = next((step for step in plan.steps if step.id == step_id), None)
     if step is None:
         raise not_found("step")
     about = details.read_conditions(conditions)
-    near = [one.id for one in related_steps(plan, step, about) if one.title is None]
+    near = [
+        plan_step.id for plan_step in related_steps(plan, step, about) if plan_step.title is None
+    ]
     (names,) = await ctx.read(details.names_statement(near))
     stalled = stalled_steps(plan, now=loaded.now, patience=ctx.services.stall_threshold)
     moment = DecisionContext(now=loaded.now, actor=ctx.actor(), new_id=new_id)
@@ -95,7 +97,7 @@ async def read_step_detail(ctx: RequestContext, plan_id: str, step_id: str) -> S
         step=step,
         now=loaded.now,
         text=plan.texts[step.id],
-        inactive_for=next((gap for one, gap in stalled if one.id == step.id), None),
+        inactive_for=next((gap for plan_step, gap in stalled if plan_step.id == step.id), None),
         result=details.read_result(result),
         conditions=about,
         reviews=details.read_reviews(reviews),
@@ -123,14 +125,16 @@ def related_steps(plan: Plan, step: Step, conditions: list[Condition]) -> Iterat
 
 def modification_blockers(plan: Plan, step: Step, context: DecisionContext) -> dict[str, str]:
     """Return why the step cannot be modified in each of these ways now."""
-    asked: dict[str, Modification] = {
+    modifications: dict[str, Modification] = {
         "remove_step": RemoveStep(step.id),
         "fail_step": FailStep(step.id, "it is only asked"),
         "retry_step": RetryStep(step.id),
     }
-    told = {name: blocking_reason(plan, change, context) for name, change in asked.items()}
+    reasons = {
+        name: blocking_reason(plan, change, context) for name, change in modifications.items()
+    }
     if step.order == 1:
-        told["move_up"] = "it is the first step"
+        reasons["move_up"] = "it is the first step"
     if step.order == len(plan.steps):
-        told["move_down"] = "it is the last step"
-    return {name: why for name, why in told.items() if why is not None}
+        reasons["move_down"] = "it is the last step"
+    return {name: why for name, why in reasons.items() if why is not None}

@@ -29,17 +29,17 @@ class Span:
 
 def spans_of(moves: Iterable[StatusChange], now: datetime) -> dict[str, list[Span]]:
     """Return, for each step, when it was worked on or waited for a person."""
-    found: dict[str, list[Span]] = defaultdict(list)
+    spans: dict[str, list[Span]] = defaultdict(list)
     since: dict[str, StatusChange] = {}
     for move in moves:
         begun = since.pop(move.step_id, None)
         if begun is not None:
-            found[move.step_id].append(Span(begun.at, move.at, _outcome(begun, move)))
+            spans[move.step_id].append(Span(begun.at, move.at, _outcome(begun, move)))
         if move.status in {StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT}:
             since[move.step_id] = move
     for step_id, begun in since.items():
-        found[step_id].append(Span(begun.at, max(now, begun.at), begun.status))
-    return found
+        spans[step_id].append(Span(begun.at, max(now, begun.at), begun.status))
+    return spans
 
 
 def _outcome(begun: StatusChange, ended: StatusChange) -> StepStatus:

@@ -116,9 +116,10 @@ async def count_usage(
         until=now.astimezone(UTC),
         usage=read_totals(row),
         models=tuple(
-            ModelUsage(model=one[TOTALS_COLUMNS], usage=read_totals(one)) for one in models
+            ModelUsage(model=usage_row[TOTALS_COLUMNS], usage=read_totals(usage_row))
+            for usage_row in models
         ),
-        work=tuple(_work(one) for one in work),
+        work=tuple(_work(usage_row) for usage_row in work),
         models_total=models[0][-1] if models else 0,
         work_total=work[0][-1] if work else 0,
     )
@@ -136,16 +137,16 @@ async def list_deliveries(ctx: RequestContext, *, limit: int = 20) -> list[Deliv
     return deliveries.read_latest(rows)
 
 
-async def get_delivery(ctx: RequestContext, letter_id: str) -> Delivery:
+async def get_delivery(ctx: RequestContext, message_id: str) -> Delivery:
     """Return the notification with this id.
 
     Raises:
         NotFound: there is no notification with this id.
     """
-    if is_id(letter_id):
-        (rows,) = await ctx.read(deliveries.latest_statement(1, letter_id))
-        for found in deliveries.read_latest(rows):
-            return found
+    if is_id(message_id):
+        (rows,) = await ctx.read(deliveries.latest_statement(1, message_id))
+        for delivery in deliveries.read_latest(rows):
+            return delivery
     raise delivery_not_found()
 
 

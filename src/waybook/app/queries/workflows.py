@@ -28,7 +28,7 @@ class Version:
 class Workflow:
     """Definition with its stored versions; a built-in one that never ran has none."""
 
-    chart: CompiledDag
+    compiled_dag: CompiledDag
     versions: tuple[Version, ...]
     #: Whether it is built in.
     built_in: bool
@@ -48,40 +48,42 @@ async def read_workflow(ctx: RequestContext, slug: str, version: int | None = No
     Raises:
         NotFound: there is no such definition or version.
     """
-    found, versions = await ctx.read(
+    rows, versions = await ctx.read(
         load.definition_statement(slug, version),
         load.versions_statement(slug, MAX_VERSIONS),
     )
-    kept = tuple(_version(*row) for row in versions)
-    if version is not None and found:
-        chart, by = compile_definition(found[0][2], found[0][0]), found[0][5]
-        return Workflow(chart=chart, versions=kept, built_in=by == BUILTIN_AUTHOR)
-    return _workflow(ctx, slug, found, kept)
+    stored_versions = tuple(_version(*row) for row in versions)
+    if version is not None and rows:
+        compiled_dag, by = compile_definition(rows[0][2], rows[0][0]), rows[0][5]
+        return Workflow(
+            compiled_dag=compiled_dag, versions=stored_versions, built_in=by == BUILTIN_AUTHOR
+        )
+    return _workflow(ctx, slug, rows, stored_versions)
 
 
 def documents_by_models(compiled_dag: CompiledDag) -> Mapping[str, Sequence[int | None]]:
     """Return the documents of each stage for each number of models; None if unknown."""
     structure = valid_structure(compiled_dag.dag, compiled_dag.graphs)
-    found = [
+    stage_counts = [
         structure_counts(structure, {compiled_dag.order[0]: tuple(f"m{n}" for n in range(count))})
         for count in MODEL_COUNTS
     ]
     return {
         slug: [
             documents_expected(compiled_dag.stages[slug], counts[slug]) if slug in counts else None
-            for counts in found
+            for counts in stage_counts
         ]
         for slug in compiled_dag.order
     }
 
 
 def _workflow(
-    ctx: RequestContext, slug: str, rows: Sequence[Any], kept: tuple[Version, ...] = ()
+    ctx: RequestContext, slug: str, rows: Sequence[Any], stored_versions: tuple[Version, ...] = ()
 ) -> Workflow:
     current = ctx.services.definition_cache.current(ctx.caller.org_id, slug, rows)
-    versions = kept or tuple(_version(row[0], row[4], row[5]) for row in rows)
+    versions = stored_versions or tuple(_version(row[0], row[4], row[5]) for row in rows)
     ours = not rows or rows[0][5] == BUILTIN_AUTHOR
-    return Workflow(chart=current.compiled_dag, versions=versions, built_in=ours)
+    return Workflow(compiled_dag=current.compiled_dag, versions=versions, built_in=ours)
 
 
 def _version(number: int, created_at: datetime, created_by: str) -> Version:

@@ -31,19 +31,19 @@ from waybook.json_values import Json
 MAX_NAMES_LISTED = 5
 
 
-def error_answer(error: WaybookError, tool: Tool, given: Mapping[str, object]) -> Answer:
+def error_answer(error: WaybookError, tool: Tool, arguments: Mapping[str, object]) -> Answer:
     """Return an error as the answer to a call, with the suggested next call."""
-    error.next_call = error.next_call or retry_call(error, tool, given)
+    error.next_call = error.next_call or retry_call(error, tool, arguments)
     return Answer(error.as_json(), is_error=True)
 
 
-def retry_call(error: WaybookError, tool: Tool, given: Mapping[str, object]) -> NextCall | None:
+def retry_call(error: WaybookError, tool: Tool, arguments: Mapping[str, object]) -> NextCall | None:
     """Return the same call with what to change, if repeating it can succeed."""
     match error:
         case Busy() | RateLimited():
             return NextCall(tool.name, {}, _later(error, tool))
         case Unavailable() if not isinstance(error, EndpointFailed):
-            return _once_it_is_back(error, tool, given)
+            return _once_it_is_back(error, tool, arguments)
         case IdempotencyConflict():
             why = "with a new idempotencyKey if this is a new act, else with the first arguments"
         case TooLarge():
@@ -56,10 +56,10 @@ def retry_call(error: WaybookError, tool: Tool, given: Mapping[str, object]) -> 
 
 
 def _once_it_is_back(
-    error: Unavailable, tool: Tool, given: Mapping[str, object]
+    error: Unavailable, tool: Tool, arguments: Mapping[str, object]
 ) -> NextCall | None:
     """Return the same call if it is safe to repeat; else a call that shows whether it was done."""
-    if tool.reads_only or given.get("idempotencyKey"):
+    if tool.reads_only or arguments.get("idempotencyKey"):
         return NextCall(tool.name, {}, _later(error, tool))
     look = "list_dags" if tool.profiles == RUNS else "list_active_plans"
     return NextCall(look, {}, "see whether it was done, before you repeat it")
@@ -83,8 +83,8 @@ def _blamed(details: Mapping[str, object]) -> Iterable[str]:
     """Yield the names in the details: one argument, or the roots of several paths."""
     yield str(details.get("argument"))
     faults = details.get("faults")
-    for one in faults if isinstance(faults, Sequence) else ():
-        yield str(one["at"]).partition(".")[0]
+    for error in faults if isinstance(faults, Sequence) else ():
+        yield str(error["at"]).partition(".")[0]
 
 
 #: Largest reply that a flag may be added to, in bytes with the flag.
@@ -95,10 +95,10 @@ FLAG_BYTES = 400
 
 def hidden_character_flag(body: Json, room: int) -> dict[str, Json]:
     """Return the flag of a reply, if it needs one: characters by field, or a count of fields."""
-    found = hidden_by_field(body)
-    if len(orjson.dumps({FLAG: found})) <= room or not found:
-        return found
-    return {"more": len(found) - ("more" in found) + cast("int", found.get("more", 0))}
+    flag = hidden_by_field(body)
+    if len(orjson.dumps({FLAG: flag})) <= room or not flag:
+        return flag
+    return {"more": len(flag) - ("more" in flag) + cast("int", flag.get("more", 0))}
 
 
 def build_within(make: Callable[[int], dict[str, Json]], room: int) -> dict[str, Json]:
@@ -107,19 +107,19 @@ def build_within(make: Callable[[int], dict[str, Json]], room: int) -> dict[str,
     if not may_contain_hidden(orjson.dumps(body)) or not hidden_by_field(body):
         return body
     body = make(room - FLAG_BYTES)
-    found = hidden_character_flag(body, FLAG_BYTES)
-    return {**body, FLAG: found} if found else body
+    flag = hidden_character_flag(body, FLAG_BYTES)
+    return {**body, FLAG: flag} if flag else body
 
 
 def add_flag(answer: Answer, dumped: bytes) -> Answer:
     """Return the answer, which is this JSON, with a flag if its texts have hidden characters."""
     if FLAG in answer.body or not may_contain_hidden(dumped):
         return answer
-    found = hidden_character_flag(cast("Json", answer.body), MAX_FLAGGED_REPLY_BYTES - len(dumped))
-    if not found:
+    flag = hidden_character_flag(cast("Json", answer.body), MAX_FLAGGED_REPLY_BYTES - len(dumped))
+    if not flag:
         return answer
     error = answer.body.get("error")
     if not (answer.is_error and isinstance(error, dict)):
-        return Answer({**answer.body, FLAG: found})
-    told = {**error, "details": {**error["details"], FLAG: found}}
-    return Answer({**answer.body, "error": told}, is_error=True)
+        return Answer({**answer.body, FLAG: flag})
+    flagged_error = {**error, "details": {**error["details"], FLAG: flag}}
+    return Answer({**answer.body, "error": flagged_error}, is_error=True)

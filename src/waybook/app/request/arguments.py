@@ -141,7 +141,7 @@ AnyJson = Annotated[Any, BeforeValidator(decode)]
 
 
 class ToolArguments(BaseModel):
-    """What a tool is asked with."""
+    """Arguments of a tool."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -196,34 +196,34 @@ def _types(annotation: object) -> Iterator[object]:
 ArgumentsT = TypeVar("ArgumentsT", bound=ToolArguments)
 
 
-def parse_arguments(kind: type[ArgumentsT], given: Mapping[str, object]) -> ArgumentsT:
+def parse_arguments(kind: type[ArgumentsT], arguments: Mapping[str, object]) -> ArgumentsT:
     """Return the validated arguments.
 
     Raises:
         InvalidInput: they do not match the tool's schema.
         TooLarge: they exceed a limit.
     """
-    _checked(kind, given)
+    _checked(kind, arguments)
     try:
-        return kind.model_validate(given)
+        return kind.model_validate(arguments)
     except ValidationError as error:
         raise _refusal(kind, error) from None
 
 
-def _checked(kind: type[ToolArguments], given: Mapping[str, object]) -> int:
+def _checked(kind: type[ToolArguments], arguments: Mapping[str, object]) -> int:
     """Return the rough size of all arguments; name the argument that cannot be stored.
 
     Raises:
         InvalidInput: an argument cannot be stored.
     """
     try:
-        return check_json(cast("Json", dict(given)))
+        return check_json(cast("Json", dict(arguments)))
     except TooLarge:
         raise
     except InvalidInput as error:
         for name in _names(kind):
             with suppress(InvalidInput):
-                check_json(cast("Json", given.get(name)), 1)
+                check_json(cast("Json", arguments.get(name)), 1)
                 continue
             error.details["argument"] = name
             break
@@ -255,10 +255,10 @@ def _refusal(kind: type[ToolArguments], fault: ValidationError) -> InvalidInput:
     ]
     first = faults[0]
     more = f" (and {fault.error_count() - 1} more)" if fault.error_count() > 1 else ""
-    said = f"{first['at']}: {first['fault']}{more}"
+    message = f"{first['at']}: {first['fault']}{more}"
     if limits:
-        return TooLarge(said, faults=faults, limit=limits[0])
-    return InvalidInput(said, faults=faults)
+        return TooLarge(message, faults=faults, limit=limits[0])
+    return InvalidInput(message, faults=faults)
 
 
 def _least_useful(error: ErrorDetails) -> bool:
@@ -295,10 +295,10 @@ LIMIT_ERRORS = {
 
 def _in_words(error: ErrorDetails) -> str:
     if error["type"] in LIMIT_ERRORS:
-        said, limit = LIMIT_ERRORS[error["type"]]
-        return said.format(error.get("ctx", {}).get(limit))
-    said = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be", 1)
-    return ERROR_TEXT.get(error["type"], said)
+        message, limit = LIMIT_ERRORS[error["type"]]
+        return message.format(error.get("ctx", {}).get(limit))
+    message = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be", 1)
+    return ERROR_TEXT.get(error["type"], message)
 
 
 def _names(kind: type[ToolArguments]) -> list[str]:
@@ -308,8 +308,10 @@ def _names(kind: type[ToolArguments]) -> list[str]:
 
 def _fault(kind: type[ToolArguments], error: ErrorDetails) -> dict[str, str]:
     at = ".".join(str(part)[:MAX_NAME_LENGTH] for part in error["loc"]) or "arguments"
-    said = _in_words(error)
+    message = _in_words(error)
     if error["type"] == "extra_forbidden":
         known = ", ".join(_names(kind))
-        said = "unknown argument" + (f"; this tool takes {known}" if len(error["loc"]) == 1 else "")
-    return {"at": at, "fault": said}
+        message = "unknown argument" + (
+            f"; this tool takes {known}" if len(error["loc"]) == 1 else ""
+        )
+    return {"at": at, "fault": message}

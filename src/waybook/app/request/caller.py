@@ -89,8 +89,7 @@ def require_scope(caller: Caller, scope: Scope, what: str) -> None:
     """
     if scope not in caller.scopes:
         raise Forbidden(
-            f"{what} needs the scope {scope}, which your credential does not have; ask whoever "
-            "gave it to you",
+            f"{what} needs the scope {scope}, which your credential lacks; ask your administrator",
             needed=[str(scope)],
             granted=sorted(caller.scopes),
         )

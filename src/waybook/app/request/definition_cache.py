@@ -30,10 +30,10 @@ class DefinitionCache:
 
     def get(self, org_id: UUID, slug: str, version: int) -> CompiledDag | None:
         """Return the compiled DAG, if it is cached."""
-        found = self._charts.get((org_id, slug, version))
-        if found is not None:
+        compiled_dag = self._charts.get((org_id, slug, version))
+        if compiled_dag is not None:
             self._charts.move_to_end((org_id, slug, version))
-        return found
+        return compiled_dag
 
     def put(self, org_id: UUID, compiled_dag: CompiledDag) -> CompiledDag:
         """Cache a compiled DAG, and return it."""

@@ -132,14 +132,14 @@ class LayoutWorker:
             return render(job)
         message, digest = await self._packing.run(org_id, partial(_packed, job))
         key = org_id, digest
-        found = self._cache.get(key)
-        if found is None:
+        svg = self._cache.get(key)
+        if svg is None:
             drawn = await self._drawing.run(org_id, partial(self._worker.draw, message))
-            found = drawn.decode()
-            self._keep(key, found)
+            svg = drawn.decode()
+            self._keep(key, svg)
         else:
             self._cache.move_to_end(key)
-        return found
+        return svg
 
     async def run(self, org_id: UUID, weight: int, work: Callable[[], T]) -> T:
         """Run work for an org: at once if it is light, else in the thread.

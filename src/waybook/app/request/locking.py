@@ -41,7 +41,7 @@ ReplyT = TypeVar("ReplyT")
 class LockedRun:
     """Run inside an open transaction, until it is written or released."""
 
-    call: RequestContext
+    ctx: RequestContext
     tx: Transaction
     loaded: LoadedRun
     compiled_dag: CompiledDag
@@ -55,7 +55,7 @@ class LockedRun:
     @property
     def decision_context(self) -> DecisionContext:
         """Return the time, actor and id source for the rules."""
-        return DecisionContext(now=self.loaded.now, actor=self.call.actor(), new_id=new_id)
+        return DecisionContext(now=self.loaded.now, actor=self.ctx.actor(), new_id=new_id)
 
     async def send(self, *statements: Statement | str) -> Results:
         """Execute more statements in the same transaction."""
@@ -64,7 +64,7 @@ class LockedRun:
     async def lock(self) -> "LockedRun":
         """Lock the run in the same transaction; return it as it is now."""
         results = await self.tx.send(*load.lock_statements(self.run.id))
-        return await _held(self.call, self.tx, results)
+        return await _held(self.ctx, self.tx, results)
 
     async def write(
         self, decision: RunDecision[ReplyT], body: Body, *loaded: Job, keep: bool = True
@@ -76,7 +76,7 @@ class LockedRun:
         Raises:
             Refused: the decision is a refusal; what it records has been written.
         """
-        now, call = self.loaded.now, self.call
+        now, call = self.loaded.now, self.ctx
         write_context = audit.WriteContext(now=now, actor=call.actor(), head=self.loaded.head)
         before = {job.id: job for job in loaded}
         statements = writer.statements(self.run, before, decision, write_context)
@@ -85,13 +85,13 @@ class LockedRun:
             await self.tx.commit(*statements, *call.answer_statements(refused, now, is_error=True))
             self._make_known(decision)
             raise decision.refusal
-        told = run_notification_statements(
+        notifications = run_notification_statements(
             call.services, call.caller, self.run, decision.run, self.compiled_dag, write_context
         )
         await self.tx.commit(
-            *statements, *told, *(call.answer_statements(body, now) if keep else ())
+            *statements, *notifications, *(call.answer_statements(body, now) if keep else ())
         )
-        if told:
+        if notifications:
             call.services.delivery_requested.set()
         self._make_known(decision)
         for job in decision.jobs.values():
@@ -105,8 +105,8 @@ class LockedRun:
             return
         version = self.loaded.head.seq + len(decision.entries)
         moved = decision.run.stages != self.run.stages
-        news = ChangeEvent(RUN, self.run.id, version, moved)
-        self.call.services.bus.publish(self.call.caller.org_id, news)
+        event = ChangeEvent(RUN, self.run.id, version, moved)
+        self.ctx.services.bus.publish(self.ctx.caller.org_id, event)
 
 
 @asynccontextmanager
@@ -118,8 +118,8 @@ async def lock_run(ctx: RequestContext, run_id: str, *more: Statement) -> AsyncI
         StoredAnswerFound: the call was carried out before.
     """
     async with ctx.services.database.org_transaction(ctx.caller.org_id) as tx:
-        asked = [calls.lookup_statement(ctx.key)] if ctx.key else []
-        results = await tx.send(*load.lock_statements(id_or_nil(run_id)), *more, *asked)
+        lookup_statements = [calls.lookup_statement(ctx.key)] if ctx.key else []
+        results = await tx.send(*load.lock_statements(id_or_nil(run_id)), *more, *lookup_statements)
         if ctx.key is not None and results[-1]:
             raise StoredAnswerFound(calls.read_answer(results[-1][0], ctx.key))
         yield await _held(ctx, tx, results[: LOAD_STATEMENT_COUNT + len(more)])
@@ -146,13 +146,13 @@ async def _held(ctx: RequestContext, tx: Transaction, results: Results) -> Locke
 
 async def _chart(ctx: RequestContext, tx: Transaction, loaded: LoadedRun) -> CompiledDag:
     named = (ctx.caller.org_id, loaded.dag_slug, loaded.dag_version)
-    chart = ctx.services.definition_cache.get(*named)
-    if chart is None:
+    compiled_dag = ctx.services.definition_cache.get(*named)
+    if compiled_dag is None:
         (rows,) = await tx.send(load.definition_statement(*named[1:]))
-        chart = ctx.services.definition_cache.put(
+        compiled_dag = ctx.services.definition_cache.put(
             named[0], compile_definition(rows[0][2], rows[0][0])
         )
-    return chart
+    return compiled_dag
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ class UnlockedRun:
     """Run as it is now, unlocked."""
 
     loaded: LoadedRun
-    chart: CompiledDag
+    compiled_dag: CompiledDag
     results: Results
 
 
@@ -174,20 +174,20 @@ async def load_run(ctx: RequestContext, run_id: str, *more: Statement) -> Unlock
     loaded = load.read_run(results)
     if loaded is None:
         raise run_not_found()
-    chart = await load_definition(ctx, loaded.dag_slug, loaded.dag_version)
-    return UnlockedRun(loaded, chart, results[LOAD_STATEMENT_COUNT:])
+    compiled_dag = await load_definition(ctx, loaded.dag_slug, loaded.dag_version)
+    return UnlockedRun(loaded, compiled_dag, results[LOAD_STATEMENT_COUNT:])
 
 
 async def load_definition(ctx: RequestContext, slug: str, version: int) -> CompiledDag:
     """Return the version of a definition that a run uses."""
     org_id = ctx.caller.org_id
-    chart = ctx.services.definition_cache.get(org_id, slug, version)
-    if chart is None:
+    compiled_dag = ctx.services.definition_cache.get(org_id, slug, version)
+    if compiled_dag is None:
         (rows,) = await ctx.read(load.definition_statement(slug, version))
-        chart = ctx.services.definition_cache.put(
+        compiled_dag = ctx.services.definition_cache.put(
             org_id, compile_definition(rows[0][2], rows[0][0])
         )
-    return chart
+    return compiled_dag
 
 
 async def run_of_job(ctx: RequestContext, job_id: str) -> str:

@@ -16,13 +16,13 @@ def id_or_nil(row_id: str) -> str:
     return row_id if is_id(row_id) else NIL_ID
 
 
-def require_plan(found: Results, wanted: PlanRequest, step_id: str | None = None) -> LoadedPlan:
+def require_plan(results: Results, wanted: PlanRequest, step_id: str | None = None) -> LoadedPlan:
     """Return the loaded plan; check that it has the named step, if one was named.
 
     Raises:
         NotFound: the plan does not exist, or the step was removed.
     """
-    loaded = load.read_plan(found, wanted)
+    loaded = load.read_plan(results, wanted)
     if loaded is None:
         raise not_found("plan")
     if not _has_step(loaded.plan, step_id):

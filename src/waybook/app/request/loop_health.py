@@ -21,9 +21,11 @@ class LoopHealth:
         """Count a failure; return the number of consecutive failures."""
         self.failures[loop] = self.failures.get(loop, 0) + 1
         # Other errors may quote rows of any org; their text is in the log alone.
-        said = str(error) if isinstance(error, WaybookError) else ""
-        said = redact(" ".join(said.split()))[:MAX_ERROR_LENGTH]
-        self.errors[loop] = f"{type(error).__name__}: {said}" if said else type(error).__name__
+        message = str(error) if isinstance(error, WaybookError) else ""
+        message = redact(" ".join(message.split()))[:MAX_ERROR_LENGTH]
+        self.errors[loop] = (
+            f"{type(error).__name__}: {message}" if message else type(error).__name__
+        )
         return self.failures[loop]
 
     def note_success(self, loop: str) -> None:

@@ -64,12 +64,12 @@ def notification_statement(
     services: Services, caller: Caller, notification: Notification, write_context: WriteContext
 ) -> tuple[str, Statement]:
     """Return the id of a notification, and the statement that stores it."""
-    letter_id = new_id()
+    notification_id = new_id()
     data = {**_about(services, caller, notification, write_context), **notification.data}
-    kept = deliveries.insert_statement(
-        letter_id, notification._replace(data=data), write_context.now
+    statement = deliveries.insert_statement(
+        notification_id, notification._replace(data=data), write_context.now
     )
-    return letter_id, kept
+    return notification_id, statement
 
 
 def _statements(

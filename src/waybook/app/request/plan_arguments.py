@@ -118,27 +118,27 @@ BudgetArgument = Annotated[
 ]
 
 
-def to_usage(asked: UsageFields | None) -> Usage | None:
+def to_usage(fields: UsageFields | None) -> Usage | None:
     """Return the usage as the rules' type; None if it is empty."""
-    if asked is None or not any(value is not None for _, value in asked):
+    if fields is None or not any(value is not None for _, value in fields):
         return None
     return Usage(
-        input_tokens=asked.input_tokens,
-        output_tokens=asked.output_tokens,
-        cost_micros=None if asked.cost_usd is None else to_micros(asked.cost_usd),
-        model=asked.model,
+        input_tokens=fields.input_tokens,
+        output_tokens=fields.output_tokens,
+        cost_micros=None if fields.cost_usd is None else to_micros(fields.cost_usd),
+        model=fields.model,
     )
 
 
-def to_budget(asked: BudgetFields | None) -> Budget | None:
+def to_budget(fields: BudgetFields | None) -> Budget | None:
     """Return the budget as the rules' type.
 
     Raises:
         InvalidInput: it limits nothing.
     """
-    if asked is None:
+    if fields is None:
         return None
-    if asked.tokens is None and asked.cost_usd is None:
+    if fields.tokens is None and fields.cost_usd is None:
         raise InvalidInput("budget: name tokens or costUsd, or both", argument="budget")
-    cost = None if asked.cost_usd is None else to_micros(asked.cost_usd)
-    return Budget(tokens=asked.tokens, cost_micros=cost)
+    cost = None if fields.cost_usd is None else to_micros(fields.cost_usd)
+    return Budget(tokens=fields.tokens, cost_micros=cost)

@@ -31,7 +31,7 @@ class PortableSearch:
 
     cache: VectorCache
     database: Database
-    meant: QueryVector
+    query_vector: QueryVector
     scope: Scope
     _held: Held = field(init=False, default_factory=Held)
     #: Version of the vectors for which changes were requested; None if none were.
@@ -39,7 +39,7 @@ class PortableSearch:
 
     async def begin(self) -> list[Statement]:
         """Return the statements to send; load the embeddings if they are not cached yet."""
-        model, scope = self.meant.model, self.scope
+        model, scope = self.query_vector.model, self.scope
         if scope.plan_id is not None:
             return [
                 embeddings.among_statement(
@@ -73,26 +73,26 @@ class PortableSearch:
             return await self._stream()
         if self._narrowed:
             return await self._filtered(vectors)
-        return await asyncio.to_thread(vectors.nearest, self.meant.vector, MAX_RANKED)
+        return await asyncio.to_thread(vectors.nearest, self.query_vector.vector, MAX_RANKED)
 
     @property
     def _owner(self) -> tuple[UUID, str]:
-        return self.meant.org_id, self.meant.model
+        return self.query_vector.org_id, self.query_vector.model
 
     @property
     def _narrowed(self) -> bool:
         return any(value is not None for value in filters(self.scope).values())
 
     async def _rank(self, packed: bytes) -> list[RankedPassage]:
-        return await asyncio.to_thread(rank_packed, packed, self.meant.vector, MAX_RANKED)
+        return await asyncio.to_thread(rank_packed, packed, self.query_vector.vector, MAX_RANKED)
 
     async def _filtered(self, vectors: Vectors) -> list[RankedPassage]:
         """Rank everything, and query which of the nearest match the filters, until enough do."""
         most = CANDIDATES
         while True:
-            near = await asyncio.to_thread(vectors.nearest, self.meant.vector, most)
-            asked = embeddings.which_fit_statement(near, **filters(self.scope))
-            (rows,) = await self.database.read_org(self.meant.org_id, asked)
+            near = await asyncio.to_thread(vectors.nearest, self.query_vector.vector, most)
+            statement = embeddings.which_fit_statement(near, **filters(self.scope))
+            (rows,) = await self.database.read_org(self.query_vector.org_id, statement)
             fitting = embeddings.read_which_fit(rows, near)
             if len(fitting) >= MAX_RANKED or len(near) < most:
                 return fitting[:MAX_RANKED]
@@ -103,10 +103,10 @@ class PortableSearch:
         best: list[RankedPassage] = []
         after = FIRST
         while True:
-            asked = embeddings.fitting_page_statement(
-                self.meant.model, after, **filters(self.scope)
+            statement = embeddings.fitting_page_statement(
+                self.query_vector.model, after, **filters(self.scope)
             )
-            (rows,) = await self.database.read_org(self.meant.org_id, asked)
+            (rows,) = await self.database.read_org(self.query_vector.org_id, statement)
             packed = embeddings.read_packed(rows)
             best = sorted([*best, *await self._rank(packed)], key=_best_first)[:MAX_RANKED]
             if len(packed) < PAGE_ROWS * RECORD_BYTES:
@@ -114,5 +114,5 @@ class PortableSearch:
             after = embeddings.last_key(packed)
 
 
-def _best_first(found: RankedPassage) -> tuple[float, str, int]:
-    return -found.measure, found.subject_id, found.part
+def _best_first(passage: RankedPassage) -> tuple[float, str, int]:
+    return -passage.measure, passage.subject_id, passage.part

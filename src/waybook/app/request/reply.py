@@ -147,25 +147,29 @@ def cut_result(step_id: str, text: str, left: int) -> Body:
 
 
 def fit_reply(
-    body: Body, lists: tuple[str, ...], whole: Json, most: int = MAX_COMPACT_REPLY_BYTES
+    body: Body, lists: tuple[str, ...], detail_call: Json, most: int = MAX_COMPACT_REPLY_BYTES
 ) -> Body:
     """Return the reply, its longest lists cut until it is short enough for any client.
 
     Omitted items are counted, next to the call that returns the whole.
     """
     sizes = {name: _sizes(body[name]) for name in lists}
-    kept = {name: len(items) for name, items in sizes.items()}
+    kept_counts = {name: len(items) for name, items in sizes.items()}
     size = len(orjson.dumps(body))
-    while size > most and any(kept.values()):
-        longest = max(lists, key=lambda name: sum(sizes[name][: kept[name]]))
-        half = kept[longest] // 2
-        size -= sum(sizes[longest][half : kept[longest]])
-        kept[longest] = half
-    left: Body = {name: len(sizes[name]) - kept[name] for name in lists}
+    while size > most and any(kept_counts.values()):
+        longest = max(lists, key=lambda name: sum(sizes[name][: kept_counts[name]]))
+        half = kept_counts[longest] // 2
+        size -= sum(sizes[longest][half : kept_counts[longest]])
+        kept_counts[longest] = half
+    left: Body = {name: len(sizes[name]) - kept_counts[name] for name in lists}
     if not any(left.values()):
         return body
-    cut = {name: _items(body[name])[: kept[name]] for name in lists}
-    return {**body, **cut, "cut": {"left": {n: k for n, k in left.items() if k}, "get": whole}}
+    cut = {name: _items(body[name])[: kept_counts[name]] for name in lists}
+    return {
+        **body,
+        **cut,
+        "cut": {"left": {n: k for n, k in left.items() if k}, "get": detail_call},
+    }
 
 
 def _items(value: Json) -> list[Json]:
@@ -239,8 +243,8 @@ def next_after_job(run: Run, compiled_dag: CompiledDag, slug: str) -> Json:
 def awaits_feedback(run: Run, compiled_dag: CompiledDag, slug: str) -> bool:
     """Return whether the run is blocked until a person gives feedback on this stage."""
     stage = run.stages[slug]
-    told = stage.feedback is not None or not compiled_dag.dag.after(slug)
-    return stage.completed_at is not None and not told
+    can_proceed = stage.feedback is not None or not compiled_dag.dag.after(slug)
+    return stage.completed_at is not None and not can_proceed
 
 
 def output_view(output: Output) -> Body:

@@ -66,21 +66,21 @@ class RequestContext:
 
     async def load_plan(self, wanted: PlanRequest, *more: Statement) -> tuple[LoadedPlan, Results]:
         """Return a plan, unlocked, and the results of more statements from the same snapshot."""
-        asked = load.snapshot_statements(wanted)
-        found = await self.read(*asked, *more)
-        return require_plan(found[: len(asked)], wanted), found[len(asked) :]
+        statements = load.snapshot_statements(wanted)
+        results = await self.read(*statements, *more)
+        return require_plan(results[: len(statements)], wanted), results[len(statements) :]
 
     @asynccontextmanager
     async def begin(self, *statements: Statement | str) -> AsyncIterator["OpenTransaction"]:
         """Open a transaction without locking a plan, its first statements executed."""
         async with self.services.database.org_transaction(self.caller.org_id) as tx:
-            asked = [calls.lookup_statement(self.key)] if self.key else []
+            lookup_statements = [calls.lookup_statement(self.key)] if self.key else []
             # A lock comes first: reads after the wait must see what was committed during it.
-            results = await tx.send(*statements, "select app_now()", *asked)
-            found, (now, *stored) = results[: len(statements)], results[len(statements) :]
+            results = await tx.send(*statements, "select app_now()", *lookup_statements)
+            first_results, (now, *stored) = results[: len(statements)], results[len(statements) :]
             if self.key is not None and stored[0]:
                 _answered(calls.read_answer(stored[0][0], self.key))
-            yield OpenTransaction(self, tx, now[0][0].astimezone(UTC), found)
+            yield OpenTransaction(self, tx, now[0][0].astimezone(UTC), first_results)
 
     def lock_plan(
         self,
@@ -199,12 +199,12 @@ class PlanLock:
         call, wanted = self._call, self._wanted._replace(plan_id=plan_id)
         self._lent = call.services.database.org_transaction(call.caller.org_id)
         tx = await self._lent.__aenter__()
-        found = await tx.send(*load.lock_statements(wanted, call.key), *self._more)
+        results = await tx.send(*load.lock_statements(wanted, call.key), *self._more)
         if call.key is not None:
-            _answered(load.read_answer(found, call.key))
-        loaded = require_plan(found, wanted, self._step_id)
+            _answered(load.read_answer(results, call.key))
+        loaded = require_plan(results, wanted, self._step_id)
         call.services.database.clock.set(loaded.now)
-        rest = found[len(found) - len(self._more) :]
+        rest = results[len(results) - len(self._more) :]
         return LockedPlan(call, self._which, loaded.to_decide(), rest, tx)
 
     async def _let_go(self) -> None:
@@ -217,7 +217,7 @@ class PlanLock:
 class OpenTransaction:
     """Open transaction, with the results of its first statements."""
 
-    call: RequestContext
+    ctx: RequestContext
     tx: Transaction
     now: datetime
     results: Results
@@ -225,15 +225,15 @@ class OpenTransaction:
     @property
     def decision_context(self) -> DecisionContext:
         """Return the time, actor and id source for the rules."""
-        return DecisionContext(now=self.now, actor=self.call.actor(), new_id=new_id)
+        return DecisionContext(now=self.now, actor=self.ctx.actor(), new_id=new_id)
 
     def write_context(self) -> audit.WriteContext:
         """Return the time and actor for the audit."""
-        return audit.WriteContext(now=self.now, actor=self.call.actor())
+        return audit.WriteContext(now=self.now, actor=self.ctx.actor())
 
     async def write(self, statements: list[Statement], body: Body) -> Body:
         """Write, store the answer, commit."""
-        await self.tx.commit(*statements, *self.call.answer_statements(body, self.now))
+        await self.tx.commit(*statements, *self.ctx.answer_statements(body, self.now))
         return body
 
 
@@ -244,7 +244,7 @@ ReplyT = TypeVar("ReplyT")
 class LockedPlan:
     """Plan until it is written or released: locked, or cached and locked with the write."""
 
-    call: RequestContext
+    ctx: RequestContext
     key: PlanKey
     loaded: LoadedPlan
     #: Results of the additional statements.
@@ -264,7 +264,7 @@ class LockedPlan:
     @property
     def decision_context(self) -> DecisionContext:
         """Return the time, actor and id source for the rules."""
-        return DecisionContext(now=self.loaded.now, actor=self.call.actor(), new_id=new_id)
+        return DecisionContext(now=self.loaded.now, actor=self.ctx.actor(), new_id=new_id)
 
     async def send(self, *statements: Statement | str) -> Results:
         """Execute more statements in the same transaction.
@@ -282,22 +282,29 @@ class LockedPlan:
         Raises:
             Refused: the decision is a refusal; what it records has been written.
         """
-        call, now, refusal = self.call, self.loaded.now, decision.refusal
+        call, now, refusal = self.ctx, self.loaded.now, decision.refusal
         write_context = audit.WriteContext(now=now, actor=call.actor(), head=self.loaded.head)
         written = writer.statements(self.plan, decision, write_context)
         answer = body if refusal is None else cast("Body", refusal.as_json())
-        kept = call.answer_statements(answer, now, is_error=refusal is not None)
-        told = plan_notification_statements(
+        answer_statements = call.answer_statements(answer, now, is_error=refusal is not None)
+        notifications = plan_notification_statements(
             call.services, call.caller, self.plan, decision.plan, write_context
         )
-        await self._commit([*written.statements, *(more if refusal is None else ()), *told, *kept])
-        if told:
+        await self._commit(
+            [
+                *written.statements,
+                *(more if refusal is None else ()),
+                *notifications,
+                *answer_statements,
+            ]
+        )
+        if notifications:
             call.services.delivery_requested.set()
         call.services.plan_cache.put(self.key, LoadedPlan(decision.plan, now, written.head))
         if written.head is not self.loaded.head:
             moved = decision.plan.status is not self.plan.status
-            news = ChangeEvent(PLAN, self.plan.id, written.head.seq, moved)
-            call.services.bus.publish(self.key[0], news)
+            event = ChangeEvent(PLAN, self.plan.id, written.head.seq, moved)
+            call.services.bus.publish(self.key[0], event)
         if refusal is not None:
             raise refusal
         for step_id in decision.touched:
@@ -308,15 +315,17 @@ class LockedPlan:
         if self.tx is not None:
             await self.tx.commit(*statements)
             return
-        services = self.call.services
+        services = self.ctx.services
         try:
-            async with services.database.org_transaction(self.call.caller.org_id) as tx:
-                found = await tx.commit(load.lock_if_unchanged_statement(self.loaded), *statements)
+            async with services.database.org_transaction(self.ctx.caller.org_id) as tx:
+                results = await tx.commit(
+                    load.lock_if_unchanged_statement(self.loaded), *statements
+                )
         except StaleCache:
             services.plan_cache.mark_contended(self.key)
             raise
         self.verified = True
-        services.database.clock.set(found[0][0][1])
+        services.database.clock.set(results[0][0][1])
 
 
 def _answered(stored: StoredAnswer | None) -> None:

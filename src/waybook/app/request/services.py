@@ -128,10 +128,10 @@ class SearchBackend:
         return Embeddings(self.model.name, made, abilities.backend) if made is not None else None
 
     def portable_search(
-        self, database: Database, meant: QueryVector, scope: Scope
+        self, database: Database, query_vector: QueryVector, scope: Scope
     ) -> PortableSearch:
         """Return a semantic search that is ranked in this process."""
-        return PortableSearch(self.cache, database, meant, scope)
+        return PortableSearch(self.cache, database, query_vector, scope)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,13 +60,13 @@ def _small(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
 def _plain(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
     """Return the schema without references, and without the null of an optional value."""
     if "$ref" in schema:
-        found = {**defs[schema["$ref"].rsplit("/", 1)[1]], "description": None}
-        beside = {k: v for k, v in schema.items() if k != "$ref"}
-        return _plain({**found, **beside}, defs)
+        definition = {**defs[schema["$ref"].rsplit("/", 1)[1]], "description": None}
+        overrides = {k: v for k, v in schema.items() if k != "$ref"}
+        return _plain({**definition, **overrides}, defs)
     options = [option for option in schema.get("anyOf", []) if option.get("type") != "null"]
     if options:
-        beside = {k: v for k, v in schema.items() if k != "anyOf"}
-        return _plain({**_plain(options[0], defs), **beside}, defs)
+        overrides = {k: v for k, v in schema.items() if k != "anyOf"}
+        return _plain({**_plain(options[0], defs), **overrides}, defs)
     return schema
 
 

@@ -115,8 +115,8 @@ class VectorCache:
                 locked.version != base or locked.snapshot.running > changes.snapshot.running
             ):
                 # A concurrent search was faster; its changes and these may overlap in any way.
-                asked = embeddings.changes_statement(owner[1], locked.snapshot.running)
-                (rows,) = await database.read_org(owner[0], asked)
+                statement = embeddings.changes_statement(owner[1], locked.snapshot.running)
+                (rows,) = await database.read_org(owner[0], statement)
                 changes = embeddings.read_changes(rows)
             await self._apply(database, owner, locked, changes)
         return locked.vectors

@@ -75,13 +75,13 @@ def _head(text: str) -> dict[str, object]:
     try:
         if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text)):
             raise InvalidSkill("the front matter repeats itself by an alias (*), which is not read")
-        told = _plain(yaml.safe_load(text))
+        front_matter = _plain(yaml.safe_load(text))
     except (yaml.YAMLError, RecursionError) as error:
-        said = " ".join(str(error).split())[:200]
-        raise InvalidSkill(f"the front matter is not YAML: {said}") from None
-    if not isinstance(told, dict):
+        message = " ".join(str(error).split())[:200]
+        raise InvalidSkill(f"the front matter is not YAML: {message}") from None
+    if not isinstance(front_matter, dict):
         raise InvalidSkill("the front matter must be a list of names with values")
-    return told
+    return front_matter
 
 
 def _plain(value: object) -> object:
@@ -97,27 +97,27 @@ FrontMatter = Mapping[str, object]
 
 
 def _name(head: FrontMatter, name: str) -> None:
-    told = head.get(name)
-    if not isinstance(told, str) or not told:
+    value = head.get(name)
+    if not isinstance(value, str) or not value:
         raise InvalidSkill("the front matter needs a name")
-    if len(told) > MAX_NAME_LENGTH or not NAME.fullmatch(told):
+    if len(value) > MAX_NAME_LENGTH or not NAME.fullmatch(value):
         raise InvalidSkill(
-            f"the name {told[:80]!r} must be of small letters, digits and single hyphens, at "
+            f"the name {value[:80]!r} must be of small letters, digits and single hyphens, at "
             f"most {MAX_NAME_LENGTH}"
         )
 
 
 def _description(head: FrontMatter, name: str) -> None:
-    told = head.get(name)
-    if not isinstance(told, str) or not told.strip():
+    value = head.get(name)
+    if not isinstance(value, str) or not value.strip():
         raise InvalidSkill("the front matter needs a description")
-    if len(told.strip()) > MAX_DESCRIPTION_LENGTH:
+    if len(value.strip()) > MAX_DESCRIPTION_LENGTH:
         raise InvalidSkill(f"the description is over {MAX_DESCRIPTION_LENGTH:,} characters")
 
 
 def _compatibility(head: FrontMatter, name: str) -> None:
-    told = head.get(name, " ")
-    if not isinstance(told, str) or not 1 <= len(told) <= MAX_COMPATIBILITY_LENGTH:
+    value = head.get(name, " ")
+    if not isinstance(value, str) or not 1 <= len(value) <= MAX_COMPATIBILITY_LENGTH:
         raise InvalidSkill(
             f"compatibility must be a text of 1 to {MAX_COMPATIBILITY_LENGTH} characters"
         )
@@ -134,9 +134,9 @@ def _metadata(head: FrontMatter, name: str) -> None:
 
 
 def _allowed_tools(head: FrontMatter, name: str) -> None:
-    told = head.get(name, "")
-    texts = isinstance(told, list) and all(isinstance(one, str) for one in told)
-    if not (isinstance(told, str) or texts):
+    value = head.get(name, "")
+    texts = isinstance(value, list) and all(isinstance(tool, str) for tool in value)
+    if not (isinstance(value, str) or texts):
         raise InvalidSkill("allowed-tools must be a text, or a list of texts")
 
 
@@ -150,24 +150,24 @@ CHECKS: Mapping[str, Callable[[FrontMatter, str], None]] = {
 }
 
 
-def _media_type(told: object) -> str | None:
-    if told is None:
+def _media_type(value: object) -> str | None:
+    if value is None:
         return None
     try:
-        return parse_text_type(str(told))
+        return parse_text_type(str(value))
     except InvalidInput as error:
         raise InvalidSkill(f"metadata output-media-type: {error.message}") from None
 
 
-def _formatting(told: object) -> str | None:
-    if told is None:
+def _formatting(value: object) -> str | None:
+    if value is None:
         return None
-    if not isinstance(told, str) or len(told) > MAX_FORMATTING_LENGTH:
+    if not isinstance(value, str) or len(value) > MAX_FORMATTING_LENGTH:
         raise InvalidSkill(
             "metadata formatting-instructions must be a text of at most "
             f"{MAX_FORMATTING_LENGTH:,} characters"
         )
-    return told
+    return value
 
 
 log = logging.getLogger(__name__)
@@ -194,10 +194,10 @@ class SkillScan:
 
 def read_skills(directories: str) -> tuple[Skill, ...]:
     """Return the available skills; log a warning for each invalid folder."""
-    found = find_skills(directories)
-    for error in found.errors:
+    scan = find_skills(directories)
+    for error in scan.errors:
         log.warning("skill %s left out: %s", error.path, error.message)
-    return found.skills
+    return scan.skills
 
 
 def find_skills(directories: str) -> SkillScan:
@@ -237,16 +237,16 @@ def read_skill(folder: Path) -> Skill:
         InvalidSkill: it is not in the format, too large, or leads out of its folder.
         OSError, UnicodeDecodeError: a file cannot be read.
     """
-    kept: list[SkillFile] = []
+    skill_files: list[SkillFile] = []
     size = 0
     for path in _paths(folder):
         size += path.stat().st_size
-        if len(kept) == MAX_FILES or size > MAX_FOLDER_BYTES:
+        if len(skill_files) == MAX_FILES or size > MAX_FOLDER_BYTES:
             raise InvalidSkill(f"it has over {MAX_FILES} files, or over {MAX_FOLDER_BYTES:,} bytes")
-        kept.append(SkillFile(path.relative_to(folder).as_posix(), path.read_bytes()))
-    kept.sort(key=lambda file: (file.path != SKILL_FILE, file.path))
-    skill = parse_skill(kept[0].content.decode("utf-8-sig"), folder.name)
-    return replace(skill, files=tuple(kept))
+        skill_files.append(SkillFile(path.relative_to(folder).as_posix(), path.read_bytes()))
+    skill_files.sort(key=lambda file: (file.path != SKILL_FILE, file.path))
+    skill = parse_skill(skill_files[0].content.decode("utf-8-sig"), folder.name)
+    return replace(skill, files=tuple(skill_files))
 
 
 def _paths(folder: Path) -> Iterator[Path]:

@@ -29,9 +29,9 @@ class Skill:
 
     def file(self, path: str) -> SkillFile | None:
         """Return the file with this path, if the skill has it."""
-        return next((one for one in self.files if one.path == path), None)
+        return next((file for file in self.files if file.path == path), None)
 
     @property
     def extra_files(self) -> tuple[SkillFile, ...]:
         """Return the files other than `SKILL.md`."""
-        return tuple(one for one in self.files if one.path != SKILL_FILE)
+        return tuple(file for file in self.files if file.path != SKILL_FILE)

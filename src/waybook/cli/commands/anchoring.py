@@ -36,7 +36,7 @@ class Verification(NamedTuple):
 
     @property
     def exit_code(self) -> int:
-        sound = all(one.verdict.ok for one in self.verdicts)
+        sound = all(org_verdict.verdict.ok for org_verdict in self.verdicts)
         if not sound or not all(check.ok for check in self.checks.values()):
             return BROKEN_EXIT
         return 0 if self.verdicts else NOTHING_VERIFIED_EXIT
@@ -53,15 +53,15 @@ async def verify_with_anchors(settings: Settings, named: Path | None, *, bar: bo
     Raises:
         InvalidInput: an anchor is not there, or is damaged.
     """
-    kept = kept_anchor(settings)
-    files = [file for file in (named, kept) if file and (file == named or file.exists())]
+    stored_anchor = kept_anchor(settings)
+    files = [file for file in (named, stored_anchor) if file and (file == named or file.exists())]
     async with open_app(settings) as here:
         checks = {file: await check_anchor(here.call, file) for file in files}
-        found = Verification(await verify_all(here.call, bar=bar), checks)
-        if kept and found.exit_code == 0:
-            await write_anchor(here.call, kept)
-            return found._replace(renewed=kept)
-        return found
+        verification = Verification(await verify_all(here.call, bar=bar), checks)
+        if stored_anchor and verification.exit_code == 0:
+            await write_anchor(here.call, stored_anchor)
+            return verification._replace(renewed=stored_anchor)
+        return verification
 
 
 async def renew_anchor(
@@ -88,20 +88,20 @@ def _is_anchor_there(file: Path) -> bool:
     return True
 
 
-def show_verification(console: Console, found: Verification) -> None:
+def show_verification(console: Console, verification: Verification) -> None:
     """Print the result of a verification; an empty database is never reported as verified."""
-    if found.verdicts:
-        show_verdicts(console, found.verdicts)
+    if verification.verdicts:
+        show_verdicts(console, verification.verdicts)
     else:
         console.print(Text("✗ no audit entries: nothing was verified", style="bold red"))
-    for file, check in found.checks.items():
+    for file, check in verification.checks.items():
         show_check(console, file, check)
-    if not found.verdicts and not found.checks:
+    if not verification.verdicts and not verification.checks:
         console.print(Text("  the database is new, was emptied, or is the wrong one;"))
         console.print(Text("  try: waybook audit verify --anchor FILE, with a backup or an anchor"))
-    elif found.renewed:
-        console.print(Text(f"  the ends of all chains are anchored in {found.renewed}"))
-    elif not found.checks:
+    elif verification.renewed:
+        console.print(Text(f"  the ends of all chains are anchored in {verification.renewed}"))
+    elif not verification.checks:
         console.print(Text("  only an anchor outside the database can show missing entries;"))
         console.print(Text("  try: waybook audit anchor FILE"))
 
@@ -109,8 +109,8 @@ def show_verification(console: Console, found: Verification) -> None:
 def show_check(console: Console, file: Path, check: AnchorCheck) -> None:
     """Print how the database compares with an anchor."""
     if check.ok:
-        said = f"all {check.chains} chains anchored in {file} at {check.at} are still there"
-        console.print(Text.assemble(("✓ ", "green"), said))
+        message = f"all {check.chains} chains anchored in {file} at {check.at} are still there"
+        console.print(Text.assemble(("✓ ", "green"), message))
         return
     for org_id, errors in check.errors.items():
         console.print(Text(f"✗ org {org_id}", style="bold red"))
@@ -119,8 +119,8 @@ def show_check(console: Console, file: Path, check: AnchorCheck) -> None:
         if len(errors) > MAX_ERRORS:
             console.print(Text(f"  … and {len(errors) - MAX_ERRORS} more"))
     missing = check.error_count
-    said = f"✗ {missing} of {check.chains} chains anchored in {file} at {check.at} do not match"
-    console.print(Text(said, style="bold red"))
+    message = f"✗ {missing} of {check.chains} chains anchored in {file} at {check.at} do not match"
+    console.print(Text(message, style="bold red"))
     if not is_archive(file):
         console.print(
             Text("  if this database is an older copy on purpose, accept its present state:")
@@ -128,12 +128,12 @@ def show_check(console: Console, file: Path, check: AnchorCheck) -> None:
         console.print(Text(f"  waybook audit anchor --force {file}"))
 
 
-def verification_json(found: Verification) -> dict[str, object]:
+def verification_json(verification: Verification) -> dict[str, object]:
     """Return the verification as a JSON object."""
     return {
-        **verdict_json(found.verdicts),
-        "ok": found.exit_code == 0,
-        "anchors": [check_json(file, check) for file, check in found.checks.items()],
+        **verdict_json(verification.verdicts),
+        "ok": verification.exit_code == 0,
+        "anchors": [check_json(file, check) for file, check in verification.checks.items()],
     }
 
 

@@ -35,19 +35,24 @@ from waybook.settings import Settings
 
 @click.group()
 def group() -> None:
-    """Read the audit, verify it, look back in time."""
+    """Read and verify the audit log, or view past states."""
 
 
 @group.command("list")
 @click.argument("plan", required=False, metavar="[PLAN|RUN]")
-@click.option("--since", metavar="TIME", help="Only what happened since, such as 2030-01-31T08:00.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=50, help="At most so many (50).")
+@click.option("--since", metavar="TIME", help="Start time, e.g. 2030-01-31T08:00.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 1000),
+    default=50,
+    help="Maximum number to show (default: 50).",
+)
 @json_option
 @database_options
 def list_command(
     *, plan: str | None, since: str | None, limit: int, as_json: bool, **flags: object
 ) -> None:
-    """Who did what, newest first: of one plan or run, or of all."""
+    """List audit entries, newest first, for one plan or run or all."""
     settings = load_settings(flags)
     entries = asyncio.run(_entries(settings, plan, read_time(since) if since else None, limit))
     if as_json:
@@ -61,7 +66,7 @@ async def _entries(
     settings: Settings, plan: str | None, since: datetime | None, limit: int
 ) -> list[Body]:
     async with open_app(settings) as here:
-        subject = await _meant_subject(here, plan) if plan else None
+        subject = await _resolve_subject_id(here, plan) if plan else None
         return await list_audit(here.call, subject, since=since, limit=limit)
 
 
@@ -70,27 +75,27 @@ async def _entries(
     "--anchor",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="An audit anchor or a backup: all of its chains must still be there.",
+    help="Audit anchor or backup whose chains must all still exist.",
 )
 @json_option
 @database_options
 def verify_command(*, anchor: Path | None, as_json: bool, **flags: object) -> None:
-    """Prove that nothing was changed behind the audit's back.
+    """Verify the audit chain and replay it against the database.
 
-    Every chain of seals is recomputed, and every plan replayed from its entries and held against
-    its rows. Ends with exit code 1, naming the first broken entry, if anything is wrong, and with
-    3 if there is no entry at all.
+    Recomputes every chain of seals, replays every plan from its entries and compares the result
+    with its rows. Exits with code 1 and names the first broken entry if anything is wrong; exits
+    with code 3 if there are no entries.
 
-    What is missing as a whole only an anchor can show. That of an embedded database is kept in the
-    data directory, compared each time, and renewed if all is well.
+    Only an anchor reveals chains that are missing entirely. The anchor of an embedded database is
+    in the data directory; it is compared each time, and renewed if verification succeeds.
     """
     settings = load_settings(flags)
-    found = asyncio.run(verify_with_anchors(settings, anchor, bar=not as_json))
+    verification = asyncio.run(verify_with_anchors(settings, anchor, bar=not as_json))
     if as_json:
-        print_json(verification_json(found))
+        print_json(verification_json(verification))
     else:
-        show_verification(get_console(), found)
-    sys.exit(found.exit_code)
+        show_verification(get_console(), verification)
+    sys.exit(verification.exit_code)
 
 
 @group.command("anchor")
@@ -99,10 +104,10 @@ def verify_command(*, anchor: Path | None, as_json: bool, **flags: object) -> No
 @json_option
 @database_options
 def anchor_command(*, file: Path | None, force: bool, as_json: bool, **flags: object) -> None:
-    """Keep the ends of all chains in a file outside the database.
+    """Write the last seal of every chain to a file outside the database.
 
-    A file that is there is compared first, and stays as it is if something is missing; then the
-    exit code is 1. Without a file, that of the embedded database in the data directory is meant.
+    An existing file is compared first; if a chain is missing, the file is not changed and the exit
+    code is 1. Default: the anchor file of the embedded database in the data directory.
     """
     settings = load_settings(flags)
     path = file or kept_anchor(settings)
@@ -115,8 +120,8 @@ def anchor_command(*, file: Path | None, force: bool, as_json: bool, **flags: ob
     if as_json:
         print_json({"file": str(path), **done._asdict()})
         return
-    said = f"{done.chains} chains with {done.entries} entries are anchored in {path}"
-    get_console().print(Text.assemble(("✓ ", "green"), said))
+    message = f"{done.chains} chains with {done.entries} entries are anchored in {path}"
+    get_console().print(Text.assemble(("✓ ", "green"), message))
 
 
 @group.command("as-of")
@@ -125,33 +130,33 @@ def anchor_command(*, file: Path | None, force: bool, as_json: bool, **flags: ob
 @json_option
 @database_options
 def as_of_command(*, plan: str, moment: str, as_json: bool, **flags: object) -> None:
-    """The plan as it was at a time, or after the entry with this number."""
+    """Show a plan as of a time or an audit entry number."""
     settings = load_settings(flags)
     then = asyncio.run(_as_of(settings, plan, moment))
     if as_json:
-        told = {"seq": then.last.seq, "at": then.last.at.isoformat(), "rows": then.rows}
-        print_json(told)
+        payload = {"seq": then.last.seq, "at": then.last.at.isoformat(), "rows": then.rows}
+        print_json(payload)
         return
     get_console().print(plan_as_of_table(then))
 
 
 async def _as_of(settings: Settings, plan: str, moment: str) -> PlanAsOf:
     async with open_app(settings) as here:
-        plan_id = await _meant(here, plan)
+        plan_id = await _resolve_plan_id(here, plan)
         if moment.isdigit():
             return await plan_as_of(here.call, plan_id, seq=int(moment))
         return await plan_as_of(here.call, plan_id, at=read_time(moment))
 
 
-async def _meant(here: AppSession, plan: str) -> str:
+async def _resolve_plan_id(here: AppSession, plan: str) -> str:
     return (await resolve_plan(here.call, plan)).id
 
 
-async def _meant_subject(here: AppSession, text: str) -> str:
+async def _resolve_subject_id(here: AppSession, text: str) -> str:
     """Return the id of the plan that matches the text, else of the run."""
-    for meant in (resolve_plan, resolve_run):
+    for resolve in (resolve_plan, resolve_run):
         with contextlib.suppress(NotFound):
-            return (await meant(here.call, text)).id
+            return (await resolve(here.call, text)).id
     raise NotFound(f"there is no plan and no run “{text}” here")
 
 
@@ -165,7 +170,7 @@ def read_time(text: str) -> datetime:
         InvalidInput: it is not a time.
     """
     try:
-        told = datetime.fromisoformat(text)
+        timestamp = datetime.fromisoformat(text)
     except ValueError:
         raise InvalidInput(f"“{text}” is not a time; write it like 2030-01-31T08:00") from None
-    return told if told.tzinfo else told.replace(tzinfo=UTC)
+    return timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)

@@ -25,14 +25,14 @@ file_argument = click.argument("file", type=click.Path(path_type=Path))
 
 @click.command()
 @file_argument
-@click.option("--force", is_flag=True, help="Replace the file if it is there.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
 @click.option("--verify", is_flag=True, help="Only check this backup; needs no database.")
 @json_option
 @database_options
 def backup_command(
     *, file: Path, force: bool, verify: bool, as_json: bool, **flags: object
 ) -> None:
-    """Back up everything into a file, while others work.
+    """Back up all data to a file while the server runs.
 
     All orgs are read from one snapshot, by the owner of the database; no superuser is needed. The
     file appears when it is complete. It contains all data of all orgs: protect it like the
@@ -102,8 +102,8 @@ def _orgs(count: int) -> str:
 def restore_command(*, file: Path, as_json: bool, **flags: object) -> None:
     """Restore a backup into an empty database.
 
-    A database with anything in it is refused. Everything is loaded in one transaction, and checked
-    against what was backed up; whatever goes wrong, nothing is left.
+    A database that is not empty is refused. Everything is loaded in one transaction and compared
+    with the backup; on any error nothing is changed.
     """
     manifest = asyncio.run(_restore(load_settings(flags), file))
     report_archive(manifest, file, f"restored from {file}", as_json=as_json)

@@ -26,14 +26,14 @@ from waybook.settings import Settings
 @json_option
 @database_options
 def command(*, tool: str, arguments: str, as_json: bool, **flags: object) -> None:
-    """Call a tool, as an agent would.
+    """Call an MCP tool.
 
     The arguments are a JSON object, or - to read it from stdin. A tool's error ends with exit
     code 1.
     """
-    found = settings_from(flags)
-    configure_command_logging(found)
-    answer = asyncio.run(_call(found.settings, _known(tool), _read(arguments)))
+    loaded = settings_from(flags)
+    configure_command_logging(loaded)
+    answer = asyncio.run(_call(loaded.settings, _known(tool), _read(arguments)))
     if as_json:
         print_json(answer.body, tight=True)
         sys.exit(int(answer.is_error))
@@ -51,18 +51,18 @@ def _known(tool: str) -> str:
     if tool in TOOLS:
         return tool
     near = difflib.get_close_matches(tool, TOOLS, 1)
-    meant = f"; did you mean {near[0]}?" if near else ""
+    suggestion = f"; did you mean {near[0]}?" if near else ""
     raise click.BadParameter(
-        f"there is no tool {tool}{meant} The tools are {', '.join(sorted(TOOLS))}.",
+        f"there is no tool {tool}{suggestion} The tools are {', '.join(sorted(TOOLS))}.",
         param_hint="TOOL",
     )
 
 
 def _read(arguments: str) -> dict[str, object]:
     try:
-        told = json.loads(read_argument(arguments, "JSON"))
+        value = json.loads(read_argument(arguments, "JSON"))
     except (ValueError, RecursionError) as error:
         raise click.BadParameter(f"this is not JSON: {error}", param_hint="JSON") from None
-    if not isinstance(told, dict):
+    if not isinstance(value, dict):
         raise click.BadParameter("the arguments must be a JSON object", param_hint="JSON")
-    return told
+    return value

@@ -36,7 +36,7 @@ def group() -> None:
 @json_option
 @database_options
 def list_command(*, as_json: bool, **flags: object) -> None:
-    """The workflows a run can be started of."""
+    """List available workflows."""
     body = asyncio.run(_call(load_settings(flags), "list_dags", {}))
     if as_json:
         _tell(body["dags"])
@@ -54,8 +54,10 @@ def _listed(dags: list[Answered]) -> Table:
         stages = len(dag["stages"])
         steps = sum(stage["steps"] for stage in dag["stages"])
         figures = f"{stages}, {steps} steps"
-        said = Text.assemble((dag["name"], "bold"), (f"  {dag['description']}".rstrip(), "dim"))
-        table.add_row(dag["dagSlug"], str(dag["version"]), figures, said)
+        description = Text.assemble(
+            (dag["name"], "bold"), (f"  {dag['description']}".rstrip(), "dim")
+        )
+        table.add_row(dag["dagSlug"], str(dag["version"]), figures, description)
     return table
 
 
@@ -65,15 +67,15 @@ def _listed(dags: list[Answered]) -> Table:
     "--models",
     metavar="N|NAMES",
     callback=read_models,
-    help="How many models the first stage has, or which (a,b,c), to see what it comes to.",
+    help="How many models the first stage has, or which (a,b,c), to compute expected job counts.",
 )
 @json_option
 @database_options
 def show_command(*, slug: str, models: tuple[str, ...], as_json: bool, **flags: object) -> None:
-    """The map of a workflow: stages, steps, and the jobs to expect."""
-    asked: dict[str, object] = {"dagSlug": slug, "detail": True}
-    asked |= {"models": [*models]} if models else {}
-    body = asyncio.run(_call(load_settings(flags), "get_dag_map", asked))
+    """Show the map of a workflow: stages, steps, expected jobs."""
+    args: dict[str, object] = {"dagSlug": slug, "detail": True}
+    args |= {"models": [*models]} if models else {}
+    body = asyncio.run(_call(load_settings(flags), "get_dag_map", args))
     if as_json:
         _tell({name: value for name, value in body.items() if name != "next"})
         return
@@ -88,7 +90,7 @@ def show_command(*, slug: str, models: tuple[str, ...], as_json: bool, **flags: 
 def add_command(*, file: str, as_json: bool, **flags: object) -> None:
     """Add a workflow, or a new version of it.
 
-    FILE is a definition in YAML or JSON, or - for stdin. If it cannot be run, every fault is told
+    FILE is a definition in YAML or JSON, or - for stdin. If it is invalid, every error is listed
     with its place, and nothing is added. Runs that have begun keep their version.
     """
     text, settings = read_prefix(file, MAX_BYTES + 1), load_settings(flags)
@@ -97,8 +99,8 @@ def add_command(*, file: str, as_json: bool, **flags: object) -> None:
         body = asyncio.run(_call(settings, "add_dag", {"definition": definition}))
     except BadRecipe as error:
         _refuse(cast("Answered", error.as_json()["error"]), as_json=as_json)
-    except ToolError as told:
-        _refuse(told.error, as_json=as_json)
+    except ToolError as tool_error:
+        _refuse(tool_error.error, as_json=as_json)
     else:
         _tell(body) if as_json else _say_added(body)
 
@@ -108,7 +110,7 @@ def _refuse(error: Answered, *, as_json: bool) -> None:
     if as_json:
         _tell({"error": error})
         sys.exit(1)
-    faults = [as_object(one) for one in as_list(error["details"].get("faults"))]
+    faults = [as_object(item) for item in as_list(error["details"].get("faults"))]
     print_error(f"{error['code']}: {_summary(len(faults)) if faults else error['message']}", None)
     for fault in faults:
         at = click.style(escape_hidden(str(fault["at"])), bold=True)
@@ -128,20 +130,20 @@ def _summary(count: int) -> str:
 
 def _say_added(body: Answered) -> None:
     slug, version = body["dagSlug"], body["version"]
-    said = "is here already, as" if body["status"] == "unchanged" else "was added as"
-    click.secho(f"✓ {slug} {said} version {version}", fg="green")
+    phrase = "is here already, as" if body["status"] == "unchanged" else "was added as"
+    click.secho(f"✓ {slug} {phrase} version {version}", fg="green")
     click.echo(f"  see it: waybook dag show {slug} --models 3")
 
 
 @group.command("schema")
 def schema_command() -> None:
-    """The JSON Schema that definitions have the form of."""
+    """Print the JSON Schema of definitions."""
     print_json(definition_schema(), indent=2)
 
 
-async def _call(settings: Settings, tool: str, asked: dict[str, object]) -> Answered:
+async def _call(settings: Settings, tool: str, args: dict[str, object]) -> Answered:
     async with open_app(settings) as here:
-        answer = await here.app.dispatcher.dispatch(here.app.caller(Channel.CLI), tool, asked)
+        answer = await here.app.dispatcher.dispatch(here.app.caller(Channel.CLI), tool, args)
     if answer.is_error:
         raise ToolError(cast("Answered", answer.body["error"]))
     return answer.body

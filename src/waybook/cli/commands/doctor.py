@@ -72,8 +72,8 @@ async def _database(postgres: DatabaseServer, settings: Settings) -> list[CheckR
     where = mask_setting_password(settings.database_url) or f"embedded, in {settings.data_dir}"
     reached = CheckResult("database", CheckState.OK, where)
     if pending:
-        said = f"{len(pending)} to run: {', '.join(pending)}"
-        return [reached, CheckResult("migrations", CheckState.WARN, said, "waybook migrate")]
+        message = f"{len(pending)} to run: {', '.join(pending)}"
+        return [reached, CheckResult("migrations", CheckState.WARN, message, "waybook migrate")]
     owner = await examined_owner(postgres)
     try:
         return [reached, owner, *await _looked(postgres, settings)]
@@ -106,9 +106,9 @@ def _port(settings: Settings) -> CheckResult:
         try:
             probe.bind((settings.host, settings.port))
         except OSError as error:
-            said = f"{settings.host}:{settings.port}: {error.strerror}"
-            todo = "a running waybook serve is fine; otherwise choose another --port"
-            return CheckResult("port", CheckState.WARN, said, todo)
+            message = f"{settings.host}:{settings.port}: {error.strerror}"
+            todo = "port in use: another waybook serve, or choose another --port"
+            return CheckResult("port", CheckState.WARN, message, todo)
     return CheckResult("port", CheckState.OK, f"{settings.host}:{settings.port} is free")
 
 
@@ -119,8 +119,8 @@ def _proxies(settings: Settings) -> Iterator[CheckResult]:
         todo = "name addresses or networks, separated by commas"
         yield CheckResult("proxies", CheckState.FAIL, error.message, todo)
         return
-    said = ", ".join(map(str, proxies.networks)) or "none: whoever connects is who calls"
-    yield CheckResult("proxies", CheckState.OK, said)
+    message = ", ".join(map(str, proxies.networks)) or "none (client address = peer address)"
+    yield CheckResult("proxies", CheckState.OK, message)
 
 
 def _tools() -> Iterator[CheckResult]:
@@ -128,11 +128,11 @@ def _tools() -> Iterator[CheckResult]:
         offered = tools_in_profile(published_tools(), profile)
         listed = [tool.model_dump(by_alias=True, exclude_none=True) for tool in offered]
         size = len(compact_json({"tools": listed}).encode())
-        said = f"{len(listed)} tools, listed in {size:,} of {limit:,} bytes"
+        message = f"{len(listed)} tools, listed in {size:,} of {limit:,} bytes"
         over = size > limit
         todo = "fewer or shorter descriptions: agents read this list in every conversation"
-        state, told = (CheckState.WARN, todo) if over else (CheckState.OK, None)
-        yield CheckResult(f"tools ({profile})", state, said, told)
+        state, remedy = (CheckState.WARN, todo) if over else (CheckState.OK, None)
+        yield CheckResult(f"tools ({profile})", state, message, remedy)
 
 
 MARKS = {
@@ -147,25 +147,25 @@ MARKS = {
 @listening_options
 @serving_options
 def command(*, as_json: bool, **flags: object) -> None:
-    """Say what is in force and from where, and what is wrong.
+    """Check the configuration and environment.
 
-    Looks only: nothing is migrated or repaired. Ends with exit code 1 if something fails.
+    Read-only. Exits with code 1 if a check fails.
     """
-    found = settings_from(flags)
-    configure_command_logging(found)
-    findings = asyncio.run(run_checks(found.settings))
+    loaded = settings_from(flags)
+    configure_command_logging(loaded)
+    findings = asyncio.run(run_checks(loaded.settings))
     if as_json:
-        print_json(_as_json(found, findings))
+        print_json(_as_json(loaded, findings))
     else:
-        _show(get_console(), found, findings)
+        _show(get_console(), loaded, findings)
     sys.exit(int(any(finding.state is CheckState.FAIL for finding in findings)))
 
 
-def _show(console: Console, found: LoadedSettings, findings: list[CheckResult]) -> None:
+def _show(console: Console, loaded: LoadedSettings, findings: list[CheckResult]) -> None:
     settings = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for name in ("setting", "value", "from"):
         settings.add_column(name, overflow="fold")
-    for name, value, source in effective_settings(found):
+    for name, value, source in effective_settings(loaded):
         style = "dim" if source == "default" else ""
         settings.add_row(name, value, source, style=style)
     checks = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
@@ -173,18 +173,18 @@ def _show(console: Console, found: LoadedSettings, findings: list[CheckResult]) 
     checks.add_column("", no_wrap=True)
     checks.add_column("", overflow="fold")
     for finding in findings:
-        said = Text(finding.message)
+        message = Text(finding.message)
         if finding.remedy:
-            said.append(f"\n→ {finding.remedy}", style="bold")
-        checks.add_row(finding.name, MARKS[finding.state], said)
+            message.append(f"\n→ {finding.remedy}", style="bold")
+        checks.add_row(finding.name, MARKS[finding.state], message)
     console.print(settings, "", checks)
 
 
-def _as_json(found: LoadedSettings, findings: list[CheckResult]) -> dict[str, object]:
+def _as_json(loaded: LoadedSettings, findings: list[CheckResult]) -> dict[str, object]:
     return {
         "settings": {
             name: {"value": value, "from": source}
-            for name, value, source in effective_settings(found)
+            for name, value, source in effective_settings(loaded)
         },
         "checks": [
             {"check": f.name, "state": str(f.state), "said": f.message, "todo": f.remedy}

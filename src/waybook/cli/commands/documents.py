@@ -33,13 +33,13 @@ def file_names(listed: Sequence[DocumentListItem], order: Sequence[str]) -> Mapp
     would share a name.
     """
     folders = {slug: f"{place}-{safe_file_name(slug)}" for place, slug in enumerate(order, start=1)}
-    long = Counter(_short(one) for one in listed)
+    long = Counter(_short(item) for item in listed)
     taken: set[str] = set()
     names: dict[str, str] = {}
-    for one in listed:
-        parts = [one.document_key, one.model, *(_more(one) if long[_short(one)] > 1 else [])]
-        name = f"{folders[one.stage]}/{'.'.join(map(safe_file_name, parts))}"
-        names[one.resource_id] = unique_name(name, taken)
+    for item in listed:
+        parts = [item.document_key, item.model, *(_more(item) if long[_short(item)] > 1 else [])]
+        name = f"{folders[item.stage]}/{'.'.join(map(safe_file_name, parts))}"
+        names[item.resource_id] = unique_name(name, taken)
     return names
 
 
@@ -53,13 +53,13 @@ def unique_name(name: str, taken: set[str]) -> str:
     return own
 
 
-def _short(one: DocumentListItem) -> tuple[str, str, str]:
-    return one.stage, one.document_key, one.model
+def _short(item: DocumentListItem) -> tuple[str, str, str]:
+    return item.stage, item.document_key, item.model
 
 
-def _more(one: DocumentListItem) -> list[str]:
-    begun = one.lineage.rsplit("/", 1)[-1]
-    return [f"of-{begun}", *([f"by-{one.reviewer}"] if one.reviewer else [])]
+def _more(item: DocumentListItem) -> list[str]:
+    begun = item.lineage.rsplit("/", 1)[-1]
+    return [f"of-{begun}", *([f"by-{item.reviewer}"] if item.reviewer else [])]
 
 
 def refuse_to_overwrite(paths: Iterable[Path]) -> None:
@@ -84,7 +84,7 @@ FILE_EXTENSIONS = {"markdown": "md", "html": "html"}
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Write them into this folder.",
+    help="Write the documents to this folder.",
 )
 @click.option(
     "--format",
@@ -93,7 +93,7 @@ FILE_EXTENSIONS = {"markdown": "md", "html": "html"}
     default="both",
     help="What to write (both).",
 )
-@click.option("--force", is_flag=True, help="Write over files that are there.")
+@click.option("--force", is_flag=True, help="Overwrite existing files.")
 @json_option
 @database_options
 def command(
@@ -108,15 +108,15 @@ def command(
 ) -> None:
     """List the documents of a run, or write them into a folder.
 
-    RUN is its id, the beginning of it, or a part of its name; leave it away if only one is open.
-    What waits to be rendered is rendered first.
+    RUN is an id, an id prefix, or part of the name; optional if only one run is open.
+    Pending documents are rendered first.
     """
     forms = [name for name in FILE_EXTENSIONS if form in {name, "both"}]
     settings = load_settings(flags)
     board, listed, written = asyncio.run(_go(settings, run, stage, out, forms, force=force))
     if as_json:
-        told = [_as_json(one, written) for one in listed]
-        print_json(told)
+        payload = [_as_json(item, written) for item in listed]
+        print_json(payload)
         return
     console = get_console()
     if out is not None:
@@ -125,7 +125,7 @@ def command(
     elif listed:
         console.print(_table(board, listed))
     else:
-        console.print("There is nothing to read yet.")
+        console.print("No documents yet.")
     console.print(Text(_figures(board, stage), style="dim"))
 
 
@@ -143,11 +143,11 @@ async def _go(
 ) -> tuple[RunOverview, list[DocumentListItem], WrittenFile]:
     async with open_app(settings) as here:
         run = await resolve_run(here.call, text)
-        while await render_all_orgs(here.app.dispatcher.house):
+        while await render_all_orgs(here.app.dispatcher.services):
             pass
         board = await read_run_overview(here.call, run.id)
-        found = await list_documents(here.call, run.id)
-        listed = [one for one in found if stage in {None, one.stage}]
+        documents = await list_documents(here.call, run.id)
+        listed = [item for item in documents if stage in {None, item.stage}]
         written = await _write(here, board, listed, out, forms, force=force) if out else {}
         return board, listed, written
 
@@ -164,16 +164,16 @@ async def _write(
     """Write every document in each format, after checking that no existing file is overwritten."""
     names = file_names(listed, board.compiled_dag.order)
     paths = {
-        one.resource_id: [
-            out / f"{names[one.resource_id]}.{FILE_EXTENSIONS[form]}" for form in forms
+        item.resource_id: [
+            out / f"{names[item.resource_id]}.{FILE_EXTENSIONS[form]}" for form in forms
         ]
-        for one in listed
+        for item in listed
     }
     if not force:
-        refuse_to_overwrite(path for found in paths.values() for path in found)
-    for resource_id, found in paths.items():
+        refuse_to_overwrite(path for files in paths.values() for path in files)
+    for resource_id, files in paths.items():
         document = await read_document(here.call, resource_id)
-        for path, form in zip(found, forms, strict=True):
+        for path, form in zip(files, forms, strict=True):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(_text(document, form), encoding="utf-8")
     return paths
@@ -192,9 +192,9 @@ def _table(board: RunOverview, listed: list[DocumentListItem]) -> Table:
     table.add_column("version", justify="right", no_wrap=True)
     table.add_column("size", justify="right", no_wrap=True)
     table.add_column("when", no_wrap=True, style="dim")
-    for one in listed:
-        cells = (one.stage, one.document_key, one.model, origin_label(one), str(one.version))
-        table.add_row(*cells, f"{one.length:,}", format_age(one.created_at, board.now))
+    for item in listed:
+        cells = (item.stage, item.document_key, item.model, origin_label(item), str(item.version))
+        table.add_row(*cells, f"{item.length:,}", format_age(item.created_at, board.now))
     return table
 
 
@@ -205,24 +205,32 @@ def origin_label(document: DocumentListItem) -> str:
 
 
 def _figures(board: RunOverview, stage: str | None) -> str:
-    stages = [one for one in board.report["stages"] if stage in {None, one["stageSlug"]}]
-    there = sum(one["documentsAvailable"] for one in stages)
-    known = [one["documentsExpected"] for one in stages if one["documentsExpected"] is not None]
+    stages = [
+        stage_report
+        for stage_report in board.report["stages"]
+        if stage in {None, stage_report["stageSlug"]}
+    ]
+    there = sum(stage_report["documentsAvailable"] for stage_report in stages)
+    known = [
+        stage_report["documentsExpected"]
+        for stage_report in stages
+        if stage_report["documentsExpected"] is not None
+    ]
     to_come = "" if len(known) == len(stages) else ", of the stages begun so far"
     return f"{there} of {sum(known)} available{to_come}"
 
 
-def _as_json(one: DocumentListItem, written: WrittenFile) -> dict[str, object]:
+def _as_json(item: DocumentListItem, written: WrittenFile) -> dict[str, object]:
     return {
-        "resourceId": one.resource_id,
-        "stageSlug": one.stage,
-        "stepKey": one.step_key,
-        "documentKey": one.document_key,
-        "modelId": one.model,
-        "lineage": one.lineage,
-        "reviewer": one.reviewer,
-        "version": one.version,
-        "createdAt": one.created_at.isoformat(),
-        "length": one.length,
-        **({"files": [str(p) for p in written[one.resource_id]]} if written else {}),
+        "resourceId": item.resource_id,
+        "stageSlug": item.stage,
+        "stepKey": item.step_key,
+        "documentKey": item.document_key,
+        "modelId": item.model,
+        "lineage": item.lineage,
+        "reviewer": item.reviewer,
+        "version": item.version,
+        "createdAt": item.created_at.isoformat(),
+        "length": item.length,
+        **({"files": [str(p) for p in written[item.resource_id]]} if written else {}),
     }

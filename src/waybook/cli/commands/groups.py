@@ -7,18 +7,18 @@ from waybook.cli.lazy import LazyGroup
 ORG_COMMANDS = {
     "add": (
         "waybook.cli.commands.orgs:add_command",
-        "Make an org: a tenant that sees nothing of others.",
+        "Create an org (an isolated tenant).",
     ),
-    "list": ("waybook.cli.commands.orgs:list_command", "The orgs there are."),
+    "list": ("waybook.cli.commands.orgs:list_command", "List orgs."),
     "show": (
         "waybook.cli.commands.orgs:show_command",
-        "One org: its name, its reviews, its members.",
+        "Show an org: name, review policy, number of users.",
     ),
     "set": (
         "waybook.cli.commands.orgs:set_command",
-        "Change its name, or who decides its reviews.",
+        "Change an org's name or review policy.",
     ),
-    "erase": ("waybook.cli.commands.maintenance:org", "Erase an org and all that is its own."),
+    "erase": ("waybook.cli.commands.maintenance:org", "Erase an org and all its data."),
 }
 
 
@@ -30,21 +30,24 @@ def org_group() -> None:
 USER_COMMANDS = {
     "add": (
         "waybook.cli.commands.users:add_command",
-        "Let somebody into an org, a person or a service.",
+        "Add a user (person or service) to an org.",
     ),
-    "list": ("waybook.cli.commands.users:list_command", "The users of an org."),
+    "list": ("waybook.cli.commands.users:list_command", "List the users of an org."),
     "scopes": (
         "waybook.cli.commands.users:scopes_command",
-        "Change what a user may do, from now on.",
+        "Set a user's scopes.",
     ),
     "disable": (
         "waybook.cli.commands.users:disable_command",
-        "Let a user in no more, from now on.",
+        "Disable a user immediately.",
     ),
-    "enable": ("waybook.cli.commands.users:enable_command", "Let a user in again."),
+    "enable": (
+        "waybook.cli.commands.users:enable_command",
+        "Enable a user; existing tokens work again.",
+    ),
     "erase": (
         "waybook.cli.commands.maintenance:user",
-        "Erase a user: their name gives way to a pseudonym.",
+        "Erase a user (replace the name with a pseudonym).",
     ),
 }
 
@@ -57,15 +60,15 @@ def user_group() -> None:
 TOKEN_COMMANDS = {
     "add": (
         "waybook.cli.commands.tokens:add_command",
-        "Give a user a token; it is shown this once.",
+        "Create a token for a user (shown once).",
     ),
     "list": (
         "waybook.cli.commands.tokens:list_command",
-        "The tokens of an org; never their secrets.",
+        "List the tokens of an org (without secrets).",
     ),
     "revoke": (
         "waybook.cli.commands.tokens:revoke_command",
-        "Let a token count no more, for good.",
+        "Revoke a token permanently.",
     ),
 }
 

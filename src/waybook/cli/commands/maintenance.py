@@ -25,11 +25,11 @@ from waybook.store.maintenance.erasure import Erased
 
 
 @click.command()
-@click.option("--check", is_flag=True, help="Only look: exit code 1 if something is to be done.")
+@click.option("--check", is_flag=True, help="Only check; exit code 1 if migrations are pending.")
 @json_option
 @database_options
 def migrate_command(*, check: bool, as_json: bool, **flags: object) -> None:
-    """Bring the database up to date.
+    """Apply pending database migrations.
 
     Every command that uses the database does this by itself; run it alone where serving and
     migrating are done by different users.
@@ -75,7 +75,7 @@ def _print_migrations(names: list[str], *, check: bool) -> None:
 
 Erase = Callable[[str, Callable[[int, int], None]], Coroutine[object, object, Erased]]
 
-yes_option = click.option("--yes", is_flag=True, help="Do not ask, for scripts.")
+yes_option = click.option("--yes", is_flag=True, help="Skip the confirmation prompt.")
 
 
 @click.command()
@@ -84,13 +84,13 @@ yes_option = click.option("--yes", is_flag=True, help="Do not ask, for scripts."
 @json_option
 @database_options
 def org(*, slug: str, yes: bool, as_json: bool, **flags: object) -> None:
-    """Erase an org and all that is its own.
+    """Erase an org and all its data.
 
-    Every row of it goes, out of every table. Of its audit a record is left that says when it was
-    erased and by whom, how much it was, and the seal each chain ended with.
+    Deletes every row of the org from every table. Only a record of the erasure remains: when, by
+    whom, how many rows, and the last seal of each audit chain.
     """
     settings = load_settings(flags)
-    _confirm(f"Everything of the org {slug} will be gone for good.", slug, yes=yes)
+    _confirm(f"All data of the org {slug} will be deleted permanently.", slug, yes=yes)
     erased = asyncio.run(
         _erase(
             settings, lambda owner, tell: erase_org(owner, slug, by=settings.user, progress=tell)
@@ -106,13 +106,13 @@ def org(*, slug: str, yes: bool, as_json: bool, **flags: object) -> None:
 @json_option
 @database_options
 def user(*, org: str, user: str, yes: bool, as_json: bool, **flags: object) -> None:
-    """Erase a user: their name gives way to a pseudonym.
+    """Erase a user (replace the name with a pseudonym).
 
-    The user goes with all tokens and browsers. What they wrote is the org's and stays, under a
-    pseudonym that says nothing; the chains of the audit that named them are sealed anew.
+    Deletes the user with all tokens and web sessions. The user's work belongs to the org and
+    stays, under a random pseudonym; audit chains that contain the name are resealed.
     """
     settings = load_settings(flags)
-    _confirm(f"The name {user} will be gone from the org {org} for good.", user, yes=yes)
+    _confirm(f"The name {user} will be removed from the org {org} permanently.", user, yes=yes)
     erased = asyncio.run(
         _erase(
             settings,
@@ -143,17 +143,17 @@ async def _erase(settings: Settings, erase: Erase) -> Erased:
             return await erase(postgres.owner_dsn, tell)
 
 
-def _print_erasure(erased: Erased, said: str, *, as_json: bool) -> None:
+def _print_erasure(erased: Erased, message: str, *, as_json: bool) -> None:
     if as_json:
-        told = {"orgId": str(erased.org_id), "erasure": erased.number, "pseudonym": erased.who}
-        print_json({**told, "rows": erased.counts})
+        fields = {"orgId": str(erased.org_id), "erasure": erased.number, "pseudonym": erased.who}
+        print_json({**fields, "rows": erased.counts})
         return
     console = get_console()
     rows = Table("table", "rows", box=None, pad_edge=False)
     for table, count in erased.counts.items():
         rows.add_row(table, str(count))
     console.print(rows)
-    console.print(Text.assemble(("✓ ", "green"), said))
+    console.print(Text.assemble(("✓ ", "green"), message))
     console.print(Text(f"  on record as erasure {erased.number} of org {erased.org_id}"))
 
 
@@ -161,10 +161,10 @@ def _print_erasure(erased: Erased, said: str, *, as_json: bool) -> None:
 @json_option
 @database_options
 def retain_command(*, as_json: bool, **flags: object) -> None:
-    """Let go what was kept long enough.
+    """Delete data past its retention period.
 
-    Old calls, old answers, browsers that signed out, and plans and runs that are over for long
-    enough, as keep_calls_days, keep_answers_days, keep_sessions_days and keep_archived_days say. A
+    Deletes logged calls, stored answers, ended web sessions, and closed plans and runs that are
+    older than keep_calls_days, keep_answers_days, keep_sessions_days and keep_archived_days. A
     serving process does this every hour.
     """
     gone = asyncio.run(_retain(load_settings(flags)))

@@ -31,15 +31,15 @@ DISPLAY = "waybook.cli.terminal.diagrams:print_map"
 MAX_MODELS = 1000
 
 
-def read_models(_: click.Context, __: click.Parameter, given: str | None) -> tuple[str, ...]:
+def read_models(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
     """Return generated names for a number of models, or the names in a comma-separated list."""
-    if given is None:
+    if value is None:
         return ()
-    if given.isdecimal() and given.isascii() and len(given) <= len(str(MAX_MODELS)):
-        if not 0 < int(given) <= MAX_MODELS:
+    if value.isdecimal() and value.isascii() and len(value) <= len(str(MAX_MODELS)):
+        if not 0 < int(value) <= MAX_MODELS:
             raise click.BadParameter(f"there can be 1 to {MAX_MODELS} models")
-        return tuple(f"model-{number}" for number in range(1, int(given) + 1))
-    names = tuple(name.strip() for name in given.split(","))
+        return tuple(f"model-{number}" for number in range(1, int(value) + 1))
+    names = tuple(name.strip() for name in value.split(","))
     if not all(names):
         raise click.BadParameter("a name is missing between the commas")
     return names
@@ -59,27 +59,28 @@ def read_models(_: click.Context, __: click.Parameter, given: str | None) -> tup
 def command(
     *, file: str, models: tuple[str, ...], lines: bool, as_json: bool, **flags: object
 ) -> None:
-    """Check the structure of any DAG, and show what it will come to.
+    """Validate a DAG and show its expected jobs (no database).
 
-    FILE is a definition in YAML or JSON, or a snapshot in JSON, or - for stdin; no database is
-    needed. Away from a terminal the answer is JSON, and so is an error: with exit code 1, or with
-    --lines (JSON only) on its line. A picture of a snapshot shows where its run stands.
+    FILE is a definition in YAML or JSON, a snapshot in JSON, or - for stdin. When stdout is not a
+    terminal the answer is JSON, and so is an error: with exit code 1, or with --lines (JSON only)
+    on its line. A picture of a snapshot shows the progress of its run.
     """
-    asked = pop_requested_exports(flags)
-    if asked:
-        _draw(file, models, asked, lines=lines)
+    exports = pop_requested_exports(flags)
+    if exports:
+        _draw(file, models, exports, lines=lines)
     elif lines:
         answer_lines(partial(_answer_json, models), file)
     else:
         answer_file(partial(_answer, models), file, DISPLAY, as_json=as_json)
 
 
-def _draw(file: str, models: tuple[str, ...], asked: RequestedExports, *, lines: bool) -> None:
+def _draw(file: str, models: tuple[str, ...], exports: RequestedExports, *, lines: bool) -> None:
     if lines:
         raise click.UsageError("a picture is drawn of one map, not of --lines")
     text = read_all(file, MAX_SNAPSHOT_BYTES)
     write_exports(
-        answer_or_faults(lambda told: drawing_from_snapshot(_read(told), models), text), asked
+        answer_or_faults(lambda content: drawing_from_snapshot(_read(content), models), text),
+        exports,
     )
 
 

@@ -21,18 +21,18 @@ from waybook.settings import Settings
 @serving_options
 @token_option
 def command(**flags: object) -> None:
-    """Serve one agent over stdin and stdout.
+    """Start an MCP server over stdio.
 
     For clients that start their servers themselves: claude mcp add waybook -- waybook mcp
     """
-    found = settings_from(flags)
-    configure_server_logging(found)
-    with _database_starting(found.settings):
+    loaded = settings_from(flags)
+    configure_server_logging(loaded)
+    with _database_starting(loaded.settings):
         gc.disable()  # imported objects stay alive: collecting them only costs time
         serve = load("waybook.cli.commands.mcp_stdio:serve")
         gc.freeze()
         gc.enable()
-        serve(found.settings)
+        serve(loaded.settings)
 
 
 @contextmanager

@@ -108,10 +108,8 @@ async def _serve(settings: Settings) -> None:
 
         asyncio.get_running_loop().call_later(STARTUP_DELAY_SECONDS, opening.start)
         try:
-            entrance = ToolGateway(dispatcher, caller, still)
-            server = build_server(
-                published_tools(), entrance, profile=settings.tools, one_line=True
-            )
+            gateway = ToolGateway(dispatcher, caller, still)
+            server = build_server(published_tools(), gateway, profile=settings.tools, one_line=True)
             await serve_stdio(server)
         finally:
             await opening.stop()

@@ -22,11 +22,11 @@ from waybook.core.hidden_characters import escape_hidden
 from waybook.settings import Settings
 from waybook.store.accounts.accounts import OrgListItem
 
-name_option = click.option("--name", metavar="TEXT", help="What people call it.")
+name_option = click.option("--name", metavar="TEXT", help="Display name.")
 review_policy_option = click.option(
     "--review-policy",
     type=click.Choice([str(policy) for policy in ReviewPolicy]),
-    help="Who decides reviews: agents pass decisions on (relayed), or people alone (human).",
+    help="Review policy: agents may relay decisions (relayed) or people only (human).",
 )
 
 
@@ -39,7 +39,7 @@ review_policy_option = click.option(
 def add_command(
     *, slug: str, name: str | None, review_policy: str | None, as_json: bool, **flags: object
 ) -> None:
-    """Make an org: a tenant that sees nothing of the others."""
+    """Create an org (an isolated tenant)."""
     org = asyncio.run(_add(load_settings(flags), slug, name, _policy(review_policy)))
     if as_json:
         click.echo(json.dumps(org_json(org)))
@@ -60,24 +60,24 @@ async def _add(settings: Settings, slug: str, name: str | None, policy: ReviewPo
 @json_option
 @database_options
 def list_command(*, as_json: bool, **flags: object) -> None:
-    """The orgs there are."""
-    found = asyncio.run(_list(load_settings(flags)))
+    """List orgs."""
+    orgs = asyncio.run(_list(load_settings(flags)))
     if as_json:
-        print_json([org_json(one.org) for one in found])
+        print_json([org_json(item.org) for item in orgs])
         return
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for column in ("org", "name", "reviews", "since (UTC)"):
         table.add_column(column)
-    for org, since in found:
+    for org, since in orgs:
         table.add_row(org.slug, org.name or "", org.review_policy, f"{since:%Y-%m-%d}")
     get_console().print(table)
 
 
 async def _list(settings: Settings) -> list[OrgListItem]:
     async with open_app(settings) as here:
-        found, bearer = await find_orgs(here.app.dispatcher.house), here.app.bearer
+        orgs, bearer = await find_orgs(here.app.dispatcher.services), here.app.bearer
         mine = str(bearer.org_id) if bearer else None
-        return [one for one in found if mine in {None, one.org.id}]
+        return [item for item in orgs if mine in {None, item.org.id}]
 
 
 @click.command()
@@ -85,7 +85,7 @@ async def _list(settings: Settings) -> list[OrgListItem]:
 @json_option
 @database_options
 def show_command(*, slug: str, as_json: bool, **flags: object) -> None:
-    """One org: what it is called, who decides its reviews, how many are in it."""
+    """Show an org: name, review policy, number of users."""
     members = asyncio.run(_show(load_settings(flags), slug))
     counted = {"users": len(members.users), "tokens": len(members.active_tokens)}
     if as_json:
@@ -112,9 +112,9 @@ async def _show(settings: Settings, slug: str) -> Members:
 def set_command(
     *, slug: str, name: str | None, review_policy: str | None, as_json: bool, **flags: object
 ) -> None:
-    """Call an org otherwise, or have its reviews decided otherwise."""
+    """Change an org's name or review policy."""
     if name is None and review_policy is None:
-        raise click.UsageError("Say what to set: --name or --review-policy.")
+        raise click.UsageError("Nothing to change: pass --name or --review-policy.")
     org = asyncio.run(_set(load_settings(flags), slug, name, _policy(review_policy)))
     if as_json:
         print_json(org_json(org))

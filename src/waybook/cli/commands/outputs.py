@@ -23,14 +23,14 @@ from waybook.settings import Settings
 
 @click.command()
 @click.argument("plan", required=False)
-@click.option("--versions", is_flag=True, help="Every version, not only the last.")
+@click.option("--versions", is_flag=True, help="Include all versions.")
 @click.option(
     "--save",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Write them into this folder.",
+    help="Write the outputs to this folder.",
 )
-@click.option("--force", is_flag=True, help="Write over files that are there.")
+@click.option("--force", is_flag=True, help="Overwrite existing files.")
 @json_option
 @database_options
 def command(
@@ -44,13 +44,13 @@ def command(
 ) -> None:
     """List the outputs of a plan, or write them into a folder.
 
-    PLAN is its id, the beginning of it, or a part of its name; leave it away if only one is open.
+    PLAN is an id, an id prefix, or part of the name; optional if only one plan is open.
     """
     settings = load_settings(flags)
     listed, written, now = asyncio.run(_go(settings, plan, save, versions=versions, force=force))
     if as_json:
-        told = [_as_json(one, written) for one in listed]
-        print_json(told)
+        payload = [_as_json(output, written) for output in listed]
+        print_json(payload)
         return
     console = get_console()
     if save is not None and listed:
@@ -58,7 +58,7 @@ def command(
     elif listed:
         console.print(_table(listed, now))
     else:
-        console.print("Nothing has been delivered yet.")
+        console.print("No outputs yet.")
 
 
 @click.command()
@@ -68,23 +68,23 @@ def command(
 def output_command(*, output: str, as_json: bool, **flags: object) -> None:
     """Print one output of a plan.
 
-    OUTPUT is its id; the text comes as it was handed in.
+    OUTPUT is an output id. Prints the stored text unchanged.
     """
-    found = asyncio.run(_read(load_settings(flags), output))
+    detail = asyncio.run(_read(load_settings(flags), output))
     if not as_json:
-        print_text(found.content)
+        print_text(detail.content)
         return
-    told = {
-        "outputId": found.output_id,
-        "planId": found.plan_id,
-        "title": found.title,
-        "mediaType": found.media_type,
-        "version": found.version,
-        "createdAt": found.created_at.isoformat(),
-        "createdBy": found.created_by,
-        "content": found.content,
+    payload = {
+        "outputId": detail.output_id,
+        "planId": detail.plan_id,
+        "title": detail.title,
+        "mediaType": detail.media_type,
+        "version": detail.version,
+        "createdAt": detail.created_at.isoformat(),
+        "createdBy": detail.created_by,
+        "content": detail.content,
     }
-    print_json(told)
+    print_json(payload)
 
 
 async def _read(settings: Settings, output_id: str) -> ReadableOutput:
@@ -100,8 +100,8 @@ async def _go(
 ) -> tuple[list[Output], WrittenFile, datetime]:
     async with open_app(settings) as here:
         plan = await resolve_plan(here.call, text)
-        found = await list_outputs(here.call, plan.id)
-        listed = found if versions else latest(found)
+        outputs = await list_outputs(here.call, plan.id)
+        listed = outputs if versions else latest(outputs)
         written = await _write(here, listed, save, force=force) if save else {}
         return listed, written, plan.now
 
@@ -109,13 +109,13 @@ async def _go(
 async def _write(here: AppSession, listed: list[Output], save: Path, *, force: bool) -> WrittenFile:
     """Write every output, after checking that no existing file is overwritten."""
     taken: set[str] = set()
-    paths = {one.id: save / _own_name(one, taken) for one in listed}
+    paths = {output.id: save / _own_name(output, taken) for output in listed}
     if not force:
         refuse_to_overwrite(paths.values())
     for output_id, path in paths.items():
-        found = await read_output(here.call, output_id)
+        detail = await read_output(here.call, output_id)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(found.content.encode())
+        path.write_bytes(detail.content.encode())
     return paths
 
 
@@ -132,12 +132,12 @@ def _table(listed: list[Output], now: datetime) -> Table:
     table.add_column("type", no_wrap=True)
     table.add_column("by", no_wrap=True)
     table.add_column("when", no_wrap=True, style="dim")
-    for one in listed:
-        cells = (one.id, one.title, str(one.version), one.media_type, one.created_by)
-        table.add_row(*(Text(cell) for cell in cells), format_age(one.created_at, now))
+    for output in listed:
+        cells = (output.id, output.title, str(output.version), output.media_type, output.created_by)
+        table.add_row(*(Text(cell) for cell in cells), format_age(output.created_at, now))
     return table
 
 
-def _as_json(one: Output, written: WrittenFile) -> dict[str, object]:
-    file = {"file": str(written[one.id])} if one.id in written else {}
-    return {**output_view(one), **file}
+def _as_json(output: Output, written: WrittenFile) -> dict[str, object]:
+    file = {"file": str(written[output.id])} if output.id in written else {}
+    return {**output_view(output), **file}

@@ -38,8 +38,13 @@ MIN_WIDTH_FOR_BARS = 100
 
 
 @click.command()
-@click.option("--all", "closed_too", is_flag=True, help="Completed and failed plans too.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=100, help="At most so many (100).")
+@click.option("--all", "closed_too", is_flag=True, help="Include completed and failed plans.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 1000),
+    default=100,
+    help="Maximum number to show (default: 100).",
+)
 @json_option
 @database_options
 def plans_command(*, closed_too: bool, limit: int, as_json: bool, **flags: object) -> None:
@@ -53,8 +58,8 @@ def plans_command(*, closed_too: bool, limit: int, as_json: bool, **flags: objec
     if plans:
         console.print(_table(plans, console.width))
     else:
-        console.print("No plan is open." if not closed_too else "There are no plans yet.")
-        console.print("An agent writes one with create_research_plan; or see: waybook demo")
+        console.print("No open plans." if not closed_too else "There are no plans yet.")
+        console.print("Agents create plans with create_research_plan. Try: waybook demo")
 
 
 async def _find(settings: Settings, *, closed_too: bool, limit: int) -> list[PlanSummary]:
@@ -92,9 +97,9 @@ def _row(plan: PlanSummary, short: int, *, bars: bool) -> list[Text]:
 
 def progress_text(plan: PlanSummary) -> Text:
     """Return the progress of a plan: "4 of 13, 1 failed"."""
-    said = Text(f"{plan.done} of {plan.total}")
+    text = Text(f"{plan.done} of {plan.total}")
     failed = plan.counts.get(StepStatus.FAILED, 0)
-    return said.append(f", {failed} failed", style="red") if failed else said
+    return text.append(f", {failed} failed", style="red") if failed else text
 
 
 def unique_prefix_length(ids: list[str]) -> int:
@@ -139,19 +144,19 @@ def _as_json(plan: PlanSummary, base_url: str) -> dict[str, object]:
 @json_option
 @database_options
 def status_command(*, plan: str | None, as_json: bool, **flags: object) -> None:
-    """Show where a plan stands.
+    """Show the status of a plan.
 
-    PLAN is its id, the beginning of it, or a part of its name; leave it away if only one is open.
+    PLAN is an id, an id prefix, or part of the name; optional if only one plan is open.
     """
-    asked = pop_requested_exports(flags)
+    exports = pop_requested_exports(flags)
     settings = load_settings(flags)
-    if as_json and not asked:
+    if as_json and not exports:
         body = asyncio.run(_answer(settings, plan))
         print_json(body, tight=True)
         return
     board, question = asyncio.run(_look(settings, plan))
-    if asked:
-        write_exports(plan_drawing(board), asked)
+    if exports:
+        write_exports(plan_drawing(board), exports)
         return
     console = get_console()
     console.print(plan_display(board, Viewport(width=console.width)))
@@ -176,9 +181,9 @@ async def _answer(settings: Settings, text: str | None) -> dict[str, object]:
     async with open_app(settings) as here:
         plan = await resolve_plan(here.call, text)
         services = here.app
-        asked = {"planId": plan.id}
+        args = {"planId": plan.id}
         answer = await services.dispatcher.dispatch(
-            services.caller(Channel.CLI), "get_plan_status", asked
+            services.caller(Channel.CLI), "get_plan_status", args
         )
         return answer.body
 
@@ -188,13 +193,13 @@ EVERY_SECONDS = 1.0
 
 @click.command()
 @click.argument("plan", required=False)
-@click.option("--once", is_flag=True, help="One picture, then end.")
+@click.option("--once", is_flag=True, help="Print once and exit.")
 @database_options
 def watch_command(*, plan: str | None, once: bool, **flags: object) -> None:
-    """Watch a plan, live.
+    """Watch a plan live.
 
-    PLAN is its id, the beginning of it, or a part of its name; leave it away if only one is open.
-    Reads only: watching changes nothing.
+    PLAN is an id, an id prefix, or part of the name; optional if only one plan is open.
+    Read-only.
     """
     settings = load_settings(flags)
     console = get_console()

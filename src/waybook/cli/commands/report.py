@@ -27,7 +27,7 @@ AnswerT = TypeVar("AnswerT")
 
 file = click.argument("file", type=click.Path(allow_dash=True), metavar="FILE")
 lines = click.option(
-    "--lines", is_flag=True, help="A snapshot on each line, and an answer on each line."
+    "--lines", is_flag=True, help="Read one snapshot per line; print one answer per line."
 )
 
 
@@ -97,10 +97,10 @@ DISPLAY = "waybook.cli.terminal.run_report:print_report"
 @lines
 @json_option
 def command(*, file: str, lines: bool, as_json: bool) -> None:
-    """Show where a run of any system stands.
+    """Report progress from a run snapshot (no database).
 
-    FILE is a snapshot in JSON, or - for stdin; no database is needed. Away from a terminal the
-    answer is JSON, and so is an error: with exit code 1, or with --lines on its line.
+    FILE is a snapshot in JSON, or - for stdin. When stdout is not a terminal the answer is JSON,
+    and so is an error: with exit code 1, or with --lines on its line.
     """
     if lines:
         answer_lines(_answer, file)

@@ -36,21 +36,23 @@ from waybook.settings import Settings
 @click.argument("run")
 @click.argument("stage")
 @click.argument("text")
-@click.option("--models", metavar="NAMES", help="For the next stage (a,b,c), if it has others.")
+@click.option(
+    "--models", metavar="NAMES", help="Models for the next stage (a,b,c); default: unchanged."
+)
 @json_option
 @database_options
 def feedback_command(
     *, run: str, stage: str, text: str, models: str | None, as_json: bool, **flags: object
 ) -> None:
-    """Say something of a completed stage; it opens the next one.
+    """Give feedback on a completed stage and start the next.
 
-    RUN is its id, the beginning of it, or a part of its name. TEXT may be - to read it from stdin.
+    RUN is an id, an id prefix, or part of the name. TEXT may be - to read it from stdin.
     """
-    said = read_argument(text, "TEXT").strip()
-    asked: dict[str, object] = {"stageSlug": stage, "feedback": said}
+    feedback = read_argument(text, "TEXT").strip()
+    args: dict[str, object] = {"stageSlug": stage, "feedback": feedback}
     if models is not None:
-        asked["models"] = [name.strip() for name in models.split(",")]
-    body = asyncio.run(_pass_on(load_settings(flags), run, asked))
+        args["models"] = [name.strip() for name in models.split(",")]
+    body = asyncio.run(_pass_on(load_settings(flags), run, args))
     if as_json:
         print_json(body, tight=True)
         return
@@ -61,11 +63,11 @@ def feedback_command(
         print_line(f"  {started['stageSlug']} has begun: {count} ready")
 
 
-async def _pass_on(settings: Settings, text: str, asked: dict[str, object]) -> dict[str, Any]:
+async def _pass_on(settings: Settings, text: str, args: dict[str, object]) -> dict[str, Any]:
     async with open_app(settings) as here:
         run = await resolve_run(here.call, text)
         caller, tool = here.app.caller(Channel.CLI), "submit_stage_feedback"
-        answer = await here.app.dispatcher.dispatch(caller, tool, {"runId": run.id, **asked})
+        answer = await here.app.dispatcher.dispatch(caller, tool, {"runId": run.id, **args})
     if answer.is_error:
         raise ToolError(cast("dict[str, object]", answer.body["error"]))
     return answer.body
@@ -76,7 +78,7 @@ MAX_LINES = 20
 
 def print_empty_inbox(console: Console) -> None:
     """Print that no review is open."""
-    console.print(Text.assemble(("✓", "green"), " Nothing waits for you."))
+    console.print(Text.assemble(("✓", "green"), " Nothing is waiting for you."))
 
 
 def inbox_table(reviews: list[OpenReview]) -> Table:
@@ -96,12 +98,14 @@ def review_panel(review: OpenReview, width: int, base_url: str) -> Panel:
     """Return a panel with all that is needed to decide a review."""
     parts: list[RenderableType] = [Text(review.summary)]
     if review.questions:
-        asked = Text("\n".join(f"? {question}" for question in review.questions), style="magenta")
-        parts += ["", asked]
+        questions = Text(
+            "\n".join(f"? {question}" for question in review.questions), style="magenta"
+        )
+        parts += ["", questions]
     if review.result_summary is not None:
         parts += ["", Text("the result, if you approve", style="dim"), _result(review)]
-    said = f"asked by {review.requested_by}, {format_age(review.requested_at, review.now)}"
-    parts += ["", Text(f"{said} · try {review.attempt} · plan {review.plan_id}", style="dim")]
+    byline = f"asked by {review.requested_by}, {format_age(review.requested_at, review.now)}"
+    parts += ["", Text(f"{byline} · try {review.attempt} · plan {review.plan_id}", style="dim")]
     parts += [Text(review_url(review.plan_id, base_url), style="dim")]
     title = Text.assemble(" ", (review.plan_name, "bold"), f" · {step_name(review)} ")
     return Panel(
@@ -128,8 +132,8 @@ def step_name(review: OpenReview) -> str:
 
 def _result(review: OpenReview) -> Padding:
     result = review.result_summary
-    told = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, indent=2)
-    lines = told.splitlines()
+    text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, indent=2)
+    lines = text.splitlines()
     left = len(lines) - MAX_LINES
     shown = [*lines[:MAX_LINES], f"… {left} more lines"] if left > 0 else lines
     return Padding(Text("\n".join(shown)), (0, 2))
@@ -141,16 +145,16 @@ DecisionFlags = tuple[str, str | None]
 @click.command()
 @click.argument("plan", required=False)
 @click.option("--approve", is_flag=True, help="Accept the step's result.")
-@click.option("--modify", metavar="TEXT", help="Send the step back with this feedback.")
-@click.option("--skip", is_flag=True, help="Go on without the step.")
-@click.option("--reject", is_flag=True, help="End the plan as failed.")
+@click.option("--modify", metavar="TEXT", help="Request changes with this feedback.")
+@click.option("--skip", is_flag=True, help="Skip the step.")
+@click.option("--reject", is_flag=True, help="Reject the step and fail the plan.")
 @json_option
 @database_options
 def review_command(*, plan: str | None, as_json: bool, **given: object) -> None:
-    """Decide what waits for a person.
+    """Review and decide pending requests.
 
-    Without a decision: the inbox, to go through one by one on a terminal, and the runs that wait
-    for feedback. With one: it is carried out on the plan named, or on the only review there is.
+    Without a decision option, shows the inbox interactively and the runs awaiting feedback. With
+    one, decides the review of the named plan, or the only open review.
     """
     decided = _decided(
         approve=bool(given.pop("approve")),
@@ -178,8 +182,8 @@ def _decided(
 ) -> DecisionFlags | None:
     chosen: list[DecisionFlags] = [
         (name, None)
-        for name, asked in (("approve", approve), ("skip", skip), ("reject", reject))
-        if asked
+        for name, is_set in (("approve", approve), ("skip", skip), ("reject", reject))
+        if is_set
     ]
     chosen += [("modify", modify)] if modify is not None else []
     if len(chosen) > 1:
@@ -215,11 +219,11 @@ async def submit_decision(
 ) -> dict[str, object]:
     """Submit the reviewer's decision; raise the tool's error if it is refused."""
     decision, feedback = decided
-    asked = {**named, "decision": decision}
-    asked |= {"feedback": feedback} if feedback else {}
+    args = {**named, "decision": decision}
+    args |= {"feedback": feedback} if feedback else {}
     services = here.app
     answer = await services.dispatcher.dispatch(
-        services.caller(Channel.CLI), "submit_user_decision", asked
+        services.caller(Channel.CLI), "submit_user_decision", args
     )
     if answer.is_error:
         raise ToolError(cast("dict[str, object]", answer.body["error"]))
@@ -258,8 +262,8 @@ async def _show(settings: Settings, plan: str | None, *, as_json: bool) -> None:
         runs = await _waiting_runs(here, plan)
     if as_json:
         base = settings.base_url
-        told = [{**asdict(r), "reviewUrl": review_url(r.plan_id, base)} for r in reviews]
-        print_json(told)
+        payload = [{**asdict(r), "reviewUrl": review_url(r.plan_id, base)} for r in reviews]
+        print_json(payload)
         return
     console = get_console()
     for review in reviews:
@@ -274,7 +278,7 @@ async def _go_through(settings: Settings, plan: str | None) -> None:
             console.print(inbox_table(reviews))
             review = reviews[0] if len(reviews) == 1 else _picked(reviews)
             console.print(review_panel(review, console.width, settings.base_url))
-            decided = _asked()
+            decided = _prompt_decision()
             if decided is None:
                 return
             try:
@@ -301,18 +305,18 @@ def _picked(reviews: list[OpenReview]) -> OpenReview:
     return reviews[number - 1]
 
 
-def _asked() -> DecisionFlags | None:
+def _prompt_decision() -> DecisionFlags | None:
     """Prompt for a decision; return None if the reviewer postpones it."""
-    said = "[a]pprove, [m]odify, [s]kip, [r]eject, [l]ater"
-    letter = click.prompt(said, type=click.Choice(list("amsrl")), show_choices=False)
-    match letter:
+    prompt = "[a]pprove, [m]odify, [s]kip, [r]eject, [l]ater"
+    message = click.prompt(prompt, type=click.Choice(list("amsrl")), show_choices=False)
+    match message:
         case "a":
             return "approve", None
         case "m":
             return "modify", click.prompt("what should be done differently")
         case "s":
             return "skip", None
-        case "r" if click.confirm("Rejecting ends the whole plan as failed. Sure?"):
+        case "r" if click.confirm("Rejecting fails the whole plan. Continue?"):
             return "reject", None
         case _:
             return None

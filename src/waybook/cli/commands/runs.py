@@ -36,8 +36,13 @@ BAR_WIDTH = 15
 
 
 @click.command()
-@click.option("--all", "closed_too", is_flag=True, help="Completed runs too.")
-@click.option("--limit", type=click.IntRange(1, 1000), default=100, help="At most so many (100).")
+@click.option("--all", "closed_too", is_flag=True, help="Include completed runs.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 1000),
+    default=100,
+    help="Maximum number to show (default: 100).",
+)
 @json_option
 @database_options
 def runs_command(*, closed_too: bool, limit: int, as_json: bool, **flags: object) -> None:
@@ -52,7 +57,7 @@ def runs_command(*, closed_too: bool, limit: int, as_json: bool, **flags: object
         console.print(_table(runs, console.width))
     else:
         console.print("No run is open." if not closed_too else "There are no runs yet.")
-        console.print("An agent starts one with start_run; what of: waybook dag list")
+        console.print("Agents start runs with start_run. Workflows: waybook dag list")
 
 
 async def _find(settings: Settings, *, closed_too: bool, limit: int) -> list[RunSummary]:
@@ -125,8 +130,8 @@ def stage_progress_text(run: RunSummary) -> Text:
     stage = run.current or run.awaiting
     if stage is None:
         return Text()
-    said = Text(f"{stage.slug} {stage.closed} of {run.steps_of(stage.slug)}")
-    return said.append(f", {stage.failed} failed", style="red") if stage.failed else said
+    text = Text(f"{stage.slug} {stage.closed} of {run.steps_of(stage.slug)}")
+    return text.append(f", {stage.failed} failed", style="red") if stage.failed else text
 
 
 def _as_json(run: RunSummary, base_url: str) -> dict[str, object]:
@@ -162,20 +167,20 @@ MAX_INPUT_LENGTH = 300
 
 @click.command()
 @click.argument("run", required=False)
-@click.option("--watch", is_flag=True, help="Live, until the run is complete.")
+@click.option("--watch", is_flag=True, help="Refresh live until the run completes.")
 @export_options
 @json_option
 @database_options
 def run_command(*, run: str | None, watch: bool, as_json: bool, **flags: object) -> None:
-    """Show where a run stands.
+    """Show the progress of a run.
 
-    RUN is its id, the beginning of it, or a part of its name; leave it away if only one is open.
-    Reads only: looking changes nothing.
+    RUN is an id, an id prefix, or part of the name; optional if only one run is open.
+    Read-only.
     """
-    asked = pop_requested_exports(flags)
+    exports = pop_requested_exports(flags)
     settings = load_settings(flags)
-    if asked:
-        write_exports(asyncio.run(_drawing(settings, run)), asked)
+    if exports:
+        write_exports(asyncio.run(_drawing(settings, run)), exports)
         return
     if as_json:
         body = asyncio.run(_report(settings, run))
@@ -210,7 +215,7 @@ async def _show(settings: Settings, text: str | None, console: Console, *, live:
                     lambda b: screen.update(run_display(b, _live(console)), refresh=True),
                 )
         console.print(run_display(board, Viewport(width=console.width)))
-        console.print(_asked(board))
+        console.print(_format_input(board))
         if board.awaiting is not None:
             place = run_url(board.run.id, settings.base_url)
             console.print(Text.assemble(("page", "dim"), f"   {place}"))
@@ -235,10 +240,12 @@ def _live(console: Console) -> Viewport:
     return Viewport(width=console.width, height=console.height, live=True)
 
 
-def _asked(board: RunOverview) -> Text:
+def _format_input(board: RunOverview) -> Text:
     """Return the input of the run, shortened if it is long."""
-    asked = board.input_text
-    text = asked if isinstance(asked, str) else json.dumps(asked, ensure_ascii=False)
-    told = " ".join(text.split())
-    shown = told if len(told) <= MAX_INPUT_LENGTH else f"{told[:MAX_INPUT_LENGTH]} …"
+    run_input = board.input_text
+    text = run_input if isinstance(run_input, str) else json.dumps(run_input, ensure_ascii=False)
+    normalized = " ".join(text.split())
+    shown = (
+        normalized if len(normalized) <= MAX_INPUT_LENGTH else f"{normalized[:MAX_INPUT_LENGTH]} …"
+    )
     return Text.assemble(("input", "dim"), f"  {shown}")

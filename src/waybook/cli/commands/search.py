@@ -29,9 +29,11 @@ MAX_NAMES_LISTED = 2
 
 @click.command()
 @click.argument("query")
-@click.option("--plan", metavar="PLAN", help="Only what belongs to this plan.")
-@click.option("--kind", "kinds", metavar="KIND", multiple=True, help="Only of this kind.")
-@click.option("--limit", type=click.IntRange(1, 50), default=10, help="At most so many (10).")
+@click.option("--plan", metavar="PLAN", help="Limit to this plan.")
+@click.option("--kind", "kinds", metavar="KIND", multiple=True, help="Limit to this kind.")
+@click.option(
+    "--limit", type=click.IntRange(1, 50), default=10, help="Maximum number to show (default: 10)."
+)
 @json_option
 @database_options
 def command(
@@ -43,32 +45,34 @@ def command(
     as_json: bool,
     **flags: object,
 ) -> None:
-    """Search what agents stored, by words and by meaning."""
+    """Search stored research (full-text and semantic)."""
     settings = load_settings(flags)
-    asked: Body = {"query": query, "limit": limit, **({"kinds": [*kinds]} if kinds else {})}
-    found, now = asyncio.run(_search(settings, plan, asked))
+    args: Body = {"query": query, "limit": limit, **({"kinds": [*kinds]} if kinds else {})}
+    results, now = asyncio.run(_search(settings, plan, args))
     if as_json:
-        print_json(found)
+        print_json(results)
         return
     console = get_console()
-    for place, hit in enumerate(found["hits"], 1):
+    for place, hit in enumerate(results["hits"], 1):
         console.print(_hit(place, hit, now), "")
-    what = f"{len(found['hits'])} shown" if found["hits"] else "Nothing was found"
-    more = ", there are more" if "nextCursor" in found else ""
-    console.print(Text(f"{what}{more}; searched by {found['searched']}", style="dim"))
-    if found["hits"]:
-        read = found["hits"][0]["read"]
-        told = json.dumps(read["args"])
-        console.print(Text(f"Read one whole: waybook call {read['tool']} '{told}'", style="dim"))
+    what = f"{len(results['hits'])} shown" if results["hits"] else "Nothing was found"
+    more = ", there are more" if "nextCursor" in results else ""
+    console.print(Text(f"{what}{more}; searched by {results['searched']}", style="dim"))
+    if results["hits"]:
+        read = results["hits"][0]["read"]
+        read_args = json.dumps(read["args"])
+        console.print(
+            Text(f"Read one whole: waybook call {read['tool']} '{read_args}'", style="dim")
+        )
 
 
-async def _search(settings: Settings, plan: str | None, asked: Body) -> tuple[Body, datetime]:
+async def _search(settings: Settings, plan: str | None, args: Body) -> tuple[Body, datetime]:
     async with open_app(settings) as here:
         if plan is not None:
-            asked = {**asked, "planId": (await resolve_plan(here.call, plan)).id}
+            args = {**args, "planId": (await resolve_plan(here.call, plan)).id}
         (now,) = await here.call.read("select app_now()")
-        found = await search_sources(here.call, parse_arguments(SearchSources, asked))
-        return found, now[0][0].astimezone(UTC)
+        results = await search_sources(here.call, parse_arguments(SearchSources, args))
+        return results, now[0][0].astimezone(UTC)
 
 
 def _hit(place: int, hit: Body, now: datetime) -> Group:
@@ -100,10 +104,10 @@ def _lines(hit: Body) -> Iterator[Text]:
 
 def _marked(text: str) -> Text:
     """Return a snippet with its marked words in bold."""
-    said = Text()
+    snippet = Text()
     for place, piece in enumerate(text.split("**")):
-        said.append(piece, style="bold yellow" if place % 2 else "")
-    return said
+        snippet.append(piece, style="bold yellow" if place % 2 else "")
+    return snippet
 
 
 def _why(reason: Body) -> str:

@@ -39,28 +39,28 @@ from waybook.transport.mcp.tools import published_tools
 @listening_options
 @serving_options
 def command(**flags: object) -> None:
-    """Serve agents and people over HTTP.
+    """Start the HTTP server (MCP, dashboard, API).
 
     Agents connect to /mcp. Also there: / for people, /api for programs, /healthz, /readyz and
     /metrics for operators.
     """
-    found = settings_from(flags)
-    configure_server_logging(found)
-    settings = found.settings
+    loaded = settings_from(flags)
+    configure_server_logging(loaded)
+    settings = loaded.settings
     read_proxies(settings.trusted_proxies)  # report an invalid value before anything starts
     with contextlib.closing(listen(settings.host, settings.port)) as listening:
         # A token identifies the caller of a command; the server itself does not act for a token.
         known = replace(settings, port=listening.getsockname()[1], token=None)
-        run(_serve(replace(found, settings=known), listening))
+        run(_serve(replace(loaded, settings=known), listening))
 
 
-async def _serve(found: LoadedSettings, listening: socket.socket) -> None:
-    settings = found.settings
+async def _serve(loaded: LoadedSettings, listening: socket.socket) -> None:
+    settings = loaded.settings
     async with (
         open_issuer(settings) as issuer,
         start_application(settings, waiting=report_wait) as services,
     ):
-        app = build_http_app(services, found, issuer)
+        app = build_http_app(services, loaded, issuer)
         freeze_gc()
         _announce(settings)
         await serve(app, listening, services.dispatcher.bus.close)
@@ -73,31 +73,31 @@ def report_wait(obstacle: str, waited: float, limit: float) -> None:
 
 
 def build_http_app(
-    services: Application, found: LoadedSettings, issuer: IssuerClient | None = None
+    services: Application, loaded: LoadedSettings, issuer: IssuerClient | None = None
 ) -> ASGIApp:
     """Return the HTTP application, with authentication by its settings and the issuer."""
-    settings, asks = found.settings, found.settings.requires_auth
-    entrance = build_gateway(services, asks=asks)
+    settings, asks = loaded.settings, loaded.settings.requires_auth
+    gateway = build_gateway(services, asks=asks)
     door = SignInPage(
-        house=services.dispatcher.house,
+        services=services.dispatcher.services,
         base_url=settings.base_url,
         issuer=issuer,
         proxies=read_proxies(settings.trusted_proxies),
     )
     metadata = ResourceMetadata(issuer.settings) if issuer and asks else None
     pages = dashboard_routes(
-        services.dispatcher, authenticated_caller if asks else partial(_person, services), found
+        services.dispatcher, authenticated_caller if asks else partial(_person, services), loaded
     )
-    server = build_server(published_tools(), entrance, profile=settings.tools)
+    server = build_server(published_tools(), gateway, profile=settings.tools)
     return build_app(
         server,
         hosts=allowed_hosts(settings),
         ready=build_gateway(services).is_ready,
-        stuck=services.dispatcher.house.database.pool.is_stuck,
+        stuck=services.dispatcher.services.database.pool.is_stuck,
         metrics=partial(collect_metrics, services.dispatcher),
         reading=ReadApi(build_gateway(services, Channel.REST, asks=asks)),
-        pace=RequestThrottle(entrance)
-        if services.dispatcher.house.rate_limit is not None
+        pace=RequestThrottle(gateway)
+        if services.dispatcher.services.rate_limit is not None
         else None,
         pages=[
             *pages,
@@ -119,7 +119,7 @@ def build_auth_gate(
 ) -> AuthGate:
     """Return the auth gate for servers that require authentication."""
     return AuthGate(
-        bearer=partial(authenticate_bearer, door.house, door.issuer),
+        bearer=partial(authenticate_bearer, door.services, door.issuer),
         browser=door.browser,
         sign_in=SIGN_IN_PATH,
         metrics_token=settings.metrics_token,
@@ -154,13 +154,15 @@ def build_gateway(
 
 def _announce(settings: Settings) -> None:
     url = settings.base_url
-    kept = "the server at your URL" if settings.database_url else f"embedded, {settings.data_dir}"
+    database = (
+        "the server at your URL" if settings.database_url else f"embedded, {settings.data_dir}"
+    )
     click.echo(f"{click.style('Waybook is serving', bold=True)}  {url}")
     shown = ' --header "Authorization: Bearer wb_…"' if settings.requires_auth else ""
     click.echo(f"  agents     claude mcp add --transport http waybook {url}/mcp{shown}")
     if settings.requires_auth:
         names = ", ".join(sorted({"localhost", *settings.host_names}))
-        click.echo(f"  answers to {names}; to whoever shows a token (waybook token add)")
+        click.echo(f"  answers to {names}; API token required (waybook token add)")
     click.echo(f"  tools      {settings.tools}")
-    click.echo(f"  database   {kept}")
+    click.echo(f"  database   {database}")
     click.echo("  stop       Ctrl-C")

@@ -31,15 +31,15 @@ from waybook.store.accounts.accounts import TokenUse
 
 @click.command()
 @click.argument("user")
-@click.option("--label", required=True, metavar="TEXT", help="Where it will be used.")
-@scopes_option(DEFAULT_SCOPES, "What it may do")
+@click.option("--label", required=True, metavar="TEXT", help="Label, e.g. where the token is used.")
+@scopes_option(DEFAULT_SCOPES, "Scopes")
 @click.option(
     "--days",
     type=click.IntRange(1, 3_650),
     default=DEFAULT_DAYS,
-    help=f"For how long it counts ({DEFAULT_DAYS}).",
+    help=f"Lifetime in days ({DEFAULT_DAYS}).",
 )
-@click.option("--never", is_flag=True, help="It does not expire.")
+@click.option("--never", is_flag=True, help="Never expire.")
 @org_option
 @json_option
 @database_options
@@ -54,44 +54,44 @@ def add_command(
     as_json: bool,
     **flags: object,
 ) -> None:
-    """Give a user a token; it is shown this once."""
+    """Create a token for a user (shown once)."""
     settings = load_settings(flags)
-    asked = TokenRequest(user=user, label=label, scopes=scopes, days=None if never else days)
-    given = asyncio.run(_add(settings, org, asked))
+    request = TokenRequest(user=user, label=label, scopes=scopes, days=None if never else days)
+    issued = asyncio.run(_add(settings, org, request))
     if as_json:
         click.echo(
-            json.dumps({**token_json(TokenUse(given.token, user, None)), "token": given.secret})
+            json.dumps({**token_json(TokenUse(issued.token, user, None)), "token": issued.secret})
         )
         return
-    until = given.token.expires_at
+    until = issued.token.expires_at
     lasts = f"until {until:%Y-%m-%d}" if until else "until it is revoked"
     click.secho(f"✓ a token for {user}, {lasts}; it is shown this once:", fg="green")
-    click.echo(f"\n  {given.secret}\n")
+    click.echo(f"\n  {issued.secret}\n")
     address = f"{settings.base_url}/mcp"
     click.echo("  an agent  claude mcp add --transport http waybook " + address + " \\")
-    click.echo(f'              --header "Authorization: Bearer {given.secret}"')
-    click.echo(f"  commands  WAYBOOK_TOKEN={given.secret} waybook plans")
+    click.echo(f'              --header "Authorization: Bearer {issued.secret}"')
+    click.echo(f"  commands  WAYBOOK_TOKEN={issued.secret} waybook plans")
 
 
-async def _add(settings: Settings, org: str | None, asked: TokenRequest) -> IssuedToken:
+async def _add(settings: Settings, org: str | None, request: TokenRequest) -> IssuedToken:
     async with open_app(settings) as here:
-        return await add_token(await here.for_org(org), asked)
+        return await add_token(await here.for_org(org), request)
 
 
 @click.command()
-@click.option("--all", "every", is_flag=True, help="Those too that count no more.")
+@click.option("--all", "every", is_flag=True, help="Include expired and revoked tokens.")
 @org_option
 @json_option
 @database_options
 def list_command(*, every: bool, org: str | None, as_json: bool, **flags: object) -> None:
-    """The tokens of an org; never their secrets."""
+    """List the tokens of an org (without secrets)."""
     members = asyncio.run(_list(load_settings(flags), org))
     shown = members.tokens if every else members.active_tokens
     if as_json:
-        print_json([token_json(one) for one in shown])
+        print_json([token_json(token_use) for token_use in shown])
         return
     if not shown:
-        click.echo("No token counts here. Make one: waybook token add USER --label TEXT")
+        click.echo("No active tokens. Create one: waybook token add USER --label TEXT")
         return
     get_console().print(_table(shown, members.now))
 
@@ -128,12 +128,12 @@ def _state(token: Token, now: datetime) -> Text:
 @json_option
 @database_options
 def revoke_command(*, token_id: str, org: str | None, as_json: bool, **flags: object) -> None:
-    """Let a token count no more: from the next request on, for good."""
+    """Revoke a token permanently."""
     token = asyncio.run(_revoke(load_settings(flags), org, token_id))
     if as_json:
         click.echo(json.dumps({"tokenId": token.id, "revokedAt": _time(token.revoked_at)}))
         return
-    click.secho(f"✓ {escape_hidden(token.label)} counts no more", fg="green")
+    click.secho(f"✓ {escape_hidden(token.label)} revoked", fg="green")
 
 
 async def _revoke(settings: Settings, org: str | None, token_id: str) -> Token:
@@ -141,18 +141,18 @@ async def _revoke(settings: Settings, org: str | None, token_id: str) -> Token:
         return await revoke_token(await here.for_org(org), token_id)
 
 
-def token_json(one: TokenUse) -> dict[str, object]:
+def token_json(token_use: TokenUse) -> dict[str, object]:
     """Return a token as a JSON object."""
-    token = one.token
+    token = token_use.token
     return {
         "tokenId": token.id,
-        "user": one.user,
+        "user": token_use.user,
         "label": token.label,
         "scopes": [*token.scopes],
         "createdAt": _time(token.created_at),
         "createdBy": token.created_by,
         "expiresAt": _time(token.expires_at),
-        "lastUsedAt": _time(one.last_used_at),
+        "lastUsedAt": _time(token_use.last_used_at),
         "revokedAt": _time(token.revoked_at),
     }
 

@@ -17,29 +17,34 @@ from waybook.cli.terminal.console import usage_line
 from waybook.core.usage import Totals, format_cost
 from waybook.settings import Settings
 
-NOT_REPORTED = "(not told)"
+NOT_REPORTED = "(not reported)"
 MIN_NAME_WIDTH = 12
 #: Width of the figures next to a name.
 FIGURES = 52
 
 
 @click.command()
-@click.option("--since", metavar="TIME", help="Since then, such as 2030-01-31 (30 days ago).")
-@click.option("--limit", type=click.IntRange(1, 1000), default=20, help="At most so many (20).")
+@click.option("--since", metavar="TIME", help="Start time, e.g. 2030-01-31 (default: 30 days ago).")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 1000),
+    default=20,
+    help="Maximum number to show (default: 20).",
+)
 @json_option
 @database_options
 def command(*, since: str | None, limit: int, as_json: bool, **flags: object) -> None:
-    """Show what all work took.
+    """Show token usage and cost.
 
-    Tokens and money as agents told them with their results: in all, by model, and by plan and
-    run, what cost most first.
+    Tokens and cost as reported by agents: total, by model, and by plan and run, most expensive
+    first.
     """
     settings = load_settings(flags)
-    found = asyncio.run(_count(settings, read_time(since) if since else None, limit))
+    org_usage = asyncio.run(_count(settings, read_time(since) if since else None, limit))
     if as_json:
-        print_json(usage_json(found))
+        print_json(usage_json(org_usage))
         return
-    _show(get_console(), found)
+    _show(get_console(), org_usage)
 
 
 async def _count(settings: Settings, since: datetime | None, most: int) -> OrgUsage:
@@ -47,20 +52,20 @@ async def _count(settings: Settings, since: datetime | None, most: int) -> OrgUs
         return await count_usage(here.call, since, most)
 
 
-def _show(console: Console, found: OrgUsage) -> None:
-    console.print(f"since     {found.since:%Y-%m-%d %H:%M} UTC", style="dim")
-    console.print(usage_line(found.usage))
-    if not found.work:
-        console.print("No result has told what it took; agents pass usage with their results.")
+def _show(console: Console, org_usage: OrgUsage) -> None:
+    console.print(f"since     {org_usage.since:%Y-%m-%d %H:%M} UTC", style="dim")
+    console.print(usage_line(org_usage.usage))
+    if not org_usage.work:
+        console.print("No usage reported. Agents report usage with their results.")
         return
-    names = [(one.model or NOT_REPORTED, one.usage) for one in found.models]
-    _print(console, "model", names, found.models_total)
-    work = [(_named(one), one.usage) for one in found.work]
-    _print(console, "plan or run", work, found.work_total)
+    names = [(row.model or NOT_REPORTED, row.usage) for row in org_usage.models]
+    _print(console, "model", names, org_usage.models_total)
+    work = [(_named(row), row.usage) for row in org_usage.work]
+    _print(console, "plan or run", work, org_usage.work_total)
 
 
-def _named(one: WorkUsage) -> str:
-    return f"{one.kind} {one.id[:13]} {one.name}" if one.id else f"{one.kind} {one.name}"
+def _named(row: WorkUsage) -> str:
+    return f"{row.kind} {row.id[:13]} {row.name}" if row.id else f"{row.kind} {row.name}"
 
 
 def _print(console: Console, head: str, rows: list[tuple[str, Totals]], there: int) -> None:
@@ -82,23 +87,23 @@ def _print(console: Console, head: str, rows: list[tuple[str, Totals]], there: i
         console.print(f"and {there - len(rows):,} more: --limit", style="dim")
 
 
-def usage_json(found: OrgUsage) -> dict[str, object]:
+def usage_json(org_usage: OrgUsage) -> dict[str, object]:
     """Return the usage as a JSON object."""
     return {
-        "since": found.since.isoformat(),
-        "until": found.until.isoformat(),
-        "usage": found.usage.as_reply(),
-        "models": [_model(one) for one in found.models],
-        "work": [_work(one) for one in found.work],
-        "totalModels": found.models_total,
-        "totalWork": found.work_total,
+        "since": org_usage.since.isoformat(),
+        "until": org_usage.until.isoformat(),
+        "usage": org_usage.usage.as_reply(),
+        "models": [_model(row) for row in org_usage.models],
+        "work": [_work(row) for row in org_usage.work],
+        "totalModels": org_usage.models_total,
+        "totalWork": org_usage.work_total,
     }
 
 
-def _model(one: ModelUsage) -> dict[str, object]:
-    return {"model": one.model, **one.usage.as_reply()}
+def _model(row: ModelUsage) -> dict[str, object]:
+    return {"model": row.model, **row.usage.as_reply()}
 
 
-def _work(one: WorkUsage) -> dict[str, object]:
-    named = {f"{one.kind}Id": one.id, "name": one.name} if one.id else {one.kind: one.name}
-    return {**named, **one.usage.as_reply()}
+def _work(row: WorkUsage) -> dict[str, object]:
+    named = {f"{row.kind}Id": row.id, "name": row.name} if row.id else {row.kind: row.name}
+    return {**named, **row.usage.as_reply()}

@@ -29,11 +29,14 @@ DEFAULT_SCOPES = (Scope.PLAN_WRITE, Scope.RUN_WRITE, Scope.REVIEW)
 
 @click.command()
 @click.argument("name")
-@click.option("--email", metavar="ADDRESS", help="Where they are reached.")
+@click.option("--email", metavar="ADDRESS", help="Email address.")
 @click.option(
-    "--sign-in", nargs=2, metavar="ISSUER SUBJECT", help="Who they are at your identity provider."
+    "--sign-in",
+    nargs=2,
+    metavar="ISSUER SUBJECT",
+    help="Issuer and subject at your identity provider.",
 )
-@scopes_option(DEFAULT_SCOPES, "What they may do at most")
+@scopes_option(DEFAULT_SCOPES, "Scopes")
 @org_option
 @json_option
 @database_options
@@ -47,7 +50,7 @@ def add_command(
     as_json: bool,
     **flags: object,
 ) -> None:
-    """Let somebody into an org, a person or a service."""
+    """Add a user (person or service) to an org."""
     issuer, subject = sign_in or (None, None)
     new = NewUser(name=name, email=email, issuer=issuer, subject=subject, scopes=scopes)
     user = _act(flags, org, lambda call: add_user(call, new))
@@ -60,13 +63,13 @@ def add_command(
 @json_option
 @database_options
 def list_command(*, org: str | None, as_json: bool, **flags: object) -> None:
-    """The users of an org."""
+    """List the users of an org."""
     users = asyncio.run(_list(load_settings(flags), org))
     if as_json:
         print_json([user_json(user) for user in users])
         return
     if not users:
-        click.echo(f"Nobody yet. Let somebody in: waybook user add NAME{_of(org)}")
+        click.echo(f"No users yet. Add one: waybook user add NAME{_of(org)}")
         return
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for column in ("name", "may", "email", "since (UTC)", ""):
@@ -98,10 +101,10 @@ async def _list(settings: Settings, org: str | None) -> list[User]:
 def scopes_command(
     *, name: str, scopes: tuple[str, ...], org: str | None, as_json: bool, **flags: object
 ) -> None:
-    """Change what a user may do at most, from now on.
+    """Set a user's scopes.
 
-    These scopes take the place of those they had, and no token, sign-in or browser of theirs can do
-    more: plan:read, plan:write, run:write, review, admin. Whoever may do nothing is disabled.
+    Replaces the user's scopes (plan:read, plan:write, run:write, review, admin). No token or
+    session of the user can exceed them. To remove all scopes, disable the user.
     """
     wanted = tuple(map(Scope, scopes))
     user = _act(flags, org, lambda call: change_scopes(call, name, wanted))
@@ -114,7 +117,7 @@ def scopes_command(
 @json_option
 @database_options
 def disable_command(*, name: str, org: str | None, as_json: bool, **flags: object) -> None:
-    """Let a user in no more, whatever they show, from now on."""
+    """Disable a user immediately."""
     user = _act(flags, org, lambda call: disable_user(call, name))
     _tell(user, f"{user.name} is kept out", "", as_json=as_json)
 
@@ -125,7 +128,7 @@ def disable_command(*, name: str, org: str | None, as_json: bool, **flags: objec
 @json_option
 @database_options
 def enable_command(*, name: str, org: str | None, as_json: bool, **flags: object) -> None:
-    """Let a user in again, with the tokens they had."""
+    """Enable a user; existing tokens work again."""
     user = _act(flags, org, lambda call: enable_user(call, name))
     _tell(user, f"{user.name} is in again", "", as_json=as_json)
 
@@ -143,11 +146,11 @@ async def _acted(
         return await act(await here.for_org(org))
 
 
-def _tell(user: User, said: str, hint: str, *, as_json: bool) -> None:
+def _tell(user: User, message: str, hint: str, *, as_json: bool) -> None:
     if as_json:
         print_json(user_json(user))
         return
-    click.secho(f"✓ {escape_hidden(said)}", fg="green")
+    click.secho(f"✓ {escape_hidden(message)}", fg="green")
     if hint:
         click.echo(hint)
 

@@ -30,30 +30,35 @@ STATUS_STYLES = {
 @click.group(invoke_without_command=True)
 @click.pass_context
 def group(context: click.Context) -> None:
-    """Whether notices arrive: list, test, retry.
+    """Webhook deliveries: list, test, retry.
 
-    By itself it lists the last ones.
+    Without a subcommand, lists recent deliveries.
     """
     if context.invoked_subcommand is None:
         context.invoke(list_command, limit=20, as_json=False)
 
 
 @group.command("list")
-@click.option("--limit", type=click.IntRange(1, 1000), default=20, help="At most so many (20).")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 1000),
+    default=20,
+    help="Maximum number to show (default: 20).",
+)
 @json_option
 @database_options
 def list_command(*, limit: int, as_json: bool, **flags: object) -> None:
-    """The last notices, and what came of each."""
+    """List recent deliveries and their status."""
     settings = load_settings(flags)
-    found = asyncio.run(_list(settings, limit))
+    deliveries = asyncio.run(_list(settings, limit))
     if as_json:
-        print_json([delivery_json(one) for one in found])
+        print_json([delivery_json(delivery) for delivery in deliveries])
         return
-    if not found:
+    if not deliveries:
         off = "" if settings.webhook_url else "; webhooks are off, since there is no webhook_url"
-        click.echo(f"Nobody has been told anything yet{off}.")
+        click.echo(f"No deliveries yet{off}.")
         return
-    get_console().print(_table(found))
+    get_console().print(_table(deliveries))
 
 
 async def _list(settings: Settings, limit: int) -> list[Delivery]:
@@ -61,17 +66,19 @@ async def _list(settings: Settings, limit: int) -> list[Delivery]:
         return await list_deliveries(here.call, limit=limit)
 
 
-def _table(found: list[Delivery]) -> Table:
+def _table(deliveries: list[Delivery]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for name in ("id", "when (UTC)", "event"):
         table.add_column(name, no_wrap=True)
     table.add_column("", no_wrap=True)
     table.add_column("tries", justify="right", no_wrap=True)
     table.add_column("", overflow="fold")
-    for one in found:
-        when = Text(f"{one.at:%m-%d %H:%M:%S}", style="dim")
-        tries, error = str(one.attempt), Text(one.fault or "")
-        table.add_row(one.id, when, one.event, STATUS_STYLES[one.status], tries, error)
+    for delivery in deliveries:
+        when = Text(f"{delivery.at:%m-%d %H:%M:%S}", style="dim")
+        tries, error = str(delivery.attempt), Text(delivery.error or "")
+        table.add_row(
+            delivery.id, when, delivery.event, STATUS_STYLES[delivery.status], tries, error
+        )
     return table
 
 
@@ -79,9 +86,9 @@ def _table(found: list[Delivery]) -> Table:
 @json_option
 @database_options
 def test_command(*, as_json: bool, **flags: object) -> None:
-    """Send a notice that asks nothing of anybody, and say whether it arrived.
+    """Send a test notification and report the delivery status.
 
-    Ends with exit code 1 if it did not.
+    Exits with code 1 if it was not delivered.
     """
     _send(load_settings(flags), send_test_notification, as_json=as_json)
 
@@ -90,12 +97,12 @@ def test_command(*, as_json: bool, **flags: object) -> None:
 @click.argument("letter", metavar="ID")
 @json_option
 @database_options
-def retry_command(*, letter: str, as_json: bool, **flags: object) -> None:
-    """Deliver a notice once more, under the same id, and say whether it arrived.
+def retry_command(*, message: str, as_json: bool, **flags: object) -> None:
+    """Redeliver a notification with the same id and report the status.
 
-    If it does not, it is tried again for another day. Ends with exit code 1 then.
+    If it fails, delivery is retried for another day and the exit code is 1.
     """
-    _send(load_settings(flags), lambda call: retry_delivery(call, letter), as_json=as_json)
+    _send(load_settings(flags), lambda call: retry_delivery(call, message), as_json=as_json)
 
 
 def _send(
@@ -107,7 +114,7 @@ def _send(
     if as_json:
         print_json(delivery_json(sent))
     else:
-        get_console().print(_said(sent))
+        get_console().print(_describe_delivery(sent))
     sys.exit(int(sent.status is not DeliveryStatus.DELIVERED))
 
 
@@ -118,27 +125,29 @@ async def _act(
         return await act(here.call)
 
 
-def _said(sent: Delivery) -> Text:
+def _describe_delivery(sent: Delivery) -> Text:
     what = "the test" if sent.event == NotificationKind.TEST else sent.event
     if sent.status is DeliveryStatus.DELIVERED:
         return Text(f"✓ {what} arrived ({sent.answered})", style="green")
     return Text.assemble(
-        (f"✗ {what} did not arrive: {sent.fault or 'somebody else delivers it now'}", "red"),
+        (f"✗ {what} did not arrive: {sent.error or 'another process is delivering it'}", "red"),
         f"\n  {sent.id}",
     )
 
 
-def delivery_json(one: Delivery) -> dict[str, object]:
+def delivery_json(delivery: Delivery) -> dict[str, object]:
     """Return a delivery as a JSON object."""
     return {
-        "id": one.id,
-        "event": one.event,
-        "status": str(one.status),
-        "attempts": one.attempt,
-        "at": one.at.isoformat(),
-        "nextAt": one.due_at.isoformat() if one.status is DeliveryStatus.WAITING else None,
-        "settledAt": one.settled_at.isoformat() if one.settled_at else None,
-        "answered": one.answered,
-        "fault": one.fault,
-        "data": one.data,
+        "id": delivery.id,
+        "event": delivery.event,
+        "status": str(delivery.status),
+        "attempts": delivery.attempt,
+        "at": delivery.at.isoformat(),
+        "nextAt": delivery.due_at.isoformat()
+        if delivery.status is DeliveryStatus.WAITING
+        else None,
+        "settledAt": delivery.settled_at.isoformat() if delivery.settled_at else None,
+        "answered": delivery.answered,
+        "fault": delivery.error,
+        "data": delivery.data,
     }

@@ -104,7 +104,7 @@ async def start_run_actors(scene: DemoContext, show: Show) -> None:
     """Start all actors of the run."""
     await run_agents.start_run(scene)
     once = run_agents.scripted_failures()
-    parts = [run_agents.work(scene, hand, once) for hand in run_agents.agent_sessions()]
+    parts = [run_agents.work(scene, session, once) for session in run_agents.agent_sessions()]
     parts += [
         run_agents.replacement(scene),
         run_agents.render_documents(scene),
@@ -158,17 +158,17 @@ STORY = timedelta(minutes=360)
 
 
 @click.command()
-@click.option("--fast", is_flag=True, help="Without pauses.")
-@click.option("--keep", is_flag=True, help="In your own database, where plan and run stay.")
+@click.option("--fast", is_flag=True, help="Run without pauses.")
+@click.option("--keep", is_flag=True, help="Use your configured database and keep the results.")
 @database_options
 def command(*, fast: bool, keep: bool, **flags: object) -> None:
-    """See the main job done, live, in half a minute.
+    """Run a 30-second live demo.
 
     Three agents and a person work through a research plan, on an embedded PostgreSQL: with a
     branch, a repeated call, a killed agent, a stall, a new conversation and a review. Then three
-    models work through a run of the dialectic: 221 jobs, one of them tried twice, one in two parts,
-    one left behind, and a person's feedback between the stages. The agents are scripted, the engine
-    is not. Their working day passes in seconds.
+    models work through a run of the dialectic workflow: 221 jobs, one of them retried, one in two
+    parts, one abandoned, and a person's feedback between the stages. The agents are scripted, the
+    engine is real. Their working day passes in seconds.
     """
     keep = keep or any(flags.values())
     with contextlib.ExitStack() as stack:
@@ -189,19 +189,19 @@ async def _play(settings: Settings, *, fast: bool, keep: bool) -> None:
         _between(console)
         scene.clock.pace = FAST if fast else SLOW_RUN
         board = await run_scenario(scene, audience)
-        verdicts = [one.verdict for one in await verify_all(scene.call, bar=False)]
+        verdicts = [org_verdict.verdict for org_verdict in await verify_all(scene.call, bar=False)]
         await print_summary(console, scene, board, verdicts, keep=keep)
     sys.exit(0 if all(verdict.ok for verdict in verdicts) else 1)
 
 
 def _between(console: Console) -> None:
-    said = "The plan says yes; how to do it is asked of a prepared workflow, the dialectic."
+    headline = "The plan says yes; how to do it is asked of a prepared workflow, the dialectic."
     more = "Three models propose, review each other and agree; a person speaks between the stages."
-    console.print(Text.assemble(("\n", ""), (said, "bold"), f"\n{more}\n"))
+    console.print(Text.assemble(("\n", ""), (headline, "bold"), f"\n{more}\n"))
 
 
 async def _set_scene(services: Application) -> DemoContext:
-    database = services.dispatcher.house.database
+    database = services.dispatcher.services.database
     (((now,),),) = await database.read_org(services.caller(Channel.CLI).org_id, "select app_now()")
     clock = SimulatedClock(database, now - STORY, FAST)
     return DemoContext(app=services, clock=clock, feed=EventLog(clock))

@@ -58,8 +58,8 @@ async def print_summary(
     for name, subject in (("plan", scene.plan_id), ("run", scene.run_id)):
         entries = await list_audit(scene.call, subject, limit=1)
         seal = str(entries[0]["hash"])[:16]
-        said = f"  the {name}'s chain ends with entry {entries[0]['seq']}, sealed {seal}…"
-        console.print(Text(said, "dim"))
+        line = f"  the {name}'s chain ends with entry {entries[0]['seq']}, sealed {seal}…"
+        console.print(Text(line, "dim"))
     _heading(console, "Next")
     console.print(_facts(dict((*NEXT, *(KEPT_MESSAGE if keep else [AGAIN])))))
     _say_where(console)
@@ -71,15 +71,15 @@ async def _tell_documents(
     """Print one document in full and the command that writes the others."""
     _heading(console, "The documents")
     listed = await list_documents(scene.call, scene.run_id)
-    chosen = next(one for one in listed if one.document_key == SHOWN_DOCUMENT)
+    chosen = next(item for item in listed if item.document_key == SHOWN_DOCUMENT)
     document = await read_document(scene.call, chosen.resource_id)
     title = Text(f" {chosen.document_key}, by {chosen.model} ", style="dim")
     page = Panel(Markdown(document.markdown), title=title, border_style="dim")
     console.print(Padding(page, (0, 2)), width=min(console.width, MAX_WIDTH))
     named = scene.run_id[:SHORT_ID_LENGTH]
-    kept = {documents_available(board): f"waybook documents {named} --out documents"}
+    saved = {documents_available(board): f"waybook documents {named} --out documents"}
     gone = {documents_available(board): "here; waybook demo --keep keeps them for you to read"}
-    console.print(_facts(kept if keep else gone))
+    console.print(_facts(saved if keep else gone))
 
 
 def _say_where(console: Console) -> None:
@@ -89,17 +89,17 @@ def _say_where(console: Console) -> None:
         console.print(Text(f"  waybook is not on your PATH; it is {here}", "dim"))
 
 
-def _heading(console: Console, said: str) -> None:
+def _heading(console: Console, title: str) -> None:
     console.print()
-    console.print(Text(said, style="bold"))
+    console.print(Text(title, style="bold"))
 
 
 def _facts(facts: Mapping[str, object]) -> Padding:
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True, style="dim")
     table.add_column()
-    for name, said in facts.items():
-        table.add_row(name, str(said))
+    for name, value in facts.items():
+        table.add_row(name, str(value))
     return Padding(table, (0, 2))
 
 
@@ -113,7 +113,7 @@ def _deeds(scene: DemoContext) -> dict[str, str]:
         "ben": ", one given back and tried again, one left behind and taken over",
         "cleo": ", one of them in two parts",
     }
-    told = {
+    summaries = {
         name: f"{_count(count, 'step')}{steps[name]}; "
         f"{_count(scene.jobs[name], 'job')}{jobs.get(name, '')}"
         for name, count in sorted(scene.counters.items())
@@ -121,7 +121,7 @@ def _deeds(scene: DemoContext) -> dict[str, str]:
     }
     decided, spoken = scene.counters["mira"], scene.jobs["mira"]
     person = f"{decided} decisions: sent back once, then approved; a word on {spoken} stages"
-    return {**told, "mira": person}
+    return {**summaries, "mira": person}
 
 
 def _count(count: int, what: str) -> str:

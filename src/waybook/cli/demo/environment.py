@@ -202,9 +202,9 @@ class EventLog:
     lines: list[Line] = field(default_factory=list)
     listener: Callable[[Line], None] | None = None
 
-    def say(self, who: str, said: str, *, strong: bool = False) -> None:
+    def say(self, who: str, message: str, *, strong: bool = False) -> None:
         """Log a line."""
-        line = Line(self.clock.now, who, said, strong)
+        line = Line(self.clock.now, who, message, strong)
         self.lines.append(line)
         self.clock.pause_to_read()
         if self.listener is not None:

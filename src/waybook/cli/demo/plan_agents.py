@@ -73,8 +73,8 @@ async def cleo_again(scene: DemoContext) -> None:
     me.say(f"is back, in a new conversation; {open_plans['total']} plan is open")
     status = await me.call("get_plan_status", planId=scene.plan_id)
     stalled = status["stalledSteps"][0]
-    said = f"step {stalled['stepOrder']} was silent for {stalled['minutes']} min: stalled"
-    scene.feed.say(ENGINE, said, strong=True)
+    message = f"step {stalled['stepOrder']} was silent for {stalled['minutes']} min: stalled"
+    scene.feed.say(ENGINE, message, strong=True)
     context = await me.call("get_research_context", planId=scene.plan_id)
     done = sum(step["status"] == "completed" for step in context["steps"])
     me.say(f"reads up: the question, {done} results, what happened last")
@@ -91,8 +91,8 @@ async def mira(scene: DemoContext) -> None:
     me = Actor(name="mira", scene=scene, channel=Channel.DASHBOARD)
     await _review_comes(scene)
     await scene.clock.sleep(5)
-    said = {"decision": "modify", "feedback": script.PLAN_FEEDBACK}
-    await me.call("submit_user_decision", planId=scene.plan_id, **said)
+    args = {"decision": "modify", "feedback": script.PLAN_FEEDBACK}
+    await me.call("submit_user_decision", planId=scene.plan_id, **args)
     scene.count(me.name)
     me.say(f"sends it back: “{script.PLAN_FEEDBACK}”", strong=True)
     await scene.clock.sleep(POLL_MINUTES)
@@ -168,19 +168,19 @@ async def work(me: Actor, taken: dict[str, Any]) -> None:
 async def submit_result(me: Actor, taken: dict[str, Any], *, twice: bool = False) -> None:
     """Submit the result; after a dropped connection, twice with the same idempotency key."""
     todo = script.WORK[taken["title"]]
-    asked = {
+    args = {
         "stepId": taken["stepId"],
         "attempt": taken["attempt"],
         "resultSummary": dict(todo.result),
         "confidence": todo.confidence,
         "idempotencyKey": f"{me.session}-{taken['stepId']}-{taken['attempt']}",
     }
-    answer = await me.call("submit_step_result", **asked)
+    answer = await me.call("submit_step_result", **args)
     me.scene.count(me.name)
     me.say(f"done:  {taken['title']}, {todo.confidence * 100:.0f} %")
     for branch in answer["branches"]:
         _tell_branch(me.scene, branch)
-    if twice and (await me.call("submit_step_result", **asked)).get("replayed"):
+    if twice and (await me.call("submit_step_result", **args)).get("replayed"):
         me.say("repeats it after a time-out: counted once", strong=True)
 
 
@@ -193,8 +193,8 @@ def _tell_branch(scene: DemoContext, branch: dict[str, Any]) -> None:
 async def request_review(me: Actor, taken: dict[str, Any], summary: str) -> None:
     """Pause the step for a reviewer's decision."""
     result = dict(script.WORK[taken["title"]].result)
-    asked = {"summary": summary, "resultSummary": result}
-    await me.call("request_user_review", stepId=taken["stepId"], **asked)
+    args = {"summary": summary, "resultSummary": result}
+    await me.call("request_user_review", stepId=taken["stepId"], **args)
     me.say("asks a person to decide; the plan waits")
 
 

@@ -64,14 +64,14 @@ async def start_run(scene: DemoContext) -> None:
     """Start the run, as the agent that received the request."""
     me = agent(scene, "ada")
     models = list(MODELS.values())
-    chart = await me.call("get_dag_map", dagSlug="dialectic", models=models)
-    jobs = sum(stage["expected"]["total"] for stage in chart["stages"])
-    steps = sum(len(stage["order"]) for stage in chart["stages"])
+    compiled_dag = await me.call("get_dag_map", dagSlug="dialectic", models=models)
+    jobs = sum(stage["expected"]["total"] for stage in compiled_dag["stages"])
+    steps = sum(len(stage["order"]) for stage in compiled_dag["stages"])
     started = await me.call(
         "start_run", dagSlug="dialectic", name=script.RUN_NAME, input=script.REQUEST, models=models
     )
     scene.run_id = started["runId"]
-    stages = len(chart["stages"])
+    stages = len(compiled_dag["stages"])
     me.say(f"starts a run: {stages} stages, {steps} steps, {jobs} jobs for three models")
 
 
@@ -120,7 +120,7 @@ async def replacement(scene: DemoContext) -> None:
 
 async def render_documents(scene: DemoContext) -> None:
     """Render submitted documents, as the server's background task does."""
-    services = scene.app.dispatcher.house
+    services = scene.app.dispatcher.services
     await scene.clock.sleep(0.6)
     while not scene.run_complete or services.render_requested.is_set():
         if services.render_requested.is_set():
@@ -133,13 +133,13 @@ async def give_feedback(scene: DemoContext) -> None:
     """Act as the person: submit feedback on each completed stage."""
     me = Actor(name="mira", scene=scene, channel=Channel.DASHBOARD)
     await scene.clock.sleep(0.7)
-    for stage, said in script.RUN_FEEDBACK.items():
+    for stage, feedback in script.RUN_FEEDBACK.items():
         while not await _awaits(scene, stage):
             await scene.clock.sleep(POLL_MINUTES)
         await scene.clock.sleep(4)
-        asked = {"stageSlug": stage, "feedback": said}
-        answer = await me.call("submit_stage_feedback", runId=scene.run_id, **asked)
-        me.say(f"on {stage}: “{said}”", strong=True)
+        args = {"stageSlug": stage, "feedback": feedback}
+        answer = await me.call("submit_stage_feedback", runId=scene.run_id, **args)
+        me.say(f"on {stage}: “{feedback}”", strong=True)
         scene.jobs["mira"] = scene.jobs.get("mira", 0) + 1
         for begun in answer["started"]:
             jobs = sum(step["jobs"] for step in begun["openSteps"])
@@ -152,9 +152,9 @@ async def _awaits(scene: DemoContext, stage: str) -> bool:
     return run.awaiting is not None and run.awaiting.slug == stage
 
 
-def say_as_agent(me: Actor, said: str, *, strong: bool = False) -> None:
+def say_as_agent(me: Actor, message: str, *, strong: bool = False) -> None:
     """Log a line under the session's name, as an agent has several sessions."""
-    me.scene.feed.say(me.session or me.name, said, strong=strong)
+    me.scene.feed.say(me.session or me.name, message, strong=strong)
 
 
 # Outcomes of a job
@@ -210,5 +210,5 @@ async def _submit(me: Actor, job: Job, text: str, **more: object) -> None:
     stage = answer["stage"]
     if stage["status"] == "completed":
         steps = stage["progress"]["totalSteps"]
-        said = f"{stage['stageSlug']} is complete, all {steps} steps"
-        me.scene.feed.say(ENGINE, said, strong=True)
+        message = f"{stage['stageSlug']} is complete, all {steps} steps"
+        me.scene.feed.say(ENGINE, message, strong=True)

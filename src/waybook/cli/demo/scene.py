@@ -48,7 +48,7 @@ class DemoContext:
     def call(self) -> RequestContext:
         """Return a request context for use cases that are not tools, as the local user."""
         return RequestContext(
-            services=self.app.dispatcher.house, caller=self.app.caller(Channel.CLI)
+            services=self.app.dispatcher.services, caller=self.app.caller(Channel.CLI)
         )
 
     def count(self, name: str) -> None:
@@ -75,9 +75,9 @@ class Actor:
             raise ToolError(answer.body["error"])  # type: ignore[arg-type]  # an error is an object
         return answer.body
 
-    def say(self, said: str, *, strong: bool = False) -> None:
+    def say(self, message: str, *, strong: bool = False) -> None:
         """Log a line under the actor's name."""
-        self.scene.feed.say(self.name, said, strong=strong)
+        self.scene.feed.say(self.name, message, strong=strong)
 
 
 #: Minimum width for the event log next to the view.

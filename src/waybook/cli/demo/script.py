@@ -149,7 +149,7 @@ def document_for(job: Mapping[str, object]) -> str:
         return json.dumps(_notes(key, model), ensure_ascii=False, indent=1)
     template = TEXTS.get(key, _BROUGHT_TOGETHER)
     view, other = VIEWS[model], _author_before(job, model)
-    told = template.format(
+    body = template.format(
         idea=view.idea,
         why=view.why,
         cost=view.cost,
@@ -160,7 +160,7 @@ def document_for(job: Mapping[str, object]) -> str:
         theirs=VIEWS[other].idea,
         agreed=AGREED_PLAN,
     )
-    return f"# {key.replace('_', ' ').capitalize()}\n\n{told}"
+    return f"# {key.replace('_', ' ').capitalize()}\n\n{body}"
 
 
 def _notes(key: str, model: str) -> dict[str, object]:
@@ -178,8 +178,10 @@ def _notes(key: str, model: str) -> dict[str, object]:
 def _author_before(job: Mapping[str, object], model: str) -> str:
     """Return the author of the first input by another model, else the model itself."""
     inputs = job["inputs"]
-    found: Sequence[Mapping[str, object]] = inputs if isinstance(inputs, list) else ()
-    authors = [str(one["modelId"]) for one in found if one.get("modelId") in VIEWS]
+    job_inputs: Sequence[Mapping[str, object]] = inputs if isinstance(inputs, list) else ()
+    authors = [
+        str(job_input["modelId"]) for job_input in job_inputs if job_input.get("modelId") in VIEWS
+    ]
     return next((author for author in authors if author != model), model)
 
 

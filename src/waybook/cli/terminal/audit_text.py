@@ -43,9 +43,9 @@ def _who(entry: Body) -> str:
 
 def _what(entry: Body) -> Text:
     details = cast("dict[str, Any]", entry["details"])
-    said = event_label(str(entry["event"]), details.get("action"), str(entry["subject"]))
+    label = event_label(str(entry["event"]), details.get("action"), str(entry["subject"]))
     order = details.get("stepOrder")
-    what = Text(said.replace("a step", f"step {order}") if order else said)
+    what = Text(label.replace("a step", f"step {order}") if order else label)
     why = ", ".join(str(details[name]) for name in DETAIL_FIELDS if details.get(name))
     return what.append(f": {why}", style="dim") if why else what
 
@@ -92,24 +92,24 @@ async def verify_all(ctx: RequestContext, *, bar: bool) -> list[OrgVerdict]:
     columns = (TextColumn("verifying"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=not bar) as shown:
         calls = await contexts_of_all_orgs(ctx)
-        subjects = [await audited_subjects(one) for one in calls]
+        subjects = [await audited_subjects(org_ctx) for org_ctx in calls]
         task = shown.add_task("verifying", total=sum(map(len, subjects)))
         verdicts: list[OrgVerdict] = []
-        for one, audited in zip(calls, subjects, strict=True):
-            async for verdict in verify_audit(one, audited):
-                verdicts.append(OrgVerdict(one.caller.org_id, verdict))
+        for org_ctx, audited in zip(calls, subjects, strict=True):
+            async for verdict in verify_audit(org_ctx, audited):
+                verdicts.append(OrgVerdict(org_ctx.caller.org_id, verdict))
                 shown.advance(task)
-            erased = await verify_erasures(one)
-            verdicts += [OrgVerdict(one.caller.org_id, verdict) for verdict in erased]
+            erased = await verify_erasures(org_ctx)
+            verdicts += [OrgVerdict(org_ctx.caller.org_id, verdict) for verdict in erased]
         return verdicts
 
 
-def show_verdicts(console: Console, found: list[OrgVerdict]) -> None:
+def show_verdicts(console: Console, org_verdicts: list[OrgVerdict]) -> None:
     """Print notes on erased subjects, each broken chain with its errors, and a summary line."""
-    for org_id, verdict in found:
+    for org_id, verdict in org_verdicts:
         if verdict.ok and verdict.note:
             console.print(Text(f"† org {org_id}: {verdict.note}"))
-    verdicts = [one.verdict for one in found]
+    verdicts = [org_verdict.verdict for org_verdict in org_verdicts]
     wrong = [verdict for verdict in verdicts if not verdict.ok]
     for verdict in wrong:
         name = f"{verdict.subject.kind.replace('_', ' ')} {verdict.subject.id}"
@@ -136,11 +136,15 @@ def _chains(count: int) -> str:
     return "1 chain" if count == 1 else f"{count} chains"
 
 
-def verdict_json(found: list[OrgVerdict]) -> dict[str, object]:
+def verdict_json(org_verdicts: list[OrgVerdict]) -> dict[str, object]:
     """Return the verdicts as a JSON object."""
     return {
-        "ok": all(one.verdict.ok for one in found),
-        "entries": sum(one.verdict.entries for one in found if not one.verdict.note),
+        "ok": all(org_verdict.verdict.ok for org_verdict in org_verdicts),
+        "entries": sum(
+            org_verdict.verdict.entries
+            for org_verdict in org_verdicts
+            if not org_verdict.verdict.note
+        ),
         "chains": [
             {
                 "orgId": str(org_id),
@@ -152,6 +156,6 @@ def verdict_json(found: list[OrgVerdict]) -> dict[str, object]:
                 "faults": list(verdict.errors),
                 "note": verdict.note,
             }
-            for org_id, verdict in found
+            for org_id, verdict in org_verdicts
         ],
     }

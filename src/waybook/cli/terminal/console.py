@@ -57,7 +57,7 @@ def usage_line(took: Totals) -> Text:
     results = f"{took.results:,} result{'s' if took.results != 1 else ''}"
     tokens = f"{took.input_tokens:,} tokens in, {took.output_tokens:,} out"
     cost = format_cost(took.cost_micros)
-    return Text.assemble(("usage", "dim"), f"     {tokens}, {cost}, told by {results}")
+    return Text.assemble(("usage", "dim"), f"     {tokens}, {cost}, reported by {results}")
 
 
 def plan_usage_lines(plan: Plan) -> list[Text]:

@@ -26,15 +26,15 @@ def map_display(answer: Map, width: int) -> RenderableType:
     stages = [
         part for stage in answer["stages"] for part in (_heading(stage), _steps(stage, width))
     ]
-    warnings = [Text(f"▲ {said}", style="yellow") for said in answer.get("warnings", ())]
+    warnings = [Text(f"▲ {warning}", style="yellow") for warning in answer.get("warnings", ())]
     return Group(*stages, *warnings)
 
 
 def _heading(stage: StageMap) -> Text:
     total = stage["expected"]["total"]
     units = "" if total is None else f", {total} units of work"
-    said = f"  {len(stage['order'])} steps{units}"
-    return Text.assemble((stage["stageSlug"], "bold"), said, no_wrap=True, overflow="ellipsis")
+    summary = f"  {len(stage['order'])} steps{units}"
+    return Text.assemble((stage["stageSlug"], "bold"), summary, no_wrap=True, overflow="ellipsis")
 
 
 def _steps(stage: StageMap, width: int) -> Table:
@@ -77,13 +77,13 @@ def dag_display(answer: Answered, models: int, width: int) -> RenderableType:
 
 def _dag_heading(answer: Answered, models: int) -> Text:
     totals = [stage["expected"]["total"] for stage in answer["stages"]]
-    said = Text.assemble(
+    heading = Text.assemble(
         (answer["dagSlug"], "bold"), f"  {answer['name']}, version {answer['version']}"
     )
     if models and None not in totals:
         with_models = "1 model" if models == 1 else f"{models} models"
-        said.append(f"  {sum(totals):,} jobs with {with_models}", style="bold")
-    return _line(said)
+        heading.append(f"  {sum(totals):,} jobs with {with_models}", style="bold")
+    return _line(heading)
 
 
 def _stage_line(stage: Answered, *, last: bool) -> Text:

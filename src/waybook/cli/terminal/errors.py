@@ -41,8 +41,8 @@ class InternalError(click.ClickException):
 
     def __init__(self, error: Exception) -> None:
         """Keep the exception type and the first line of its message."""
-        said = str(error).strip().splitlines()
-        super().__init__(f"{type(error).__name__}: {said[0]}" if said else type(error).__name__)
+        lines = str(error).strip().splitlines()
+        super().__init__(f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__)
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Print the line and the hint."""
@@ -66,8 +66,8 @@ class ToolError(click.ClickException):
 
 def print_error(message: str, hint: str | None, file: IO[Any] | None = None) -> None:
     """Print one red line, followed by a hint if there is one."""
-    said = escape_hidden(redact(" ".join(message.split())))
-    click.secho(f"✗ {said}", fg="red", file=file, err=file is None)
+    text = escape_hidden(redact(" ".join(message.split())))
+    click.secho(f"✗ {text}", fg="red", file=file, err=file is None)
     if hint:
         click.echo(f"  try: {escape_hidden(hint)}", file=file, err=file is None)
 

@@ -49,10 +49,11 @@ def event_sentence(happening: LastEvent) -> str:
     )
 
 
-def run_event_sentence(news: RunEvent) -> str:
+def run_event_sentence(run_event: RunEvent) -> str:
     """Return the actor and the event of a run as a sentence without a final period."""
-    about = f": {news.subject}" if news.subject else ""
-    return f"{news.session or news.actor} {event_label(news.event, news.action, RUN)}{about}"
+    about = f": {run_event.subject}" if run_event.subject else ""
+    label = event_label(run_event.event, run_event.action, RUN)
+    return f"{run_event.session or run_event.actor} {label}{about}"
 
 
 #: Minimum widths for the holder column and for the timeline.
@@ -115,10 +116,10 @@ def _heading(board: PlanOverview) -> Text:
 def _bar_line(board: PlanOverview, width: int) -> Text:
     statuses = board.plan.statuses()
     done, total = count_done(statuses), len(statuses)
-    said = f"{done} of {total} done  "
+    label = f"{done} of {total} done  "
     share = f"  {percent(done, total)} %"
-    room = max(4, min(60, width - len(said) - len(share)))
-    return Text.assemble((said, "bold"), segmented_bar(_counts(board), room), (share, "bold"))
+    room = max(4, min(60, width - len(label) - len(share)))
+    return Text.assemble((label, "bold"), segmented_bar(_counts(board), room), (share, "bold"))
 
 
 # Steps table
@@ -126,7 +127,7 @@ def _bar_line(board: PlanOverview, width: int) -> Text:
 
 def _steps(board: PlanOverview, width: int, rows: int | None, frame: Viewport) -> Table:
     spans = spans_of(board.history.moves, board.now)
-    axis = Axis([span for found in spans.values() for span in found])
+    axis = Axis([span for step_spans in spans.values() for span in step_spans])
     holders, timeline, names = _columns(width, frame, _longest(board))
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold", width=width)
     table.add_column("#", justify="right", width=NUMBER_WIDTH)
@@ -141,12 +142,12 @@ def _steps(board: PlanOverview, width: int, rows: int | None, frame: Viewport) -
     if above:
         table.add_row("", Text(f"… {above} above", style="dim"))
     for step in shown:
-        found = spans.get(step.id, [])
-        time = Text(format_duration(time_spent(found)) if found else "", style="dim")
+        step_spans = spans.get(step.id, [])
+        time = Text(format_duration(time_spent(step_spans)) if step_spans else "", style="dim")
         cells: list[RenderableType] = [str(step.order), _name(board, step), _status(board, step)]
         cells.append(time)
         cells += [Text(_holder(step), style="dim")] if holders else []
-        cells += [timeline_bar(found, axis, timeline)] if timeline else []
+        cells += [timeline_bar(step_spans, axis, timeline)] if timeline else []
         table.add_row(*cells)
     if below:
         table.add_row("", Text(f"… {below} below", style="dim"))
@@ -212,8 +213,8 @@ def _foot(board: PlanOverview, *, live: bool) -> list[Text]:
     ending = (
         [Text("   live ●  Ctrl-C to leave", style="dim")] if live and not board.is_closed else []
     )
-    said = f"{format_age(last.at, board.now)}: {event_sentence(last)}" if last else ""
-    return [*lines, Text.assemble((said, "dim"), *ending, no_wrap=True, overflow="ellipsis")]
+    summary = f"{format_age(last.at, board.now)}: {event_sentence(last)}" if last else ""
+    return [*lines, Text.assemble((summary, "dim"), *ending, no_wrap=True, overflow="ellipsis")]
 
 
 def _line(text: Text) -> Text:

@@ -58,8 +58,8 @@ def run_display(board: RunOverview, frame: Viewport) -> RenderableType:
         return Group(*parts[: frame.height])
     foot = _foot(board, live=frame.live) if frame.foot and not frame.is_low else []
     rows = None if frame.height is None else frame.height - RUN_FIXED_ROWS - len(foot)
-    whole = rows is None
-    parts += [_table(_window(list(_lines(board, whole=whole)), rows), inner), *foot]
+    is_expanded = rows is None
+    parts += [_table(_window(list(_lines(board, is_expanded=is_expanded)), rows), inner), *foot]
     title = Text(f" waybook · {board.run.id} ", style="dim")
     high = frame.height if frame.filled else None
     return Panel(Group(*parts), title=title, border_style="dim", width=frame.width, height=high)
@@ -67,7 +67,7 @@ def run_display(board: RunOverview, frame: Viewport) -> RenderableType:
 
 def count_lines(board: RunOverview) -> int:
     """Return the number of lines of the stages and of the steps of active stages."""
-    return len(list(_lines(board, whole=False)))
+    return len(list(_lines(board, is_expanded=False)))
 
 
 def _heading(board: RunOverview) -> Text:
@@ -96,9 +96,9 @@ def _bar_line(board: RunOverview, width: int) -> Text:
     counts = Counter(
         BAR_STATUS[stage["status"] or ProgressStatus.FAILED] for stage in _stages(board)
     )
-    said, share = f"{done} of {total} stages  ", f"  {percent(done, total)} %"
-    room = max(4, min(60, width - len(said) - len(share)))
-    return Text.assemble((said, "bold"), segmented_bar(counts, room), (share, "bold"))
+    label, share = f"{done} of {total} stages  ", f"  {percent(done, total)} %"
+    room = max(4, min(60, width - len(label) - len(share)))
+    return Text.assemble((label, "bold"), segmented_bar(counts, room), (share, "bold"))
 
 
 def _stages(board: RunOverview) -> list[StageReport]:
@@ -110,10 +110,10 @@ def _stages(board: RunOverview) -> list[StageReport]:
 # Rows of stages and steps
 
 
-def _lines(board: RunOverview, *, whole: bool) -> Iterator[DisplayRow]:
+def _lines(board: RunOverview, *, is_expanded: bool) -> Iterator[DisplayRow]:
     for stage in _stages(board):
         yield _stage_line(board, stage)
-        if whole or stage["status"] in {ProgressStatus.IN_PROGRESS, ProgressStatus.FAILED}:
+        if is_expanded or stage["status"] in {ProgressStatus.IN_PROGRESS, ProgressStatus.FAILED}:
             yield from _step_lines(board, stage)
 
 
@@ -137,17 +137,17 @@ AWAITING_TEXT = StatusStyle("!", "feedback", RUN_STYLES[RunState.AWAITING_FEEDBA
 
 def _stage_name(board: RunOverview, slug: str, *, quiet: bool) -> Text:
     name = board.compiled_dag.stages[slug].name
-    beside = "" if name.casefold() == slug.casefold() else f"  {name}"
-    return Text.assemble((slug, "dim" if quiet else "bold"), (beside, "dim"))
+    suffix = "" if name.casefold() == slug.casefold() else f"  {name}"
+    return Text.assemble((slug, "dim" if quiet else "bold"), (suffix, "dim"))
 
 
 def _steps_done(stage: StageReport) -> Text:
     progress = stage["progress"]
     if progress is None:
         return Text()
-    said = Text(f"{progress['completedSteps']} of {progress['totalSteps']} steps")
+    text = Text(f"{progress['completedSteps']} of {progress['totalSteps']} steps")
     failed = progress["failedSteps"]
-    return said.append(f", {failed} failed", style="red") if failed else said
+    return text.append(f", {failed} failed", style="red") if failed else text
 
 
 def _to_come(board: RunOverview, slug: str) -> Text:
@@ -201,8 +201,8 @@ def _units(board: RunOverview, slug: str, step: StepReport) -> Text:
         counts = board.expected.get(slug)
         expected = counts.units.get(step["stepKey"]) if counts else None
         return Text("" if expected is None else f"{expected} jobs", style="dim")
-    said = Text(f"{jobs['done']} of {total} jobs")
-    return said.append(f", {jobs['failed']} failed", style="red") if jobs["failed"] else said
+    text = Text(f"{jobs['done']} of {total} jobs")
+    return text.append(f", {jobs['failed']} failed", style="red") if jobs["failed"] else text
 
 
 # Table layout
@@ -223,23 +223,23 @@ def _window(lines: list[DisplayRow], rows: int | None) -> list[DisplayRow]:
 
 
 def _left_out(count: int, where: str) -> list[DisplayRow]:
-    said = Text(f"… {count} {where}", style="dim")
+    text = Text(f"… {count} {where}", style="dim")
     nothing = Text()
-    empty = DisplayRow(name=said, status=nothing, bar={}, figures=nothing, holders=nothing)
+    empty = DisplayRow(name=text, status=nothing, bar={}, figures=nothing, holders=nothing)
     return [empty] if count else []
 
 
 def _table(lines: list[DisplayRow], width: int) -> Table:
     figures = max((line.figures.cell_len for line in lines), default=0)
     longest = max((cell_len(line.name.plain) for line in lines), default=0)
-    names, bar, beside = _widths(width, figures, longest)
+    names, bar, workers_width = _widths(width, figures, longest)
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
-    for cells in (names, STATUS_WIDTH, bar, figures, beside):
+    for cells in (names, STATUS_WIDTH, bar, figures, workers_width):
         if cells:
             table.add_column(no_wrap=True, overflow="ellipsis", width=cells)
     for line in lines:
         drawn = segmented_bar(line.bar, bar) if any(line.bar.values()) else Text()
-        bars, more = [drawn] if bar else [], [line.holders] if beside else []
+        bars, more = [drawn] if bar else [], [line.holders] if workers_width else []
         table.add_row(line.name, line.status, *bars, line.figures, *more)
     return table
 
@@ -249,11 +249,11 @@ def _widths(width: int, figures: int, longest: int) -> tuple[int, int, int]:
     bar = LONG_BAR if width >= MIN_WIDTH_FOR_LONG_BARS else SHORT_BAR
     bar = bar if width >= MIN_WIDTH_FOR_BARS else 0
     room = width - STATUS_WIDTH - figures - 4 - (bar + 2 if bar else 0)
-    beside = WORKERS_WIDTH if width >= MIN_WIDTH_FOR_WORKERS else 0
-    if beside and room - beside - 2 < min(longest, MIN_NAME_LENGTH):
-        beside = 0
-    room -= beside + 2 if beside else 0
-    return max(MIN_NAME_WIDTH, min(room, longest)), bar, beside
+    workers_width = WORKERS_WIDTH if width >= MIN_WIDTH_FOR_WORKERS else 0
+    if workers_width and room - workers_width - 2 < min(longest, MIN_NAME_LENGTH):
+        workers_width = 0
+    room -= workers_width + 2 if workers_width else 0
+    return max(MIN_NAME_WIDTH, min(room, longest)), bar, workers_width
 
 
 # Footer
@@ -264,8 +264,8 @@ def _foot(board: RunOverview, *, live: bool) -> list[Text]:
     ending = (
         [Text("   live ●  Ctrl-C to leave", style="dim")] if live and not board.is_closed else []
     )
-    said = f"{format_age(last.at, board.now)}: {run_event_sentence(last)}" if last else ""
-    lines = [*_matters(board), Text.assemble((said, "dim"), *ending)]
+    summary = f"{format_age(last.at, board.now)}: {run_event_sentence(last)}" if last else ""
+    lines = [*_matters(board), Text.assemble((summary, "dim"), *ending)]
     return [_line(text) for text in lines]
 
 
@@ -274,11 +274,11 @@ def _matters(board: RunOverview) -> list[Text]:
     slug = board.awaiting
     if slug is not None:
         ask = Text.assemble(("! ", "bold magenta"), f"{slug} is complete: what do you say to it?")
-        told = f'  waybook feedback {board.run.id} {slug} "…"'
-        return [ask, Text(told, style="dim")]
+        command = f'  waybook feedback {board.run.id} {slug} "…"'
+        return [ask, Text(command, style="dim")]
     if board.state is RunState.FAILED:
-        said = "✗ some jobs failed for good; retry_failed gives them a fresh start"
-        return [Text(said, style="red")]
+        message = "✗ some jobs failed for good; retry_failed gives them a fresh start"
+        return [Text(message, style="red")]
     return []
 
 

@@ -57,10 +57,10 @@ def _stage(stage: StageReport, width: int) -> RenderableType:
 
 def _bar_line(stage: StageReport, steps: list[StepReport], width: int) -> Text:
     counts = Counter(BAR_STATUS[step["status"]] for step in steps)
-    said = f"  {stage_progress_text(stage)}"
-    room = max(MIN_BAR_WIDTH, min(MAX_BAR_WIDTH, width - len(INDENT) - len(said)))
+    label = f"  {stage_progress_text(stage)}"
+    room = max(MIN_BAR_WIDTH, min(MAX_BAR_WIDTH, width - len(INDENT) - len(label)))
     bar = segmented_bar(counts, room)
-    return Text.assemble(INDENT, bar, said, no_wrap=True, overflow="ellipsis")
+    return Text.assemble(INDENT, bar, label, no_wrap=True, overflow="ellipsis")
 
 
 def stage_progress_text(stage: StageReport) -> str:
@@ -69,14 +69,14 @@ def stage_progress_text(stage: StageReport) -> str:
     if progress is None:
         return ""
     done, total = progress["completedSteps"], progress["totalSteps"]
-    said = [f"{done} of {total} steps", f"{percent(done, total)} %"]
+    parts = [f"{done} of {total} steps", f"{percent(done, total)} %"]
     if progress["failedSteps"]:
-        said.append(f"{progress['failedSteps']} failed")
+        parts.append(f"{progress['failedSteps']} failed")
     expected = stage["documentsExpected"]
     of = "" if expected is None else f" of {expected}"
     if expected or stage["documentsAvailable"]:
-        said.append(f"{stage['documentsAvailable']}{of} documents")
-    return ", ".join(said)
+        parts.append(f"{stage['documentsAvailable']}{of} documents")
+    return ", ".join(parts)
 
 
 def _steps(steps: list[StepReport], width: int) -> Table:

@@ -60,18 +60,18 @@ def _upto(graph: Graph, bit: Mapping[str, Bits]) -> Mapping[str, Bits]:
     """Return each step together with all its ancestors."""
     upto: dict[str, Bits] = {}
     for key in graph.order:
-        found = bit[key]
+        bits = bit[key]
         for source in graph.predecessors[key]:
-            found |= upto[source]
-        upto[key] = found
+            bits |= upto[source]
+        upto[key] = bits
     return upto
 
 
 def _joined(keys: tuple[str, ...], bit: Mapping[str, Bits]) -> Bits:
-    found = 0
+    bits = 0
     for key in keys:
-        found |= bit[key]
-    return found
+        bits |= bit[key]
+    return bits
 
 
 def _dependency_message(
@@ -110,8 +110,8 @@ def _stage_name_errors(dag: Dag) -> Iterator[Diagnostic]:
     seen: set[str] = set()
     for place, stage in enumerate(dag.stages):
         if stage.slug in seen:
-            told = f"the slug {quote_name(stage.slug)} is used twice"
-            yield Diagnostic("duplicate_stage", f"stages[{place}].slug", told)
+            message = f"the slug {quote_name(stage.slug)} is used twice"
+            yield Diagnostic("duplicate_stage", f"stages[{place}].slug", message)
         seen.add(stage.slug)
 
 
@@ -141,12 +141,12 @@ def _shape_faults(dag: Dag) -> Iterator[Diagnostic]:
         yield Diagnostic("stage_cycle", "transitions", f"the stages wait for each other: {around}")
     entries = [quote_name(slug) for slug in slugs if not before[slug]]
     if entries[1:]:
-        told = f"one stage begins, but no transition leads to any of {', '.join(entries)}"
-        yield Diagnostic("several_entries", "transitions", told)
+        message = f"one stage begins, but no transition leads to any of {', '.join(entries)}"
+        yield Diagnostic("several_entries", "transitions", message)
     ends = [quote_name(slug) for slug in slugs if not dag.after(slug)]
     if ends[1:]:
-        told = f"one stage ends, but no transition leads on from any of {', '.join(ends)}"
-        yield Diagnostic("several_terminals", "transitions", told)
+        message = f"one stage ends, but no transition leads on from any of {', '.join(ends)}"
+        yield Diagnostic("several_terminals", "transitions", message)
 
 
 #: Limit on the total length of distinct templates in a definition, since checking one takes time;
@@ -176,25 +176,29 @@ def definition_errors(dag: Dag) -> list[Diagnostic]:
 def _primary_faults(stage: Stage, graph: Graph, at: str) -> Iterator[Diagnostic]:
     for place, step in enumerate(stage.recipe.steps):
         if step.strategy is Strategy.PER_SOURCE_DOCUMENT and graph.predecessors[step.key]:
-            found = primary_source_candidates(step, stage.slug, graph)
-            if len(found) != 1:
+            candidates = primary_source_candidates(step, stage.slug, graph)
+            if len(candidates) != 1:
                 where = f"{at}.steps[{place}]" + (".inputsRequired[0]" if step.inputs else "")
-                yield Diagnostic("primary_input", where, _lineage_message(step, found))
+                yield Diagnostic("primary_input", where, _lineage_message(step, candidates))
 
 
-def _lineage_message(step: RecipeStep, found: tuple[str, ...]) -> str:
+def _lineage_message(step: RecipeStep, candidates: tuple[str, ...]) -> str:
     works = f"{quote_name(step.key)} works per source document"
     if step.inputs is None:
-        one = f"so one step alone may have an edge to it, not {len(found)}: {_some(found)}"
-        return f"{works} and says nothing of inputs, {one}"
+        requirement = (
+            f"so one step alone may have an edge to it, not {len(candidates)}: {_some(candidates)}"
+        )
+        return f"{works} and says nothing of inputs, {requirement}"
     if not step.inputs:
         return f"{works} and must say first which document it goes by"
     goes_by = (
         f"{works} and goes by the first of its inputs, {quote_name(step.inputs[0].document_key)}"
     )
-    if not found:
+    if not candidates:
         return f"{goes_by}, but no step of this stage with an edge to it makes that"
-    return f"{goes_by}, but {len(found)} steps with an edge to it make that: {_some(found)}"
+    return (
+        f"{goes_by}, but {len(candidates)} steps with an edge to it make that: {_some(candidates)}"
+    )
 
 
 def _some(keys: Iterable[str]) -> str:
@@ -217,21 +221,21 @@ def _stage_errors(
 def _stage_fault(wanted: Input, stage: Stage, slugs: set[str], where: str) -> Diagnostic:
     if wanted.stage not in slugs:
         return Diagnostic("unknown_stage", where, f"there is no stage {quote_name(wanted.stage)}")
-    told = f"no transitions lead from {quote_name(wanted.stage)} to {quote_name(stage.slug)}"
-    return Diagnostic("later_stage", where, f"{told}, so nothing of it is there yet")
+    message = f"no transitions lead from {quote_name(wanted.stage)} to {quote_name(stage.slug)}"
+    return Diagnostic("later_stage", where, f"{message}, so nothing of it is there yet")
 
 
 def _template_faults(dag: Dag) -> Iterator[Diagnostic]:
-    told: dict[tuple[str, TemplateKind], str | None] = {}
+    errors: dict[tuple[str, TemplateKind], str | None] = {}
     left = MAX_TEMPLATE_LENGTH
     for where, text, kind in _templates(dag):
-        if (text, kind) not in told:
+        if (text, kind) not in errors:
             left -= len(text) + TEMPLATE_OVERHEAD
             if left < 0:
                 yield Diagnostic("too_large", where, "the definition has too many templates")
                 return
-            told[text, kind] = template_error(text, kind)
-        message = told[text, kind]
+            errors[text, kind] = template_error(text, kind)
+        message = errors[text, kind]
         if message is not None:
             yield Diagnostic("bad_template", where, message)
 

@@ -71,7 +71,7 @@ def graphs_of(dag: Dag) -> Mapping[str, Graph]:
     """Return the graph of each stage's recipe, by the stage's slug.
 
     Raises:
-        BadRecipe: a recipe is not a graph we can walk; none that was read is.
+        BadRecipe: a recipe is not a valid graph; this cannot happen for a definition that was read.
     """
     return {
         stage.slug: graph_of(stage.recipe, f"stages[{place}].recipe")
@@ -94,7 +94,7 @@ def _dag(raw: Raw) -> Dag:
 
 
 def _in_sequence(stages: Sequence[Stage]) -> tuple[Transition, ...]:
-    return tuple(Transition(one.slug, other.slug) for one, other in pairwise(stages))
+    return tuple(Transition(previous.slug, other.slug) for previous, other in pairwise(stages))
 
 
 def _transition(raw: Raw) -> Transition:
@@ -148,16 +148,16 @@ def _output(raw: Raw) -> Output:
     return Output(document_key=_text(raw, "documentKey"), render=_template(raw.get("render")))
 
 
-def _template(told: object) -> str | None:
+def _template(value: object) -> str | None:
     """Return the template; true and an empty text mean the document as it is."""
-    if told is None or told is False:
+    if value is None or value is False:
         return None
-    return DEFAULT_DOCUMENT if told is True or told == "" else cast("str", told)
+    return DEFAULT_DOCUMENT if value is True or value == "" else cast("str", value)
 
 
 def _text(raw: Raw, name: str, default: str = "") -> str:
-    found = raw.get(name)
-    return default if found is None else cast("str", found)
+    value = raw.get(name)
+    return default if value is None else cast("str", value)
 
 
 def _list(raw: Raw, name: str) -> Sequence[Raw]:
@@ -192,7 +192,9 @@ def _recipe_json(recipe: Recipe) -> dict[str, object]:
 
 
 def _step_json(step: RecipeStep) -> dict[str, object]:
-    inputs = None if step.inputs is None else [_input_json(one) for one in step.inputs]
+    inputs = (
+        None if step.inputs is None else [_input_json(step_input) for step_input in step.inputs]
+    )
     return {
         "stepKey": step.key,
         "stepNumber": step.number,
@@ -213,9 +215,9 @@ def _step_json(step: RecipeStep) -> dict[str, object]:
     }
 
 
-def _input_json(one: Input) -> dict[str, object]:
-    stage = _unless_none(stage=one.stage)
-    return {**stage, "documentKey": one.document_key, "required": one.required}
+def _input_json(step_input: Input) -> dict[str, object]:
+    stage = _unless_none(stage=step_input.stage)
+    return {**stage, "documentKey": step_input.document_key, "required": step_input.required}
 
 
 def _unless_none(**values: object) -> dict[str, object]:

@@ -67,8 +67,12 @@ class _Forms:
             "string": _text_check,
             "integer": _number_check,
         }
-        given = schema["type"]
-        kinds = [given] if isinstance(given, str) else cast("Sequence[str]", given)
+        declared_type = schema["type"]
+        kinds = (
+            [declared_type]
+            if isinstance(declared_type, str)
+            else cast("Sequence[str]", declared_type)
+        )
         return partial(_check_kind, {kind: makers.get(kind, _any)(schema) for kind in kinds})
 
     def _referred(self, name: str) -> Check:
@@ -113,17 +117,17 @@ def _check_kind(checks: Mapping[str, Check], value: object) -> Sequence[Diagnost
 def _check_object(
     checks: Mapping[str, Check], required: Sequence[str], value: object, *, strict: bool
 ) -> Sequence[Diagnostic]:
-    given = cast("Mapping[object, object]", value)
-    faults = [_fault(f"{name!r} is missing") for name in required if name not in given]
+    fields = cast("Mapping[object, object]", value)
+    faults = [_fault(f"{name!r} is missing") for name in required if name not in fields]
     present = 0
     for name, check in checks.items():
-        if name in given:
+        if name in fields:
             present += 1
-            found = check(given[name])
-            if found:
-                faults += _inside(f".{name}", found)
-    if strict and present < len(given):
-        faults += _unknown(checks, [name for name in given if name not in checks])
+            diagnostics = check(fields[name])
+            if diagnostics:
+                faults += _inside(f".{name}", diagnostics)
+    if strict and present < len(fields):
+        faults += _unknown(checks, [name for name in fields if name not in checks])
     return faults
 
 
@@ -142,9 +146,9 @@ def _check_list(inner: Check, sizes: range, empty: str, value: object) -> Sequen
         return [_fault(f"must have at most {sizes.stop - 1:,}, not {len(items):,}")]
     faults: list[Diagnostic] = []
     for place, item in enumerate(items):
-        found = inner(item)
-        if found:
-            faults += _inside(f"[{place}]", found)
+        diagnostics = inner(item)
+        if diagnostics:
+            faults += _inside(f"[{place}]", diagnostics)
             if len(faults) > MAX_ERRORS:
                 break
     return faults
@@ -185,8 +189,8 @@ def _is_broken(text: str) -> bool:
 def _check_choice(choices: Sequence[str], error: str, value: object) -> Sequence[Diagnostic]:
     if value in choices:
         return NO_DIAGNOSTICS
-    told = f"{_quoted(value)} is not one of {', '.join(choices)}{_did_you_mean(value, choices)}"
-    return [_fault(told, error)]
+    message = f"{_quoted(value)} is not one of {', '.join(choices)}{_did_you_mean(value, choices)}"
+    return [_fault(message, error)]
 
 
 def _number_check(schema: Schema) -> Check:
@@ -209,11 +213,11 @@ def _quoted(value: object) -> str:
     return repr(value if len(value) <= MAX_QUOTE_LENGTH else f"{value[:MAX_QUOTE_LENGTH]}…")
 
 
-def _did_you_mean(given: object, known: Iterable[str]) -> str:
-    if not isinstance(given, str):
+def _did_you_mean(value: object, known: Iterable[str]) -> str:
+    if not isinstance(value, str):
         return ""
     spelt = {_plain(name): name for name in known}
-    near = get_close_matches(_plain(given[:MAX_QUOTE_LENGTH]), spelt, n=1)
+    near = get_close_matches(_plain(value[:MAX_QUOTE_LENGTH]), spelt, n=1)
     return f"; did you mean {spelt[near[0]]!r}?" if near else ""
 
 

@@ -58,8 +58,8 @@ def decode_text(data: bytes) -> str:
     except UnicodeDecodeError as error:
         before = data[: error.start].decode()
         line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-        told = [Diagnostic("bad_text", f"line {line}, column {column}", "this is not UTF-8")]
-        raise bad_recipe_error(told) from None
+        diagnostics = [Diagnostic("bad_text", f"line {line}, column {column}", "this is not UTF-8")]
+        raise bad_recipe_error(diagnostics) from None
 
 
 def parse_definition(text: str) -> object:
@@ -78,8 +78,8 @@ def parse_definition(text: str) -> object:
 
 
 def _too_long() -> BadRecipe:
-    told = f"the text is longer than {MAX_BYTES:,} bytes"
-    return bad_recipe_error([Diagnostic("too_large", "line 1, column 1", told)])
+    message = f"the text is longer than {MAX_BYTES:,} bytes"
+    return bad_recipe_error([Diagnostic("too_large", "line 1, column 1", message)])
 
 
 def _json(text: str) -> object:
@@ -93,10 +93,10 @@ def _json(text: str) -> object:
 
 
 def _object(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
         raise ValueError("a property is there twice")
-    return found
+    return mapping
 
 
 def _no_number(name: str) -> object:
@@ -114,8 +114,8 @@ def _yaml(text: str) -> object:
     if unreadable:
         line = text.count("\n", 0, unreadable.start()) + 1
         column = unreadable.start() - text.rfind("\n", 0, unreadable.start())
-        told = f"{quote_name(unreadable.group())} is not taken here"
-        raise bad_recipe_error([Diagnostic("bad_text", f"line {line}, column {column}", told)])
+        message = f"{quote_name(unreadable.group())} is not taken here"
+        raise bad_recipe_error([Diagnostic("bad_text", f"line {line}, column {column}", message)])
     building = _Building()
     try:
         for event in yaml.parse(text, Loader=_LOADER):
@@ -179,22 +179,22 @@ class _Building:
 
     def _take_key(self, top: _Open, value: Mapping[str, object], event: events.ScalarEvent) -> None:
         if event.value in value:
-            told = f"the property {quote_name(event.value)} is there twice"
-            raise _refusal("duplicate_property", event.start_mark, told)
+            message = f"the property {quote_name(event.value)} is there twice"
+            raise _refusal("duplicate_property", event.start_mark, message)
         top.key = event.value
 
     def _take_alias(self, event: events.AliasEvent) -> None:
         if event.anchor not in self.anchors:
-            told = f"nothing before this is called {quote_name(event.anchor)}"
-            raise _refusal("bad_text", event.start_mark, told)
+            message = f"nothing before this is called {quote_name(event.anchor)}"
+            raise _refusal("bad_text", event.start_mark, message)
         value, parts = self.anchors[event.anchor]
         self._add(value, parts, None, event)
 
     def _begin(self, event: events.CollectionStartEvent) -> None:
         _refuse_tag(event)
         if len(self.stack) == MAX_DEPTH:
-            told = f"nested more than {MAX_DEPTH} levels deep"
-            raise _refusal("too_deep", event.start_mark, told)
+            message = f"nested more than {MAX_DEPTH} levels deep"
+            raise _refusal("too_deep", event.start_mark, message)
         self._refuse_as_key(event)
         value: Container = {} if isinstance(event, events.MappingStartEvent) else []
         self.stack.append(_Open(value, event.anchor))
@@ -210,8 +210,8 @@ class _Building:
         top = self.stack[-1]
         top.parts += parts
         if top.parts > MAX_PARTS:
-            told = f"more than {MAX_PARTS:,} values, with what the aliases stand for"
-            raise _refusal("too_large", event.start_mark, told)
+            message = f"more than {MAX_PARTS:,} values, with what the aliases stand for"
+            raise _refusal("too_large", event.start_mark, message)
         if isinstance(top.value, list):
             top.value.append(value)
         else:
@@ -256,11 +256,11 @@ SUFFIX = ".yaml"
 def builtin_definitions() -> Mapping[str, str]:
     """Return the text of each built-in definition, by its slug."""
     folder = files("waybook.dag.definitions").joinpath("builtin")
-    found = sorted(folder.iterdir(), key=lambda file: file.name)
+    entries = sorted(folder.iterdir(), key=lambda file: file.name)
     return MappingProxyType(
         {
             file.name.removesuffix(SUFFIX): file.read_text(encoding="utf-8")
-            for file in found
+            for file in entries
             if file.name.endswith(SUFFIX)
         }
     )

@@ -54,21 +54,27 @@ def element(name: str, content: str = "", /, **attributes: object) -> str:
     >>> element("rect", width=3, class_="box", data_step="a<b", rx=None)
     '<rect width="3" class="box" data-step="a&lt;b"/>'
     """
-    told = "".join(
-        f' {ATTRIBUTE_NAMES.get(key) or key.replace("_", "-")}="{_told(value)}"'
+    attribute_text = "".join(
+        f' {ATTRIBUTE_NAMES.get(key) or key.replace("_", "-")}="{_escape_value(value)}"'
         for key, value in attributes.items()
         if value is not None
     )
-    return f"<{name}{told}>{content}</{name}>" if content else f"<{name}{told}/>"
+    return (
+        f"<{name}{attribute_text}>{content}</{name}>" if content else f"<{name}{attribute_text}/>"
+    )
 
 
-def _told(value: object) -> object:
+def _escape_value(value: object) -> object:
     return escape_text(value) if isinstance(value, str) else value
 
 
-def text(x: int, y: int, said: str, class_: str | None = None, **attributes: object) -> str:
+def text(x: int, y: int, content: str, class_: str | None = None, **attributes: object) -> str:
     """Return a line of text that begins at this point; empty for an empty text."""
-    return element("text", escape_text(said), x=x, y=y, class_=class_, **attributes) if said else ""
+    return (
+        element("text", escape_text(content), x=x, y=y, class_=class_, **attributes)
+        if content
+        else ""
+    )
 
 
 LEGEND_HEIGHT = 30
@@ -106,8 +112,8 @@ def draw_box(
     many = len(box.steps)
     name = first.name if many == 1 else f"{many} {TIMES_SIGN} {first.name}"
     note = marks.step(lane.slug, first.key).note if many == 1 else _done(box, layout, marks)
-    said = ", ".join(filter(None, (symbol_for(status).label, note)))
-    title = name[:MAX_TITLE_LENGTH] + (f": {said}" if said else "")
+    description = ", ".join(filter(None, (symbol_for(status).label, note)))
+    title = name[:MAX_TITLE_LENGTH] + (f": {description}" if description else "")
     inner = [element("title", escape_text(title)), *_cards(box)]
     if layout.measures.compact:
         inner += _compact(layout, name, status)
@@ -193,8 +199,8 @@ def legend(layout: Layout, marks: Annotations, top: int) -> tuple[str, int]:
     counts = Counter(marks.step(lane.slug, s.key).status for lane in lanes for s in lane.steps)
     left, parts = layout.measures.margin + 8, list[str]()
     for status in sorted(counts.keys() - {NO_STATUS}, key=[*STATUS_SYMBOLS, *counts].index):
-        said = f"{counts[status]:,} {symbol_for(status).label}"
-        inner = icon(left, top + 8, status) + text(left + 13, top + 12, said, "word")
+        label = f"{counts[status]:,} {symbol_for(status).label}"
+        inner = icon(left, top + 8, status) + text(left + 13, top + 12, label, "word")
         parts.append(element("g", inner, data_status=status))
-        left += round(text_width(said, WORD_SIZE)) + 40
+        left += round(text_width(label, WORD_SIZE)) + 40
     return element("g", "".join(parts), class_="legend"), left

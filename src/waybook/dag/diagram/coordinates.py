@@ -72,10 +72,10 @@ def _stack(grid: Grid, column: list[Item], measures: Dimensions) -> tuple[list[i
     return offsets, bottom
 
 
-def _gap(one: bool, other: bool, measures: Dimensions) -> int:  # noqa: FBT001 - whether each is a box
-    if one and other:
+def _gap(first: bool, other: bool, measures: Dimensions) -> int:  # noqa: FBT001 - whether each is a box
+    if first and other:
         return measures.row_gap
-    return measures.passing_gap if one or other else measures.line_gap
+    return measures.passing_gap if first or other else measures.line_gap
 
 
 def _settle(
@@ -89,9 +89,9 @@ def _settle(
     offsets, slack = room
     wishes, weights = [], []
     for item, offset in zip(column, offsets, strict=True):
-        found = near[item]
-        if found:
-            wishes.append(sum([middle[other] for other in found]) / len(found) - offset)
+        adjacent = near[item]
+        if adjacent:
+            wishes.append(sum([middle[other] for other in adjacent]) / len(adjacent) - offset)
             weights.append(BOX_WEIGHT if item < boxes else LINE_WEIGHT)
         else:
             wishes.append(middle[item] - offset)
@@ -178,16 +178,16 @@ def gaps_of(grid: Grid, middle: Sequence[int], measures: Dimensions) -> Gaps:
         entering[grid.band(target), grid.column(target)][target, above] = None
     exits = {
         source: number
-        for found in leaving.values()
-        for number, source in enumerate(sorted(found, key=lambda box: -middle[box]))
+        for members in leaving.values()
+        for number, source in enumerate(sorted(members, key=lambda box: -middle[box]))
     }
     entries = {
         entry: number
-        for found in entering.values()
-        for number, entry in enumerate(sorted(found, key=lambda one: _entry_rank(one, middle)))
+        for members in entering.values()
+        for number, entry in enumerate(sorted(members, key=lambda item: _entry_rank(item, middle)))
     }
-    many_out = {gap: len(found) for gap, found in leaving.items()}
-    many_in = {gap: len(found) for gap, found in entering.items()}
+    many_out = {gap: len(members) for gap, members in leaving.items()}
+    many_in = {gap: len(members) for gap, members in entering.items()}
     return Gaps(
         exits=exits,
         entries=entries,
@@ -225,22 +225,22 @@ def assign_tracks(spans: Mapping[int, tuple[int, int]]) -> tuple[dict[int, int],
     >>> assign_tracks({7: (0, 20), 8: (10, 50), 9: (30, 40)})
     ({7: 0, 8: 1, 9: 0}, 2)
     """
-    found: dict[int, int] = {}
+    tracks: dict[int, int] = {}
     free: list[int] = []
     busy: list[tuple[int, int]] = []
     count = 0
-    for name, (begin, end) in sorted(spans.items(), key=lambda one: (one[1], one[0])):
+    for name, (begin, end) in sorted(spans.items(), key=lambda item: (item[1], item[0])):
         while busy and busy[0][0] + BETWEEN < begin:
             heappush(free, heappop(busy)[1])
         if not free:
             heappush(free, count)
             count += 1
-        found[name] = heappop(free)
-        heappush(busy, (end, found[name]))
-    return found, count
+        tracks[name] = heappop(free)
+        heappush(busy, (end, tracks[name]))
+    return tracks, count
 
 
 def extent(places: Iterable[int]) -> tuple[int, int]:
     """Return the minimum and the maximum."""
-    found = list(places)
-    return min(found), max(found)
+    values = list(places)
+    return min(values), max(values)

@@ -51,13 +51,13 @@ def text_width(text: str, size: int) -> float:
     return sum(map(_width, text)) * size * WIDTH_MARGIN / 1000
 
 
-def _width(letter: str) -> int:
-    known = WIDTHS.get(letter)
+def _width(character: str) -> int:
+    known = WIDTHS.get(character)
     if known is not None:
         return known
-    if combining(letter):
+    if combining(character):
         return NONE
-    return WIDE_CHARACTER_WIDTH if east_asian_width(letter) in "WF" else UNKNOWN
+    return WIDE_CHARACTER_WIDTH if east_asian_width(character) in "WF" else UNKNOWN
 
 
 def truncate(text: str, room: float, size: int) -> str:
@@ -70,8 +70,10 @@ def truncate(text: str, room: float, size: int) -> str:
     if text_width(text, size) <= room:
         return text
     left = room - text_width(ELLIPSIS, size)
-    kept = sum(width <= left for width in accumulate(text_width(letter, size) for letter in text))
-    return text[:kept].rstrip() + ELLIPSIS
+    kept_length = sum(
+        width <= left for width in accumulate(text_width(character, size) for character in text)
+    )
+    return text[:kept_length].rstrip() + ELLIPSIS
 
 
 def wrap(text: str, room: float, size: int, lines: int) -> list[str]:
@@ -81,13 +83,13 @@ def wrap(text: str, room: float, size: int, lines: int) -> list[str]:
     ['Pairwise synthesis of', 'the business case']
     """
     words = text[:MAX_MEASURED_LENGTH].split()
-    found: list[str] = []
-    while words and len(found) < lines - 1:
+    wrapped: list[str] = []
+    while words and len(wrapped) < lines - 1:
         line = words.pop(0)
         while words and text_width(f"{line} {words[0]}", size) <= room:
             line += f" {words.pop(0)}"
-        found.append(truncate(line, room, size))
-    return [*found, truncate(" ".join(words), room, size)] if words else found
+        wrapped.append(truncate(line, room, size))
+    return [*wrapped, truncate(" ".join(words), room, size)] if words else wrapped
 
 
 #: Number of boxes from which they are drawn compact.
@@ -177,5 +179,7 @@ def columns_for(rows: Sequence[int], measures: Dimensions) -> int:
         bands = [max(rows[start : start + columns]) for start in range(0, len(rows), columns)]
         return columns * across < ASPECT * (sum(bands) * down + len(bands) * between)
 
-    found = bisect_left(range(len(rows)), 1, key=lambda columns: not is_high(max(1, columns)))
-    return max(MIN_COLUMNS, found)
+    column_count = bisect_left(
+        range(len(rows)), 1, key=lambda columns: not is_high(max(1, columns))
+    )
+    return max(MIN_COLUMNS, column_count)

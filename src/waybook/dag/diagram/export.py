@@ -52,11 +52,14 @@ def drawing_from_snapshot(data: object, models: Sequence[str] = ()) -> Drawing:
     if isinstance(data, Mapping) and "dag" not in data and "stages" in data:
         return _definition(data, models)
     snapshot = read_snapshot(data)
-    found = {slug: one.models for slug, one in snapshot.evidence.items() if one.models}
-    expected = structure_counts(snapshot.structure, found)
-    told = report(snapshot.structure, snapshot.evidence, snapshot.warnings)
+    models_by_stage = {
+        slug: evidence.models for slug, evidence in snapshot.evidence.items() if evidence.models
+    }
+    expected = structure_counts(snapshot.structure, models_by_stage)
+    progress_report = report(snapshot.structure, snapshot.evidence, snapshot.warnings)
     return Drawing(
-        diagram_from_structure(snapshot.structure), annotations_from_report(told, expected=expected)
+        diagram_from_structure(snapshot.structure),
+        annotations_from_report(progress_report, expected=expected),
     )
 
 
@@ -64,8 +67,8 @@ def _definition(data: object, models: Sequence[str]) -> Drawing:
     dag = read_definition(data, strict=False)
     structure = valid_structure(dag, graphs_of(dag))
     expected = structure_counts(structure, {stage_order(dag)[0]: tuple(models)}) if models else {}
-    told = report(structure, {})
+    progress_report = report(structure, {})
     return Drawing(
         diagram_from_structure(structure),
-        annotations_from_report(told, expected=expected) if models else NO_ANNOTATIONS,
+        annotations_from_report(progress_report, expected=expected) if models else NO_ANNOTATIONS,
     )

@@ -116,8 +116,8 @@ def _without_repetition(way: Route) -> list[Point]:
     return points
 
 
-def _in_line(one: Point, other: Point, third: Point) -> bool:
-    return one[0] == other[0] == third[0] or one[1] == other[1] == third[1]
+def _in_line(first: Point, other: Point, third: Point) -> bool:
+    return first[0] == other[0] == third[0] or first[1] == other[1] == third[1]
 
 
 def _turn(here: Point, there: Point, behind: Point | None) -> int:
@@ -127,13 +127,13 @@ def _turn(here: Point, there: Point, behind: Point | None) -> int:
     return min(RADIUS, _length(here, there) // 2, _length(there, behind) // 2)
 
 
-def _length(one: Point, other: Point) -> int:
-    return abs(one[0] - other[0]) + abs(one[1] - other[1])
+def _length(first: Point, other: Point) -> int:
+    return abs(first[0] - other[0]) + abs(first[1] - other[1])
 
 
-def _toward(one: Point, other: Point, far: int) -> Point:
+def _toward(start: Point, other: Point, far: int) -> Point:
     """Return the offset of this length from one point toward the other."""
-    dx, dy = other[0] - one[0], other[1] - one[1]
+    dx, dy = other[0] - start[0], other[1] - start[1]
     return ((dx > 0) - (dx < 0)) * far, ((dy > 0) - (dy < 0)) * far
 
 

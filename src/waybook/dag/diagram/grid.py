@@ -52,11 +52,11 @@ class Grid:
 
     def columns(self) -> list[list[Item]]:
         """Return the items of each layer: boxes as declared, slots next to their source."""
-        found: list[list[Item]] = [[] for _ in range(max(self.layer) + 1)]
+        items_by_layer: list[list[Item]] = [[] for _ in range(max(self.layer) + 1)]
         items = sorted(range(len(self.layer)), key=self._declared)
         for item in items:
-            found[self.layer[item]].append(item)
-        return found
+            items_by_layer[self.layer[item]].append(item)
+        return items_by_layer
 
     def _declared(self, item: Item) -> tuple[int, int]:
         return (item, 0) if self.is_box(item) else (self.origins[item - self.boxes], 1)
@@ -72,24 +72,26 @@ def grid_of(layer: list[int], edges: Pairs, columns: int, longest: int) -> Grid:
     starts = bands_of(layer, edges, columns)
     bands = [bisect_right(starts, place) - 1 for place in range(max(layer) + 1)]
     grid = Grid(boxes=len(layer), edges=edges, layer=[*layer], starts=starts, bands=bands)
-    kept: dict[tuple[int, int], Item] = {}
+    slots: dict[tuple[int, int], Item] = {}
     for source, target in edges:
         span = layer[target] - layer[source]
         if grid.band(source) != grid.band(target) or span > longest:
             grid.detours.append((source, target))
         else:
             between = range(layer[source] + 1, layer[target])
-            passing = [_kept(grid, kept, source, place) for place in between]
+            passing = [_get_or_add_slot(grid, slots, source, place) for place in between]
             grid.through[source, target] = [source, *passing, target]
     return grid
 
 
-def _kept(grid: Grid, kept: dict[tuple[int, int], Item], source: int, place: int) -> Item:
-    if (source, place) not in kept:
-        kept[source, place] = len(grid.layer)
+def _get_or_add_slot(
+    grid: Grid, slots: dict[tuple[int, int], Item], source: int, place: int
+) -> Item:
+    if (source, place) not in slots:
+        slots[source, place] = len(grid.layer)
         grid.layer.append(place)
         grid.origins.append(source)
-    return kept[source, place]
+    return slots[source, place]
 
 
 def neighbors(grid: Grid, ways: Sequence[Sequence[Item]]) -> tuple[list[list[Item]], ...]:
@@ -97,10 +99,10 @@ def neighbors(grid: Grid, ways: Sequence[Sequence[Item]]) -> tuple[list[list[Ite
     before: list[dict[Item, None]] = [{} for _ in grid.layer]
     after: list[dict[Item, None]] = [{} for _ in grid.layer]
     for way in ways:
-        for one, other in pairwise(way):
-            after[one][other] = None
-            before[other][one] = None
-    return [list(found) for found in before], [list(found) for found in after]
+        for previous, other in pairwise(way):
+            after[previous][other] = None
+            before[other][previous] = None
+    return [list(items) for items in before], [list(items) for items in after]
 
 
 MAX_ROUNDS = 4
@@ -177,12 +179,12 @@ def _families(grid: Grid) -> list[list[list[Item]]]:
     before: list[list[int]] = [[] for _ in range(grid.boxes)]
     for source, target in grid.edges:
         before[target].append(source)
-    found: list[dict[tuple[int, ...], list[Item]]] = [
+    families: list[dict[tuple[int, ...], list[Item]]] = [
         defaultdict(list) for _ in range(max(grid.layer) + 1)
     ]
     for box, sources in enumerate(before):
-        found[grid.layer[box]][tuple(sorted(sources))].append(box)
-    return [[family for family in layer.values() if family[1:]] for layer in found]
+        families[grid.layer[box]][tuple(sorted(sources))].append(box)
+    return [[family for family in layer.values() if family[1:]] for layer in families]
 
 
 def count_crossings(columns: Columns, after: NeighborMap, place: dict[Item, float]) -> int:

@@ -50,7 +50,7 @@ def _joined(count: int, edges: Pairs, first: dict[int, int]) -> StackedLane:
     members: dict[int, list[int]] = defaultdict(list)
     for number in range(count):
         members[first.get(number, number)].append(number)
-    box = {number: place for place, found in enumerate(members.values()) for number in found}
+    box = {number: place for place, numbers in enumerate(members.values()) for number in numbers}
     joined = dict.fromkeys((box[source], box[target]) for source, target in edges)
     return StackedLane(tuple(map(tuple, members.values())), list(joined))
 
@@ -82,7 +82,7 @@ def layers_of(count: int, edges: Pairs) -> list[int]:
 
 
 def _order(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> list[int]:
-    waiting = [len(found) for found in before]
+    waiting = [len(predecessors) for predecessors in before]
     order = [box for box, count in enumerate(waiting) if not count]
     for box in order:
         for target in after[box]:

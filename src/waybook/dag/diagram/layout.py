@@ -43,18 +43,21 @@ def compute_layout(
     `width` is the page width; without one, the drawing chooses its own. Identical siblings are
     stacked from `stack_from` on.
     """
-    whole = [stack_siblings(lane, stack_from) for lane in sketch.lanes]
-    thinned = [thin_edges(len(found.boxes), found.edges) for found in whole]
-    boxes = [replace(found, edges=few.edges) for found, few in zip(whole, thinned, strict=True)]
-    measures = dimensions_for(sketch, sum(len(found.boxes) for found in boxes))
-    layers = [layers_of(len(found.boxes), found.edges) for found in boxes]
+    stacked_lanes = [stack_siblings(lane, stack_from) for lane in sketch.lanes]
+    thinned = [thin_edges(len(stacked.boxes), stacked.edges) for stacked in stacked_lanes]
+    boxes = [
+        replace(stacked, edges=few.edges)
+        for stacked, few in zip(stacked_lanes, thinned, strict=True)
+    ]
+    measures = dimensions_for(sketch, sum(len(stacked.boxes) for stacked in boxes))
+    layers = [layers_of(len(stacked.boxes), stacked.edges) for stacked in boxes]
     if width is None:
         columns = max((columns_for(_rows(layer), measures) for layer in layers), default=1)
     else:
         columns = columns_in(width, measures)
     insides = [
-        _inside(number, found, layer, columns, measures)
-        for number, (found, layer) in enumerate(zip(boxes, layers, strict=True))
+        _inside(number, stacked, layer, columns, measures)
+        for number, (stacked, layer) in enumerate(zip(boxes, layers, strict=True))
     ]
     layout = _stacked_lanes(sketch, insides, measures)
     return replace(layout, undrawn=sum(few.undrawn for few in thinned))
@@ -67,11 +70,11 @@ def _rows(layer: list[int]) -> list[int]:
 
 
 def _inside(
-    number: int, found: StackedLane, layer: list[int], columns: int, measures: Dimensions
+    number: int, stacked: StackedLane, layer: list[int], columns: int, measures: Dimensions
 ) -> _Inside:
-    if not found.boxes:
+    if not stacked.boxes:
         return _Inside(width=0, height=0, boxes=[], lines=[])
-    grid = grid_of(layer, found.edges, columns, measures.longest_passing)
+    grid = grid_of(layer, stacked.edges, columns, measures.longest_passing)
     routes = routes_of(grid, place_vertically(grid, order_columns(grid), measures), measures)
     half = measures.box_height // 2
     boxes = [
@@ -84,11 +87,11 @@ def _inside(
             steps,
             grid.layer[box],
         )
-        for box, steps in enumerate(found.boxes)
+        for box, steps in enumerate(stacked.boxes)
     ]
     lines = [
         EdgeLine(s, t, routes.through(s, t) if (s, t) in grid.through else routes.detour(s, t))
-        for s, t in found.edges
+        for s, t in stacked.edges
     ]
     width = routes.corridors.gutter_width + routes.gaps.columns[-1]
     return _Inside(width=width, height=routes.corridors.height, boxes=boxes, lines=lines)
@@ -161,11 +164,11 @@ def _way_on(source: Frame, target: Frame, side: int | None, measures: Dimensions
     if side is None:
         across = source.x + 2 * measures.padding
         return ((across, source.y + source.height), (across, target.y))
-    out, into = _beside(source, measures), _beside(target, measures)
+    out, into = _left_anchor_of(source, measures), _left_anchor_of(target, measures)
     return (out, (side, out[1]), (side, into[1]), into)
 
 
-def _beside(frame: Frame, measures: Dimensions) -> Point:
+def _left_anchor_of(frame: Frame, measures: Dimensions) -> Point:
     return (frame.x, frame.y + measures.heading // 2)
 
 
@@ -189,13 +192,13 @@ def steps_around(lane: Lane, key: str, most: int) -> Lane:
 
     Steps without a connection to it are never included.
     """
-    beside: dict[str, list[str]] = defaultdict(list)
+    neighbors: dict[str, list[str]] = defaultdict(list)
     for source, target in lane.edges:
-        beside[source].append(target)
-        beside[target].append(source)
+        neighbors[source].append(target)
+        neighbors[target].append(source)
     near, waiting = {key}, deque([key])
     while waiting and len(near) < most:
-        for other in beside[waiting.popleft()]:
+        for other in neighbors[waiting.popleft()]:
             if other not in near and len(near) < most:
                 near.add(other)
                 waiting.append(other)

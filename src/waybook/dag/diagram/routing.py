@@ -120,8 +120,8 @@ def _heights(
     for band, height in enumerate(rows.heights):
         tops.append(top)
         top += height
-        found, count = tracks.get(band, ({}, 0))
-        for source, track in found.items():
+        track_of, count = tracks.get(band, ({}, 0))
+        for source, track in track_of.items():
             along[source, band] = top + CORRIDOR_MARGIN + track_offset(track, count, measures.pitch)
         last = band == len(rows.heights) - 1
         taken = (

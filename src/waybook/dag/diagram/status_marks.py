@@ -69,12 +69,12 @@ def aggregate_status(statuses: Sequence[str]) -> str:
     >>> aggregate_status(["completed", "pending"]), aggregate_status(["completed", "skipped"])
     ('in_progress', 'completed')
     """
-    found = Counter(statuses)
-    if len(found) == 1:
+    counts = Counter(statuses)
+    if len(counts) == 1:
         return statuses[0]
-    if found.keys() <= DONE_STATUSES:
+    if counts.keys() <= DONE_STATUSES:
         return "completed"
-    return next((status for status in STATUS_PRECEDENCE if status in found), "in_progress")
+    return next((status for status in STATUS_PRECEDENCE if status in counts), "in_progress")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +117,12 @@ def annotations_from_report(
 ) -> Annotations:
     """Return the annotations for a report; steps without jobs show the expected number."""
     counts, steps = expected or {}, dict[tuple[str, str], Annotation]()
-    for slug, found in counts.items():
+    for slug, stage_counts in counts.items():
         steps.update(
-            {(slug, key): Annotation(NOT_STARTED, _jobs(n)) for key, n in found.units.items()}
+            {
+                (slug, key): Annotation(NOT_STARTED, _jobs(n))
+                for key, n in stage_counts.units.items()
+            }
         )
     for stage in report["stages"]:
         slug = stage["stageSlug"]
@@ -146,7 +149,7 @@ def _stage_mark(stage: StageReport) -> Annotation:
     progress = stage["progress"]
     if not progress or not progress["totalSteps"]:
         return Annotation(status)
-    told = f"{progress['completedSteps']} of {progress['totalSteps']} steps"
+    note = f"{progress['completedSteps']} of {progress['totalSteps']} steps"
     if stage["documentsExpected"]:
-        told += f", {stage['documentsAvailable']} of {stage['documentsExpected']} documents"
-    return Annotation(status, told)
+        note += f", {stage['documentsAvailable']} of {stage['documentsExpected']} documents"
+    return Annotation(status, note)

@@ -107,9 +107,9 @@ def _summary(layout: Layout, marks: Annotations) -> str:
         for status, count in counts.items()
         if status not in DONE_STATUSES
     )
-    told = f"{done} of {len(steps)} steps done{others}" if marks.steps else f"{len(steps)} steps"
+    summary = f"{done} of {len(steps)} steps done{others}" if marks.steps else f"{len(steps)} steps"
     note = undrawn_note(layout)
-    return f"{layout.sketch.name[:200]}: {told}" + (f"; {note}" if note else "")
+    return f"{layout.sketch.name[:200]}: {summary}" + (f"; {note}" if note else "")
 
 
 def undrawn_note(layout: Layout) -> str:
@@ -178,10 +178,10 @@ def _size(layout: Layout, frame: Frame) -> str:
 
 def _edges(lines: Iterable[EdgeLine], statuses: list[str]) -> Iterator[str]:
     """Yield the edges in few paths, grouped by completed or not and by detour or not."""
-    found: dict[tuple[bool, bool], list[EdgeLine]] = {kind: [] for kind in EDGE_DRAW_ORDER}
+    groups: dict[tuple[bool, bool], list[EdgeLine]] = {kind: [] for kind in EDGE_DRAW_ORDER}
     for line in lines:
-        found[statuses[line.source] in DONE_STATUSES, is_detour(line.route)].append(line)
-    for (gone, around), some in found.items():
+        groups[statuses[line.source] in DONE_STATUSES, is_detour(line.route)].append(line)
+    for (gone, around), some in groups.items():
         if some:
             status = "completed" if gone else "not_started"
             ways = "".join([path_data(line.route) for line in some])
@@ -207,7 +207,7 @@ def _transitions(layout: Layout, marks: Annotations) -> Iterator[str]:
 
 
 def _caption(layout: Layout, way_on: TransitionRoute, marks: Annotations) -> str:
-    said = marks.captions.get(layout.sketch.lanes[way_on.source].slug, "")
+    caption = marks.captions.get(layout.sketch.lanes[way_on.source].slug, "")
     (x, top), (_, bottom) = way_on.way
     room = layout.width - x - 4 * layout.measures.margin
-    return text(x + 14, (top + bottom) // 2 + 4, truncate(said, room, WORD_SIZE), "note")
+    return text(x + 14, (top + bottom) // 2 + 4, truncate(caption, room, WORD_SIZE), "note")

@@ -58,10 +58,10 @@ def _steps(
     for step in lane.steps:
         mark = marks.step(lane.slug, step.key)
         look = symbol_for(mark.status)
-        told = f"{look.symbol} {look.label}" + (f", {mark.note}" if mark.note else "")
-        said = f"<br/>{quote(told)}" if marks.steps else ""
+        status_text = f"{look.symbol} {look.label}" + (f", {mark.note}" if mark.note else "")
+        suffix = f"<br/>{quote(status_text)}" if marks.steps else ""
         used.setdefault(mark.status, []).append(names[step.key])
-        yield f'    {names[step.key]}["{quote(step.name)}{said}"]'
+        yield f'    {names[step.key]}["{quote(step.name)}{suffix}"]'
     for source, target in lane.edges:
         yield f"    {names[source]} --> {names[target]}"
 
@@ -73,7 +73,7 @@ def quote(text: str) -> str:
     'say #34;hi#34; #38; #60;go#62;'
     """
     plain = HIDDEN_CHARACTERS.sub(" ", text[:MAX_NAME_LENGTH])
-    return MERMAID_SPECIAL.sub(lambda found: f"#{ord(found[0])};", plain)
+    return MERMAID_SPECIAL.sub(lambda match: f"#{ord(match[0])};", plain)
 
 
 MARKDOWN_SPECIAL: Final = re.compile(r"([\\`*_{}\[\]<>#|~&!])")
@@ -89,8 +89,8 @@ def _lanes(sketch: Diagram, marks: Annotations) -> Iterator[str]:
     for lane in sketch.lanes:
         yield ""
         if len(sketch.lanes) > 1:
-            told = f" {_told(marks.stage(lane.slug))}" if marks.stages else ""
-            yield f"## {escape_markdown(lane.name or lane.slug)}{told}"
+            suffix = f" {_format_mark(marks.stage(lane.slug))}" if marks.stages else ""
+            yield f"## {escape_markdown(lane.name or lane.slug)}{suffix}"
             yield ""
         yield from _outline_steps(lane, marks)
 
@@ -101,14 +101,14 @@ def _outline_steps(lane: Lane, marks: Annotations) -> Iterator[str]:
     for source, target in lane.edges:
         before.setdefault(target, []).append(number[source])
     for step in lane.steps:
-        told = f" {_told(marks.step(lane.slug, step.key))}" if marks.steps else ""
+        suffix = f" {_format_mark(marks.step(lane.slug, step.key))}" if marks.steps else ""
         # The default, following the previous step, is already implied by the list.
         waits = sorted(before.get(step.key, ()))
         after = f"; after {', '.join(map(str, waits))}" if waits != [number[step.key] - 1] else ""
-        yield f"{number[step.key]}. {escape_markdown(step.name)}{told}{after if waits else ''}"
+        yield f"{number[step.key]}. {escape_markdown(step.name)}{suffix}{after if waits else ''}"
 
 
-def _told(mark: Annotation) -> str:
+def _format_mark(mark: Annotation) -> str:
     look = symbol_for(mark.status)
     return f"— {look.symbol} {look.label}" + (
         f", {escape_markdown(mark.note)}" if mark.note else ""

@@ -34,10 +34,10 @@ def thin_edges(count: int, edges: Pairs) -> Thinned:
     most = max(MIN_LINES, LINES_PER_BOX * count)
     if len(edges) <= most:
         return Thinned(edges)
-    kept = _without_implied(count, edges) if count <= MAX_REDUCED_BOXES else edges
-    if len(kept) > most:
-        kept = _first_of_each(kept, most)
-    return Thinned(kept, len(edges) - len(kept))
+    remaining = _without_implied(count, edges) if count <= MAX_REDUCED_BOXES else edges
+    if len(remaining) > most:
+        remaining = _first_of_each(remaining, most)
+    return Thinned(remaining, len(edges) - len(remaining))
 
 
 def _without_implied(count: int, edges: Pairs) -> Pairs:
@@ -48,15 +48,15 @@ def _without_implied(count: int, edges: Pairs) -> Pairs:
     order = _topological(count, after)
     place = {box: number for number, box in enumerate(order)}
     reached = [0] * count
-    kept = set[tuple[int, int]]()
+    remaining = set[tuple[int, int]]()
     for box in reversed(order):
-        found = 0
+        covered = 0
         for target in sorted(after[box], key=place.__getitem__):
-            if not found >> target & 1:
-                kept.add((box, target))
-                found |= reached[target] | 1 << target
-        reached[box] = found
-    return [edge for edge in edges if edge in kept]
+            if not covered >> target & 1:
+                remaining.add((box, target))
+                covered |= reached[target] | 1 << target
+        reached[box] = covered
+    return [edge for edge in edges if edge in remaining]
 
 
 def _topological(count: int, after: Sequence[Sequence[int]]) -> list[int]:
@@ -80,5 +80,5 @@ def _first_of_each(edges: Pairs, most: int) -> Pairs:
     for number, (_, target) in enumerate(edges):
         rank[target] = rank.get(target, 0) + 1
         ranked.append((rank[target], number))
-    kept = sorted(number for _, number in islice(sorted(ranked), most))
-    return [edges[number] for number in kept]
+    selected = sorted(number for _, number in islice(sorted(ranked), most))
+    return [edges[number] for number in selected]

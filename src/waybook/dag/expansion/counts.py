@@ -72,13 +72,13 @@ def _begun(
     stage: str, graph: Graph, steps: Iterable[RecipeStep], models: Sequence[str], prior: Origins
 ) -> Iterable[Origins]:
     """Yield the origins of these steps' outputs, once for steps that share them."""
-    kept: set[Strategy] = set()
+    strategies: set[Strategy] = set()
     for step in steps:
         if GRANULARITY[step.strategy].descent is Descent.NEW:
             yield _new(stage, step, models, one_each=_one_each(step, graph))
-        elif step.strategy not in kept:
-            kept.add(step.strategy)
-            yield _kept(step.strategy, models, prior)
+        elif step.strategy not in strategies:
+            strategies.add(step.strategy)
+            yield _inherit_origins(step.strategy, models, prior)
 
 
 def _one_each(step: RecipeStep, graph: Graph) -> bool:
@@ -93,7 +93,7 @@ def _new(stage: str, step: RecipeStep, models: Sequence[str], *, one_each: bool)
     return single_author_origins({lineage_name(stage, step.key): first_of(models)})
 
 
-def _kept(strategy: Strategy, models: Sequence[str], prior: Origins) -> Origins:
+def _inherit_origins(strategy: Strategy, models: Sequence[str], prior: Origins) -> Origins:
     if GRANULARITY[strategy].worker is Worker.AUTHOR:
         return single_author_origins(lineage_owners(models, prior))
     return Origins(

@@ -66,7 +66,7 @@ def index_documents(documents: Iterable[Document]) -> DocumentIndex:
             for model in (None, doc.model):
                 place = DocumentSlot(doc.stage, doc.document_key, lineage, model)
                 shelf.setdefault(place, []).append(doc)
-    return {place: tuple(found) for place, found in shelf.items()}
+    return {place: tuple(docs) for place, docs in shelf.items()}
 
 
 def produced_documents(dag: Dag) -> ProducedDocuments:
@@ -88,36 +88,40 @@ def resolve_inputs(
     """
     step = graph.steps[unit.step_key]
     before = _before(step.key, graph)
-    given: list[ResolvedInput] = []
+    inputs: list[ResolvedInput] = []
     for number, wanted in enumerate(_inputs(step, graph)):
         place = DocumentSlot(
             stage_slug if wanted.stage is None else wanted.stage, wanted.document_key
         )
         primary = number == 0 or step.inputs is None
         if (place.stage, place.document_key) not in made:
-            given.append(ResolvedInput(input=wanted, external=True))
+            inputs.append(ResolvedInput(input=wanted, external=True))
         elif primary and unit.source is not None:
             maker = primary_source(step, stage_slug, graph)
             documents = _of_source(unit.source, maker, place, shelf)
-            given.append(ResolvedInput(input=wanted, documents=documents))
+            inputs.append(ResolvedInput(input=wanted, documents=documents))
         else:
             near = _nearness(place, unit, _author(unit, step, place, stage_slug))
             there = before if place.stage == stage_slug else None
-            found = next(filter(None, (_standing(spot, shelf, there) for spot in near)), ())
-            given.append(ResolvedInput(input=wanted, documents=found))
-    return tuple(one for one in given if one.external or one.documents or one.is_missing)
+            matches = next(filter(None, (_standing(spot, shelf, there) for spot in near)), ())
+            inputs.append(ResolvedInput(input=wanted, documents=matches))
+    return tuple(
+        resolved
+        for resolved in inputs
+        if resolved.external or resolved.documents or resolved.is_missing
+    )
 
 
 def _before(key: str, graph: Graph) -> set[str]:
     """Return all ancestors of a step: the steps certain to be closed when this one opens."""
-    found: set[str] = set()
+    ancestors: set[str] = set()
     ahead = [*graph.predecessors[key]]
     while ahead:
         earlier = ahead.pop()
-        if earlier not in found:
-            found.add(earlier)
+        if earlier not in ancestors:
+            ancestors.add(earlier)
             ahead += graph.predecessors[earlier]
-    return found
+    return ancestors
 
 
 def _inputs(step: RecipeStep, graph: Graph) -> Iterable[Input]:
@@ -158,5 +162,5 @@ def _standing(
     place: DocumentSlot, shelf: DocumentIndex, steps: set[str] | None
 ) -> tuple[Document, ...]:
     """Return the documents at this key; within the unit's own stage, only those of these steps."""
-    found = shelf.get(place, ())
-    return found if steps is None else tuple(doc for doc in found if doc.step_key in steps)
+    documents = shelf.get(place, ())
+    return documents if steps is None else tuple(doc for doc in documents if doc.step_key in steps)

@@ -67,16 +67,16 @@ def available_documents(
     renders: Iterable[RenderJob], resources: Iterable[Resource]
 ) -> dict[str | None, StageDocuments]:
     """Return the documents available in each stage, independent of the order of rows."""
-    found: dict[str | None, tuple[set[AvailableDocument], set[str]]] = {}
+    by_stage: dict[str | None, tuple[set[AvailableDocument], set[str]]] = {}
     for stage, finding in _findings(renders, resources):
-        documents, warnings = found.setdefault(stage, (set(), set()))
+        documents, warnings = by_stage.setdefault(stage, (set(), set()))
         if isinstance(finding, str):
             warnings.add(finding)
         else:
             documents.add(finding)
     return {
         stage: StageDocuments(tuple(sorted(documents, key=_place)), tuple(sorted(warnings)))
-        for stage, (documents, warnings) in found.items()
+        for stage, (documents, warnings) in by_stage.items()
     }
 
 
@@ -87,16 +87,16 @@ def _findings(renders: Iterable[RenderJob], resources: Iterable[Resource]) -> It
     fetched: set[str | None] = set()
     for resource in resources:
         fetched.add(resource.job_id)
-        yield from _found(resource, jobs.get(resource.job_id or ""))
+        yield from _examine_resource(resource, jobs.get(resource.job_id or ""))
     for job in jobs.values():
         if job.status == JobStatus.COMPLETED and job.id not in fetched:
-            told = (
+            message = (
                 f"the RENDER job {quote_name(job.id)} is completed, but there is no document of it"
             )
-            yield job.stage, told
+            yield job.stage, message
 
 
-def _found(resource: Resource, job: RenderJob | None) -> Iterator[Finding]:
+def _examine_resource(resource: Resource, job: RenderJob | None) -> Iterator[Finding]:
     name = f"the rendered document {quote_name(resource.id)}"
     if job is None:
         yield None, f"{name} is of no RENDER job that is known ({quote_name(resource.job_id)})"
@@ -104,7 +104,7 @@ def _found(resource: Resource, job: RenderJob | None) -> Iterator[Finding]:
         key = resource.document_key or job.document_key
         model = resource.model_id or job.model_id
         yield job.stage, AvailableDocument(key, model, resource.id)
-        missing = [word for word, said in (("key", key), ("model", model)) if said is None]
+        missing = [word for word, value in (("key", key), ("model", model)) if value is None]
         yield from ((job.stage, f"{name} does not say its {word}") for word in missing)
     elif job.status == JobStatus.COMPLETED:
         yield None, f"{name} is of a job that names no stage of this DAG ({quote_name(job.id)})"

@@ -69,9 +69,9 @@ def completed_never_decreases(before: Report, after: Report) -> bool:
     )
 
 
-def is_deterministic(one: Report, other: Report) -> bool:
+def is_deterministic(first: Report, other: Report) -> bool:
     """Return whether the same state gave the same report, in any order of rows (invariant 7)."""
-    return one == other
+    return first == other
 
 
 def _stages(report: Report) -> Iterator[tuple[StageReport, Progress, list[StepReport]]]:

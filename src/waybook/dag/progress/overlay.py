@@ -79,11 +79,11 @@ def evidence_of(
         added, before = COUNTS.get(status, Count(active=1)), counts.get(step, Count())
         counts[step] = Count(*(a + b * many for a, b in zip(before, added, strict=True)))
     final = frozenset(closed)
-    found = {
+    evidence = {
         step: Evidence(closed=step in final, done=done, active=active, failed=failed)
         for step, (done, active, failed) in counts.items()
     }
-    return found, warnings
+    return evidence, warnings
 
 
 def _unknown(step: str, status: str, many: int) -> str:

@@ -84,21 +84,21 @@ def report(
 
     `warnings` are additional ones, keyed by stage or None.
     """
-    found = warnings or {}
+    warnings_by_stage = warnings or {}
     counts = structure_counts(
-        structure, {slug: one.models for slug, one in seen.items() if one.models}
+        structure, {slug: evidence.models for slug, evidence in seen.items() if evidence.models}
     )
     stages = [
-        _initiated(stage, structure, seen[stage.slug], counts.get(stage.slug), found)
+        _initiated(stage, structure, seen[stage.slug], counts.get(stage.slug), warnings_by_stage)
         if stage.slug in seen
-        else _not_initiated(stage, found)
+        else _not_initiated(stage, warnings_by_stage)
         for stage in structure.dag.stages
     ]
     completed = sum(stage["status"] is ProgressStatus.COMPLETED for stage in stages)
     return {
         "dagProgress": {"completedStages": completed, "totalStages": len(stages)},
         "stages": stages,
-        "warnings": sorted_messages(found.get(None, ())),
+        "warnings": sorted_messages(warnings_by_stage.get(None, ())),
     }
 
 
@@ -149,18 +149,18 @@ def _standings(
 
 
 def _progress(standings: Mapping[str, ProgressStatus]) -> Progress:
-    found = list(standings.values())
+    statuses = list(standings.values())
     return {
-        "completedSteps": found.count(ProgressStatus.COMPLETED),
-        "totalSteps": len(found),
-        "failedSteps": found.count(ProgressStatus.FAILED),
+        "completedSteps": statuses.count(ProgressStatus.COMPLETED),
+        "totalSteps": len(statuses),
+        "failedSteps": statuses.count(ProgressStatus.FAILED),
     }
 
 
 def _steps(
     standings: Mapping[str, ProgressStatus], evidence: Mapping[str, Evidence]
 ) -> list[StepReport]:
-    return [_step(key, told, evidence.get(key, NO_EVIDENCE)) for key, told in standings.items()]
+    return [_step(key, status, evidence.get(key, NO_EVIDENCE)) for key, status in standings.items()]
 
 
 def _step(key: str, standing: ProgressStatus, seen: Evidence) -> StepReport:
@@ -180,8 +180,8 @@ def _unknowns(
     if seen.standings is not None:
         return
     if stage.slug not in structure.graphs:
-        yield "where its steps stand cannot be told: its recipe cannot be walked"
+        yield "step progress is unknown: the recipe is not a valid graph"
     if not seen.models:
-        yield "how many documents to expect cannot be told: its models are not known"
+        yield "expected documents unknown: models are not set"
     elif expected is None:
-        yield "how many documents to expect cannot be told: a recipe on the way here is not clear"
+        yield "expected documents unknown: an earlier recipe is not a valid graph"

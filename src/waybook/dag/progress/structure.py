@@ -57,13 +57,13 @@ def effective_models(order: Sequence[str], models_of: ModelsByStage) -> dict[str
     >>> effective_models(["a", "b", "c"], {"b": ["opus"]})
     {'b': ['opus'], 'c': ['opus']}
     """
-    found: dict[str, Sequence[str]] = {}
+    models_by_stage: dict[str, Sequence[str]] = {}
     last: Sequence[str] = ()
     for slug in order:
         last = models_of.get(slug) or last
         if last:
-            found[slug] = last
-    return found
+            models_by_stage[slug] = last
+    return models_by_stage
 
 
 def structure_counts(structure: Structure, models_of: ModelsByStage) -> dict[str, StageCounts]:

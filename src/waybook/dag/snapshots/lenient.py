@@ -38,10 +38,12 @@ def read_leniently(data: object) -> LenientDefinition:
     except BadRecipe as refused:
         if not as_list(as_object(data).get("stages")):
             raise refused from None
-        found = _stage_by_stage(as_object(data))
+        definition = _stage_by_stage(as_object(data))
         # Errors that only the whole shows, such as an input from a later stage.
-        alone = any(found.warnings.values())
-        return found if alone else replace(found, warnings={None: _told(refused)})
+        alone = any(definition.warnings.values())
+        return (
+            definition if alone else replace(definition, warnings={None: _format_errors(refused)})
+        )
     return LenientDefinition(valid_structure(dag, graphs_of(dag)), {})
 
 
@@ -77,12 +79,12 @@ def _names(raws: Sequence[object]) -> list[str]:
 def _ways(data: Raw, slugs: Sequence[str]) -> tuple[tuple[Transition, ...] | None, list[str]]:
     """Return the transitions, if the stage order is valid, and the errors of the DAG itself."""
     stages = [{"slug": slug, "recipe": PLACEHOLDER_RECIPE} for slug in slugs]
-    found = _read({**data, "stages": stages})
-    if isinstance(found, Dag):
-        return found.transitions, []
+    result = _read({**data, "stages": stages})
+    if isinstance(result, Dag):
+        return result.transitions, []
     # Errors in the DAG's name or description do not affect its stages.
     clear = _read({"slug": "x", "stages": stages, "transitions": data.get("transitions")})
-    return clear.transitions if isinstance(clear, Dag) else None, _told(found)
+    return clear.transitions if isinstance(clear, Dag) else None, _format_errors(result)
 
 
 def _stage(slug: str, raw: Raw, slugs: Sequence[str], *, look: bool) -> tuple[Stage, Sequence[str]]:
@@ -94,10 +96,10 @@ def _stage(slug: str, raw: Raw, slugs: Sequence[str], *, look: bool) -> tuple[St
         return bare, []
     others = {name for name in _mentioned(raw) if name != slug} & set(slugs)
     before = [{"slug": other, "recipe": PLACEHOLDER_RECIPE} for other in sorted(others)]
-    found = _read({"slug": "x", "stages": [*before, raw]})
-    if isinstance(found, Dag):
-        return found.stages[-1], []
-    return bare, _told(found, f"stages[{len(before)}].")
+    result = _read({"slug": "x", "stages": [*before, raw]})
+    if isinstance(result, Dag):
+        return result.stages[-1], []
+    return bare, _format_errors(result, f"stages[{len(before)}].")
 
 
 def _read(data: object) -> Dag | BadRecipe:
@@ -107,10 +109,10 @@ def _read(data: object) -> Dag | BadRecipe:
         return refused
 
 
-def _told(refused: BadRecipe, inside: str = "") -> list[str]:
+def _format_errors(refused: BadRecipe, inside: str = "") -> list[str]:
     """Return the errors as text, each with its position relative to the checked part."""
     faults = [as_object(fault) for fault in as_list(refused.details.get("faults"))]
-    return [f"{str(one['at']).removeprefix(inside)}: {one['message']}" for one in faults]
+    return [f"{str(error['at']).removeprefix(inside)}: {error['message']}" for error in faults]
 
 
 def _mentioned(raw: Raw) -> Iterator[str]:

@@ -120,8 +120,8 @@ def assign_jobs(rows: list[Row], slugs: frozenset[str]) -> tuple[AssignedJobs, l
     twins = sum(row.id is not None for row in rows) - len(by_id)
     strange.update({StageWarning(None, "with the id of another one"): twins} if twins else {})
     return AssignedJobs(work, renders), [
-        StageWarning(stage, f"{count_noun(many, 'job')} {said}")
-        for (stage, said), many in strange.items()
+        StageWarning(stage, f"{count_noun(many, 'job')} {message}")
+        for (stage, message), many in strange.items()
     ]
 
 
@@ -129,14 +129,14 @@ Rows = Mapping[str | None, Row]
 
 
 def _by_id(rows: Iterable[Row]) -> Rows:
-    found: dict[str | None, Row] = {}
+    rows_by_id: dict[str | None, Row] = {}
     for row in rows:
-        if row.id in found:
+        if row.id in rows_by_id:
             # With duplicate ids the right row is unknown; the choice is at least deterministic.
-            found[row.id] = min(row, found[row.id], key=str)
+            rows_by_id[row.id] = min(row, rows_by_id[row.id], key=str)
         elif row.id is not None:
-            found[row.id] = row
-    return found
+            rows_by_id[row.id] = row
+    return rows_by_id
 
 
 def _whereabouts(row: Row, by_id: Rows) -> tuple[str | None, str | None]:
@@ -191,25 +191,25 @@ def read_stage_runs(
 
     Several runs of one stage are merged, so that their order does not matter.
     """
-    found: dict[str | None, list[Raw]] = {}
+    raws_by_stage: dict[str | None, list[Raw]] = {}
     for raw in map(as_object, as_list(raws)):
-        found.setdefault(as_text(raw.get("stageSlug")), []).append(raw)
+        raws_by_stage.setdefault(as_text(raw.get("stageSlug")), []).append(raw)
     runs: dict[str, StageRun] = {}
     warned: list[StageWarning] = []
-    for slug, told in found.items():
+    for slug, stage_raws in raws_by_stage.items():
         if slug is None:
             warned.append(
-                StageWarning(None, f"{count_noun(len(told), 'stage run')} without a stage")
+                StageWarning(None, f"{count_noun(len(stage_raws), 'stage run')} without a stage")
             )
         elif slug not in structure.slugs:
             warned.append(
                 StageWarning(None, f"a stage run of a stage that is not there: {quote_name(slug)}")
             )
         else:
-            runs[slug] = _stage_run(told)
+            runs[slug] = _stage_run(stage_raws)
             warned += [
-                StageWarning(slug, said)
-                for said in _stage_run_warnings(slug, runs[slug], told, structure)
+                StageWarning(slug, message)
+                for message in _stage_run_warnings(slug, runs[slug], stage_raws, structure)
             ]
     return runs, warned
 
@@ -218,8 +218,8 @@ def _stage_run(raws: Sequence[Raw]) -> StageRun:
     named = any(isinstance(raw.get("models"), list) for raw in raws)
     models = dict.fromkeys(_texts(raws, "models"))
     # The order of models is meaningful within one run, but not across several.
-    kept = tuple(sorted(models) if raws[1:] else models)
-    return StageRun(kept if named else None, frozenset(_texts(raws, "closed")))
+    model_names = tuple(sorted(models) if raws[1:] else models)
+    return StageRun(model_names if named else None, frozenset(_texts(raws, "closed")))
 
 
 def _texts(raws: Sequence[Raw], name: str) -> Iterator[str]:
@@ -238,7 +238,7 @@ def _stage_run_warnings(
         values = [raw[name] for raw in raws if raw.get(name) is not None]
         if not all(isinstance(value, list) for value in values):
             yield f"its {name} are not a list"
-        if any(as_text(one) is None for value in values for one in as_list(value)):
+        if any(as_text(item) is None for value in values for item in as_list(value)):
             yield f"some of its {name} are not names, and are left out"
     if slug in structure.graphs:
         unknown = run.closed - structure.graphs[slug].steps.keys()

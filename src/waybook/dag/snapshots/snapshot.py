@@ -81,10 +81,14 @@ def read_snapshot(data: object) -> Snapshot:
     readings = available_documents(placed.renders, resources)
     warned = [*_missing_lists(raw), *strange_runs, *strange_jobs, *strange_resources]
     warned += [
-        StageWarning(slug, said) for slug, found in readings.items() for said in found.warnings
+        StageWarning(slug, message)
+        for slug, findings in readings.items()
+        for message in findings.warnings
     ]
     warned += [
-        StageWarning(slug, said) for slug, found in lenient.warnings.items() for said in found
+        StageWarning(slug, message)
+        for slug, findings in lenient.warnings.items()
+        for message in findings
     ]
     seen: dict[str, StageEvidence] = {}
     for slug in {*runs, *placed.work}:
@@ -93,7 +97,7 @@ def read_snapshot(data: object) -> Snapshot:
         documents = readings[slug].documents if slug in readings else ()
         seen[slug] = StageEvidence(models=run.models, steps=evidence, documents=documents)
         warned += [
-            StageWarning(slug, said) for said in (*unknown, *_no_steps(slug, work, structure))
+            StageWarning(slug, message) for message in (*unknown, *_no_steps(slug, work, structure))
         ]
     return Snapshot(structure=structure, evidence=seen, warnings=messages_by_stage(warned))
 
@@ -115,16 +119,16 @@ def _missing_lists(raw: Raw) -> Iterator[StageWarning]:
 
 
 def _resources(raws: object) -> tuple[list[Resource], list[StageWarning]]:
-    found = []
+    resources = []
     nameless = 0
     for raw in map(as_object, as_list(raws)):
         if raw.get("resourceType") == RENDERED:
             name, job = as_text(raw.get("id")), as_text(raw.get("jobId"))
             key, model = as_text(raw.get("documentKey")), as_text(raw.get("modelId"))
-            found += [Resource(name, job, key, model)] if name else []
+            resources += [Resource(name, job, key, model)] if name else []
             nameless += name is None
-    said = f"{count_noun(nameless, 'rendered document')} without an id"
-    return found, [StageWarning(None, said)] if nameless else []
+    message = f"{count_noun(nameless, 'rendered document')} without an id"
+    return resources, [StageWarning(None, message)] if nameless else []
 
 
 def _no_steps(slug: str, work: Counter[JobEvidence], structure: Structure) -> Iterator[str]:
@@ -160,7 +164,7 @@ def map_from_snapshot(data: object, models: Sequence[str] = ()) -> Map:
     models_of = {slug: run.models for slug, run in runs.items() if run.models}
     models_of.setdefault(stage_order(dag)[0], tuple(models))
     answer = map_json(structure, models_of)
-    strange = [said if slug is None else f"{slug}: {said}" for slug, said in warned]
+    strange = [message if slug is None else f"{slug}: {message}" for slug, message in warned]
     strange += _uncounted(answer["stages"], known=any(models_of.values()))
     return {**answer, "warnings": sorted_messages(strange)} if strange else answer
 
@@ -169,9 +173,7 @@ def _uncounted(stages: Sequence[StageMap], *, known: bool) -> Iterator[str]:
     """Yield the reasons why expected counts are missing."""
     unknown = [stage["stageSlug"] for stage in stages if stage["expected"]["total"] is None]
     if not known:
-        yield "how many units to expect cannot be told: no stage says which models it has"
+        yield "expected units unknown: models are not set"
     elif unknown:
-        stage = f"of {quote_name(unknown[0])}" + (
-            " and the stages behind it" if unknown[1:] else ""
-        )
-        yield f"how many units to expect {stage} cannot be told"
+        stage = f"of {quote_name(unknown[0])}" + (" and the later stages" if unknown[1:] else "")
+        yield f"expected units {stage} unknown"

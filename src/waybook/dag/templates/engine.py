@@ -140,8 +140,10 @@ class DataEnvironment(ImmutableSandboxedEnvironment):
     def getattr(self, obj: object, attribute: str) -> object:
         """Return the field of a mapping, or a property of the loop."""
         if isinstance(obj, LoopContext):
-            told = attribute in {"first", "index", "index0", "last", "length"}
-            return getattr(obj, attribute) if told else self.undefined(obj=obj, name=attribute)
+            is_exposed = attribute in {"first", "index", "index0", "last", "length"}
+            return (
+                getattr(obj, attribute) if is_exposed else self.undefined(obj=obj, name=attribute)
+            )
         return self.getitem(obj, attribute)
 
     def getitem(self, obj: object, argument: object) -> object:

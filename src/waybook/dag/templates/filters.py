@@ -26,8 +26,8 @@ def iterate(value: Json, parts: int = 0) -> Sequence[Json]:
     (('a',), [['a', 1]], [['b', None]])
     """
     if parts:
-        found = pairs(value) if isinstance(value, dict) else iterate(value)
-        return [_parted(item, parts) for item in found]
+        items = pairs(value) if isinstance(value, dict) else iterate(value)
+        return [_parted(item, parts) for item in items]
     if value is None:
         return ()
     if isinstance(value, dict):
@@ -36,8 +36,8 @@ def iterate(value: Json, parts: int = 0) -> Sequence[Json]:
 
 
 def _parted(item: Json, parts: int) -> Sequence[Json]:
-    whole = list(item[:parts]) if is_list(item) else [item]
-    return whole + [None] * (parts - len(whole))
+    values = list(item[:parts]) if is_list(item) else [item]
+    return values + [None] * (parts - len(values))
 
 
 def default(value: Json, instead: Json) -> Json:

@@ -123,7 +123,7 @@ def _check_form(node: nodes.Compare | nodes.Getitem | nodes.List | nodes.Const) 
         case nodes.Compare(ops=[_, _, *_]):
             raise TemplateRuleError("compare two things at a time, joined by and", node.lineno)
         case nodes.Getitem() if not isinstance(node.arg, nodes.Const):
-            raise TemplateRuleError("what stands in [ ] must be a constant", node.lineno)
+            raise TemplateRuleError("the index in [ ] must be a constant", node.lineno)
         case nodes.List() if not all(isinstance(item, nodes.Const) for item in node.items):
             raise TemplateRuleError("a list holds constants", node.lineno)
         case nodes.Const(value=float(number)) if not isfinite(number):
@@ -150,8 +150,8 @@ def _check_filter(node: nodes.Filter) -> None:
     named = bool(node.kwargs or node.dyn_args or node.dyn_kwargs)
     if named or not least <= len(node.args) <= most:
         takes = f"{least} to {most}" if least < most else str(most)
-        told = f"the filter {node.name} takes {takes} plain arguments"
-        raise TemplateRuleError(told, node.lineno)
+        message = f"the filter {node.name} takes {takes} plain arguments"
+        raise TemplateRuleError(message, node.lineno)
 
 
 def _check_test(node: nodes.Test) -> None:
@@ -169,5 +169,5 @@ def _check_names(tree: nodes.Template, names: frozenset[str]) -> None:
     if used:
         first = min(used, key=lambda node: node.lineno)
         known = ", ".join(sorted(names))
-        told = f"there is no name {first.name!r} here; there are {known}"
-        raise TemplateRuleError(told, first.lineno)
+        message = f"there is no name {first.name!r} here; there are {known}"
+        raise TemplateRuleError(message, first.lineno)

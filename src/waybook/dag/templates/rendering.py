@@ -84,8 +84,8 @@ def parse_content(text: str) -> Json:
 def _as_it_came(context: Mapping[str, Json], why: str) -> Rendered:
     """Return the text as a code block under a line that says why it is not rendered."""
     text = strip_unstorable(to_text(context.get("text")))[:MAX_FALLBACK_LENGTH]
-    told = strip_unstorable(one_line(why))
-    warning = f"This document could not be rendered ({told}); it is shown as it came."
+    reason = strip_unstorable(one_line(why))
+    warning = f"This document could not be rendered ({reason}); it is shown as it came."
     html = f"<blockquote><p>{escape(warning)}</p></blockquote>\n{_preformatted(text)}"
     return Rendered(f"> {warning}\n\n{code_block(text)}", sanitize(html))
 

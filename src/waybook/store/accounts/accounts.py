@@ -130,10 +130,10 @@ def rows_statement(org_id: str) -> Statement:
 
 def read_rows(rows: Iterable[tuple[Any, ...]]) -> Rows:
     """Return the selected rows in the form that a replay produces."""
-    found: Rows = {}
+    by_entity: Rows = {}
     for entity, row_id, row in rows:
-        found.setdefault(entity, {})[row_id] = _in_utc_row(row)
-    return found
+        by_entity.setdefault(entity, {})[row_id] = _in_utc_row(row)
+    return by_entity
 
 
 def _in_utc_row(row: Row) -> Row:

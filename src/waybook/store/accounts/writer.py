@@ -61,11 +61,13 @@ def _tokens(patches: Patches) -> Iterator[Statement]:
 
 def _filled(query: Query, row_id: str, values: dict[str, Json]) -> Statement:
     """Return the query with the row's values, as recorded in the audit."""
-    told: dict[str, Value] = {name: _told(values[name]) for name in query.places if name != "id"}
-    return query(id=row_id, **told)
+    parameters: dict[str, Value] = {
+        name: _to_sql_value(values[name]) for name in query.places if name != "id"
+    }
+    return query(id=row_id, **parameters)
 
 
-def _told(value: Json) -> Value:
+def _to_sql_value(value: Json) -> Value:
     """Return a scalar, or a list as an array literal; enumeration values need no quoting."""
     if isinstance(value, list):
         return f"{{{','.join(map(str, value))}}}"

@@ -31,9 +31,9 @@ def bounded_dsn(dsn: str) -> str:
         Misconfigured: it is not a valid connection string.
     """
     try:
-        given = conninfo_to_dict(dsn)
+        parameters = conninfo_to_dict(dsn)
     except psycopg.ProgrammingError:
         raise Misconfigured(
             "the database URL cannot be read; write it like postgresql://user:password@host/name"
         ) from None
-    return make_conninfo(dsn, **{k: v for k, v in NETWORK_LIMITS.items() if k not in given})
+    return make_conninfo(dsn, **{k: v for k, v in NETWORK_LIMITS.items() if k not in parameters})

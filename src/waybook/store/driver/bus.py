@@ -126,8 +126,8 @@ class Bus:
         self.has_outgoing.clear()
         taken, self._outgoing = self._outgoing, {}
         by_org: dict[UUID, list[ChangeEvent]] = {}
-        for (org_id, _, _), news in taken.items():
-            by_org.setdefault(org_id, []).append(news)
+        for (org_id, _, _), event in taken.items():
+            by_org.setdefault(org_id, []).append(event)
         return by_org
 
     @property
@@ -160,12 +160,12 @@ class Bus:
         sender, _, number = since.partition(".")
         known = number.isascii() and number.isdigit() and sender == self.sender
         missed = self._counted(org_id) - int(number[:18]) if known else -1
-        told = [news for other, news in self._told if other == org_id]
-        if not 0 <= missed <= len(told):
+        recent_events = [event for other, event in self._told if other == org_id]
+        if not 0 <= missed <= len(recent_events):
             subscriber.on_gap()
             return
-        for news in told[len(told) - missed :]:
-            subscriber.on_event(news)
+        for event in recent_events[len(recent_events) - missed :]:
+            subscriber.on_event(event)
 
     def _counted(self, org_id: UUID) -> int:
         count = self._counts.pop(org_id, None)

@@ -32,7 +32,7 @@ from psycopg.types.json import set_json_loads
 from psycopg.waiting import Ready, Wait, wait_async
 
 from waybook.errors import Busy, Unavailable
-from waybook.store.driver.queries import PreparedForm, Query, Statement, raw_statement
+from waybook.store.driver.queries import Query, Statement, raw_statement
 from waybook.store.driver.wire import (
     NO_BACKEND_PID,
     KeyConflict,
@@ -103,9 +103,9 @@ class DbConnection:
     async def _greet(self) -> None:
         """Apply the session settings, outside any transaction so that they persist."""
         process = self.connection.pgconn.backend_pid
-        ((told,),) = await self._send((), (_unprepared(self._wire.session_settings(process)),))
+        ((row,),) = await self._send((), (_unprepared(self._wire.session_settings(process)),))
         self._greeted = True
-        if told[0] != process:
+        if row[0] != process:
             self._wire.assume_pooler()
 
     async def _send(self, opening: Message, statements: Message) -> Results:
@@ -129,7 +129,11 @@ class DbConnection:
                 "the connection to the database broke; whether the call took effect is not known. "
                 "Repeat it with the same idempotencyKey: it will not count twice"
             ) from error
-        return [self._rows(results[place]) for place in places[len(opening) :]]
+        own_places = places[len(opening) :]
+        return [
+            self._rows(results[place], statement)
+            for place, statement in zip(own_places, statements, strict=True)
+        ]
 
     async def _exchange(self, message: Message) -> tuple[list[int], list[PGresult]]:
         """Send a message and wait for all of its answers, within its deadline.
@@ -164,25 +168,28 @@ class DbConnection:
         """Hand the message to libpq; return the index of each statement's result."""
         pgconn, prepared = self.connection.pgconn, self._prepared
         places, sent = [], 0
-        for asked in message:
-            (name, text), told = raw_statement(asked) if isinstance(asked, str) else asked
+        for statement in message:
+            (name, text, _), parameters = (
+                raw_statement(statement) if isinstance(statement, str) else statement
+            )
             if name is None or not preparing:
-                pgconn.send_query_params(text, told, result_format=Format.BINARY)
+                pgconn.send_query_params(text, parameters, result_format=Format.BINARY)
             else:
                 if name not in prepared:
                     pgconn.send_prepare(name, text)
                     prepared.add(name)
                     sent += 1
-                pgconn.send_query_prepared(name, told, result_format=Format.BINARY)
+                pgconn.send_query_prepared(name, parameters, result_format=Format.BINARY)
             places.append(sent)
             sent += 1
         return places
 
-    def _rows(self, result: PGresult) -> list[tuple[Any, ...]]:
+    def _rows(self, result: PGresult, statement: Statement | str) -> list[tuple[Any, ...]]:
         if not result.ntuples:
             return []
         self._transformer.set_pgresult(result)
-        return self._transformer.load_rows(0, result.ntuples, tuple)
+        make_row = tuple if isinstance(statement, str) else statement.form.make_row
+        return self._transformer.load_rows(0, result.ntuples, make_row)
 
     # Waiting
 
@@ -318,7 +325,7 @@ class DbConnection:
 
 
 def _unprepared(statement: Statement) -> Statement:
-    return Statement(PreparedForm(None, statement.form.text), statement.parameters)
+    return Statement(statement.form._replace(name=None), statement.parameters)
 
 
 def _flushing(connection: Connection) -> PQGen[None]:

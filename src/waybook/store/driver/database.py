@@ -127,10 +127,12 @@ class Database:
         async with TransactionScope(self.pool, opening, turn) as tx:
             return await tx.commit(*statements)
 
-    async def list_org_ids(self, asked: Statement | str = "select org_id from org") -> list[UUID]:
+    async def list_org_ids(
+        self, statement: Statement | str = "select org_id from org"
+    ) -> list[UUID]:
         """Return the ids of all orgs, or of the selected ones."""
-        (found,) = await self.read_directory(asked)
-        return [row[0] for row in found]
+        (rows,) = await self.read_directory(statement)
+        return [row[0] for row in rows]
 
     async def read_directory(self, *statements: Statement | str) -> Results:
         """Read the directory of orgs, in one message; no other row of an org is visible."""

@@ -46,8 +46,8 @@ async def send_pending(database: Database, bus: Bus) -> int:
     outgoing = bus.take_outgoing()
     letters = [
         SQL["notify_change"](payload=payload)
-        for org_id, news in outgoing.items()
-        for payload in encode_batches(bus.sender, org_id, news)
+        for org_id, events in outgoing.items()
+        for payload in encode_batches(bus.sender, org_id, events)
     ]
     if letters:
         await database.read_global("set local synchronous_commit = off", *letters)
@@ -82,8 +82,8 @@ async def listen(database: Database, bus: Bus) -> None:
 
 
 async def _is_pooled(connection: AsyncConnection[TupleRow]) -> bool:
-    found = await (await connection.execute(SQL["process"].text.encode())).fetchone()
-    return found is None or found[0] != connection.info.backend_pid
+    row = await (await connection.execute(SQL["process"].text.encode())).fetchone()
+    return row is None or row[0] != connection.info.backend_pid
 
 
 def receive(bus: Bus, payload: str) -> None:
@@ -91,8 +91,8 @@ def receive(bus: Bus, payload: str) -> None:
     packet = decode_batch(payload)
     if packet is None or packet.sender == bus.sender:
         return
-    for news in packet.news:
-        bus.receive(packet.org_id, news)
+    for event in packet.events:
+        bus.receive(packet.org_id, event)
 
 
 class ChangePoller:
@@ -114,12 +114,12 @@ class ChangePoller:
         for org_id in orgs:
             begun = time.monotonic()
             seconds = begun - self._looked.get(org_id, begun) + OVERLAP_SECONDS
-            asked = SQL["changed"](seconds=seconds, most=self._most + 1)
-            (found,) = await database.read_org(org_id, asked)
+            statement = SQL["changed"](seconds=seconds, most=self._most + 1)
+            (rows,) = await database.read_org(org_id, statement)
             self._looked[org_id] = begun
-            if len(found) > self._most:
+            if len(rows) > self._most:
                 bus.invalidate(org_id)
             else:
-                for kind, subject_id, version in found:
+                for kind, subject_id, version in rows:
                     # The audit does not show whether the list entry changed, so assume that it did.
                     bus.receive(org_id, ChangeEvent(kind, subject_id, version, list_changed=True))

@@ -56,11 +56,16 @@ class Ids:
     ids: Iterable[str]
 
 
+#: Makes a row from its columns: `tuple`, or `_make` of a row class.
+RowMaker: TypeAlias = Callable[[Sequence[Any]], tuple[Any, ...]]
+
+
 class PreparedForm(NamedTuple):
     """Query text with numbered parameters, and the name to prepare it under, if it is prepared."""
 
     name: bytes | None
     text: bytes
+    make_row: RowMaker = tuple
 
 
 class Statement(NamedTuple):
@@ -82,9 +87,12 @@ def raw_statement(text: str) -> Statement:
 class Query:
     """Named query: fixed text with placeholders."""
 
-    def __init__(self, name: str, text: str) -> None:
+    def __init__(self, name: str, text: str, row: type[tuple[Any, ...]] | None = None) -> None:
         """Find the placeholders; one after `values` takes a list of rows."""
         self.name = name
+        #: Class of the returned rows; its fields are the columns. None: plain tuples.
+        self.row = row
+        self._make_row: RowMaker = getattr(row, "_make", tuple)
         #: Text with named placeholders, for statements executed through psycopg.
         self.text = text
         #: Placeholder names without duplicates, in order of appearance.
@@ -103,7 +111,8 @@ class Query:
 
     def for_update(self, table: str) -> "Query":
         """Return the same query with a row lock on this table."""
-        return Query(f"{self.name}_locked", f"{self.text}\n   for update of {table}")
+        locked = f"{self.text}\n   for update of {table}"
+        return Query(f"{self.name}_locked", locked, self.row)
 
     def _with_rows(self, values: Mapping[str, Value]) -> Statement:
         (place,) = self.places
@@ -111,16 +120,17 @@ class Query:
         if not isinstance(listed, Rows):
             raise TypeError(f"{self.name} takes rows")
         rows = listed.rows
-        told = encode_parameters(chain.from_iterable(rows))
-        return Statement(self._form(len(rows), len(rows[0])), told)
+        parameters = encode_parameters(chain.from_iterable(rows))
+        return Statement(self._form(len(rows), len(rows[0])), parameters)
 
     def _form(self, rows: int, width: int) -> PreparedForm:
-        found = self._forms.get((rows, width))
-        if found is None:
-            found = PreparedForm(self._prepared_name(rows), self._numbered(rows, width).encode())
-            if found.name is not None:
-                self._forms[rows, width] = found
-        return found
+        form = self._forms.get((rows, width))
+        if form is None:
+            text = self._numbered(rows, width).encode()
+            form = PreparedForm(self._prepared_name(rows), text, self._make_row)
+            if form.name is not None:
+                self._forms[rows, width] = form
+        return form
 
     def _prepared_name(self, rows: int) -> bytes | None:
         """Return the name to prepare this query under, which includes a digest of the text."""
@@ -130,11 +140,11 @@ class Query:
 
     def _numbered(self, rows: int, width: int) -> str:
         numbers = count(1)
-        told = {
+        placeholders = {
             place: _rows_of(rows, width, numbers) if place == self._listed else f"${next(numbers)}"
             for place in self.places
         }
-        return _PLACE.sub(lambda place: told[place[1]], self.text)
+        return _PLACE.sub(lambda place: placeholders[place[1]], self.text)
 
 
 def _rows_of(rows: int, width: int, numbers: Iterator[int]) -> str:
@@ -142,9 +152,20 @@ def _rows_of(rows: int, width: int, numbers: Iterator[int]) -> str:
     return ", ".join(f"({', '.join(f'${next(numbers)}' for _ in row)})" for _ in range(rows))
 
 
-def load(name: str) -> Mapping[str, Query]:
-    """Return the named queries of `store/NAME.sql`, with shared fragments expanded."""
-    return {named: Query(named, expand_parts(body)) for named, body in _read(name).items()}
+def load(name: str, **rows: type[tuple[Any, ...]]) -> Mapping[str, Query]:
+    """Return the named queries of `store/NAME.sql`, with shared fragments expanded.
+
+    `rows` has the row class of a query: a named tuple whose fields are the query's columns.
+
+    Raises:
+        KeyError: a row class belongs to no query.
+    """
+    texts = _read(name)
+    if unknown := rows.keys() - texts.keys():
+        raise KeyError(f"store/{name}.sql has no query {sorted(unknown)}")
+    return {
+        query: Query(query, expand_parts(body), rows.get(query)) for query, body in texts.items()
+    }
 
 
 @cache
@@ -180,10 +201,10 @@ def encode_parameters(values: Iterable[Value]) -> Parameters:
         TypeError: a value has an unsupported type.
         ValueError: a text contains NUL, where the driver would cut it off.
     """
-    told = [None if value is None else ENCODERS[type(value)](value) for value in values]
-    if b"\0" in b"".join(filter(None, told)):
+    encoded = [None if value is None else ENCODERS[type(value)](value) for value in values]
+    if b"\0" in b"".join(filter(None, encoded)):
         raise ValueError("PostgreSQL keeps no NUL in a text")
-    return told
+    return encoded
 
 
 class _Writers(dict[type, Callable[[Any], bytes | None]]):

@@ -70,7 +70,7 @@ class WireSettings:
     def assume_pooler(self) -> None:
         """Stop relying on any state that is kept with a connection."""
         if not self.pooled:
-            log.warning("a pooler stands before the database: statements are not prepared")
+            log.warning("a pooler is in front of the database: statements are not prepared")
         self.pooled = True
 
 

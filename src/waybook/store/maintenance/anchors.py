@@ -176,10 +176,10 @@ def stones_statement(anchors: Sequence[Anchor]) -> Statement:
 
 
 def missing_anchors(
-    anchors: Sequence[Anchor], found: Iterable[tuple[Any, ...]]
+    anchors: Sequence[Anchor], rows: Iterable[tuple[Any, ...]]
 ) -> list[tuple[Anchor, bytes | None]]:
     """Return the anchors whose entry is missing or has another hash, with that hash."""
-    hashes = {(subject, id_, seq): digest for subject, id_, seq, digest in found}
+    hashes = {(subject, id_, seq): digest for subject, id_, seq, digest in rows}
     held = [(a, hashes.get((a.subject, a.subject_id, a.seq))) for a in anchors]
     return [(a, bytes(got) if got else None) for a, got in held if not got or bytes(got) != a.hash]
 

@@ -106,10 +106,10 @@ def read_manifest(data: dict[str, Any]) -> Manifest:
         at=data["at"],
         database=data["database"],
         server_version=data["server_version"],
-        migrations=tuple(AppliedMigration(*one) for one in data["migrations"]),
+        migrations=tuple(AppliedMigration(*fields) for fields in data["migrations"]),
         tables=data["tables"],
         left_out=data["left_out"],
-        members=tuple(Member(*one) for one in data["members"]),
+        members=tuple(Member(*fields) for fields in data["members"]),
         anchor=AnchorTotals(*data["anchor"]),
     )
 

@@ -115,7 +115,7 @@ class _Backup:
             at=at.isoformat(),
             database=database,
             server_version=version,
-            migrations=tuple(AppliedMigration(*one) for one in applied),
+            migrations=tuple(AppliedMigration(*row) for row in applied),
             tables={table.name: [*table.columns] for table in self._tables},
             left_out={
                 table.name: LEFT_OUT.get(table.name, REBUILT)

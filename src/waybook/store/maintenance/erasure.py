@@ -49,10 +49,10 @@ def find_org(owner_dsn: str, slug: str) -> UUID:
         NotFound: there is no such org.
     """
     with open_owner_session(owner_dsn) as here, here.directory_transaction() as owner:
-        found = owner.fetch(SQL["find_org"], slug=slug)
-    if not found:
+        rows = owner.fetch(SQL["find_org"], slug=slug)
+    if not rows:
         raise NotFound(f"there is no org “{slug}” here", org=slug)
-    org_id: UUID = found[0][0]
+    org_id: UUID = rows[0][0]
     return org_id
 
 
@@ -131,10 +131,10 @@ def lock_org(owner: OwnerTransaction) -> ChainHead:
     Raises:
         NotFound: the org no longer exists.
     """
-    found = owner.fetch(SQL["lock_org"])
-    if not found:
-        raise NotFound("this org is not there any more: somebody has erased it")
-    number, digest = found[0]
+    rows = owner.fetch(SQL["lock_org"])
+    if not rows:
+        raise NotFound("this org no longer exists: it was erased")
+    number, digest = rows[0]
     return ChainHead(number, bytes(digest) if digest else GENESIS)
 
 
@@ -145,12 +145,12 @@ def transaction_time(owner: OwnerTransaction) -> datetime:
     return now
 
 
-def record_erasure(owner: OwnerTransaction, head: ChainHead, asked: ErasureRecord) -> Erasure:
+def record_erasure(owner: OwnerTransaction, head: ChainHead, record: ErasureRecord) -> Erasure:
     """Insert a sealed record of an erasure, with its tombstones."""
-    at, stones = transaction_time(owner), tuple(asked.stones)
-    counts = as_json_text(asked.counts)
-    told = Erasure(0, at, asked.by, asked.what, asked.who, counts, tombstones=stones)
-    erasure = seal_erasure(told, head)
+    at, stones = transaction_time(owner), tuple(record.stones)
+    counts = as_json_text(record.counts)
+    unsealed = Erasure(0, at, record.by, record.what, record.who, counts, tombstones=stones)
+    erasure = seal_erasure(unsealed, head)
     values = erasure._asdict()
     del values["tombstones"]
     owner.execute(SQL["insert_erasure"], **values)

@@ -66,12 +66,12 @@ class Migration:
 
 def bundled_migrations() -> list[Migration]:
     """Return the migrations of this program, in order."""
-    found = []
+    migrations = []
     for file in files("waybook.store").joinpath("migrations").iterdir():
         if file.name.endswith(".sql"):
             number, _, name = file.name.removesuffix(".sql").partition("_")
-            found.append(Migration(int(number), name, file.read_text(encoding="utf-8")))
-    return sorted(found, key=lambda migration: migration.number)
+            migrations.append(Migration(int(number), name, file.read_text(encoding="utf-8")))
+    return sorted(migrations, key=lambda migration: migration.number)
 
 
 def migrate(
@@ -145,8 +145,8 @@ def owner_connection(dsn: str) -> Iterator[psycopg.Connection]:
 def _no_owner(connection: psycopg.Connection) -> Misconfigured:
     user = Identifier(connection.info.user).as_string()
     return Misconfigured(
-        f"the user {user} may not look after this database: owner_url must name its owner; whoever "
-        f"serves beside that needs, as an administrator: grant {APP_ROLE} to {user}"
+        f"the user {user} is not the owner of this database: owner_url must name the owner; a "
+        f"separate serving user needs, granted by an administrator: grant {APP_ROLE} to {user}"
     )
 
 

@@ -25,17 +25,17 @@ class OrgTable(NamedTuple):
 
 def org_tables(connection: psycopg.Connection) -> list[OrgTable]:
     """Return every table with an `org_id`, referenced tables before those that reference them."""
-    found = connection.execute(SQL["tables"].text.encode()).fetchall()
-    return [OrgTable(name, tuple(columns), ext, rows) for name, columns, ext, rows in found]
+    tables = connection.execute(SQL["tables"].text.encode()).fetchall()
+    return [OrgTable(name, tuple(columns), ext, rows) for name, columns, ext, rows in tables]
 
 
 def all_orgs(connection: psycopg.Connection) -> list[UUID]:
     """Return the ids of all orgs, erased ones included, in a transaction."""
     _show_directory(connection, visible=True)
-    found = connection.execute(SQL["orgs"].text.encode()).fetchall()
+    rows = connection.execute(SQL["orgs"].text.encode()).fetchall()
     # Its policy shows rows of all orgs, so it must be off before one org's rows are read.
     _show_directory(connection, visible=False)
-    return [org_id for (org_id,) in found]
+    return [org_id for (org_id,) in rows]
 
 
 def enter_org(connection: psycopg.Connection, org_id: UUID) -> None:

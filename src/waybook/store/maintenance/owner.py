@@ -78,8 +78,8 @@ class OwnerTransaction:
 
     def execute_ddl(self, query: Query, table: str, **literals: str) -> None:
         """Run DDL statements, with these values as literals."""
-        told = {name: sql.Literal(value) for name, value in literals.items()}
-        text = sql.SQL(query.text).format(table=sql.Identifier(table), **told)
+        sql_literals = {name: sql.Literal(value) for name, value in literals.items()}
+        text = sql.SQL(query.text).format(table=sql.Identifier(table), **sql_literals)
         self._connection.execute(text)
 
     def execute_many(self, query: Query, every: list[Mapping[str, object]]) -> None:
@@ -91,7 +91,9 @@ class OwnerTransaction:
         if not every:
             return
         with self._connection.cursor() as cursor:
-            cursor.executemany(query.text.encode(), [self._named(query, one) for one in every])
+            cursor.executemany(
+                query.text.encode(), [self._named(query, values) for values in every]
+            )
             if cursor.rowcount != len(every):
                 raise _reached_others(cursor.rowcount - len(every), query.name)
 
@@ -159,7 +161,7 @@ class OwnerSession:
                 self._connection.execute(f"set local lock_timeout = '{lock_timeout}'".encode())
                 yield OwnerTransaction(self._connection)
         except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected) as error:
-            raise Busy("somebody is at work there; nothing was erased, try again") from error
+            raise Busy("the org is in use; nothing was erased, try again") from error
         except psycopg.errors.InsufficientPrivilege as error:
             raise Misconfigured(
                 "only the owner of the database may do this; owner_url names the owner"
@@ -211,16 +213,16 @@ class Erasure(NamedTuple):
 
 def seal_of(erasure: Erasure, previous: bytes) -> bytes:
     """Return the hash of an erasure: over the previous hash, all fields and the tombstones."""
-    said: list[bytes | str] = [str(erasure.number), rfc3339(erasure.at), erasure.by, erasure.what]
-    said += [erasure.who if erasure.who is not None else "\x00", erasure.counts]
+    fields: list[bytes | str] = [str(erasure.number), rfc3339(erasure.at), erasure.by, erasure.what]
+    fields += [erasure.who if erasure.who is not None else "\x00", erasure.counts]
     for stone in sorted(erasure.tombstones, key=lambda stone: stone.subject_id):
-        said += [stone.subject, stone.subject_id, str(stone.entries), stone.seal_before]
-        said.append(stone.seal_after if stone.seal_after is not None else "\x00")
+        fields += [stone.subject, stone.subject_id, str(stone.entries), stone.seal_before]
+        fields.append(stone.seal_after if stone.seal_after is not None else "\x00")
     digest = sha256(previous)
-    for part in said:
-        told = part.encode() if isinstance(part, str) else part
-        digest.update(len(told).to_bytes(8, "big"))
-        digest.update(told)
+    for part in fields:
+        encoded = part.encode() if isinstance(part, str) else part
+        digest.update(len(encoded).to_bytes(8, "big"))
+        digest.update(encoded)
     return digest.digest()
 
 
@@ -240,19 +242,19 @@ def first_broken(erasures: Sequence[Erasure], head: ChainHead | None) -> tuple[i
         if erasure.number != expected:
             return expected, f"erasure {expected} is missing; the next one is {erasure.number}"
         if seal_of(erasure, previous) != erasure.hash:
-            said = f"erasure {expected} does not match its seal: it or a tombstone was changed"
-            return expected, said
+            reason = f"erasure {expected} does not match its seal: it or a tombstone was changed"
+            return expected, reason
         previous = erasure.hash
     return _wrong_end(len(erasures), previous, head) if head is not None else None
 
 
-def _wrong_end(found: int, last: bytes, head: ChainHead) -> tuple[int, str] | None:
-    if found < head.seq:
-        return found + 1, f"erasure {found + 1} is missing: {head.seq} were written"
-    if found > head.seq:
+def _wrong_end(count: int, last: bytes, head: ChainHead) -> tuple[int, str] | None:
+    if count < head.seq:
+        return count + 1, f"erasure {count + 1} is missing: {head.seq} were written"
+    if count > head.seq:
         return head.seq + 1, f"erasure {head.seq + 1} was added from outside: {head.seq} are known"
     if last != head.hash:
-        return found, f"erasure {found} is not the one that was written last: its seal is another"
+        return count, f"erasure {count} is not the one that was written last: its seal is another"
     return None
 
 

@@ -81,20 +81,20 @@ def check_migrations(applied: tuple[AppliedMigration, ...]) -> int:
         InvalidInput: the migration is unknown, or this program's one with that number differs.
     """
     ours = {migration.number: migration for migration in bundled_migrations()}
-    for one in applied:
-        known = ours.get(one.number)
+    for applied_migration in applied:
+        known = ours.get(applied_migration.number)
         if known is None:
             raise InvalidInput(
                 f"this backup was made by a newer Waybook (its database has migration "
-                f"{one.number:04}_{one.name}, this program knows up to {max(ours)}); upgrade this "
-                "program, then restore"
+                f"{applied_migration.number:04}_{applied_migration.name}, this program knows up to "
+                f"{max(ours)}); upgrade this program, then restore"
             )
-        if known.digest != one.digest:
+        if known.digest != applied_migration.digest:
             raise InvalidInput(
                 f"migration {known.title} of this backup is not the one of this program; restore "
                 "with the program that made the backup"
             )
-    return max((one.number for one in applied), default=0)
+    return max((applied_migration.number for applied_migration in applied), default=0)
 
 
 def _check_not_newer(applied: dict[int, str], latest: int) -> None:
@@ -136,14 +136,15 @@ class _Restore:
                 raise InvalidInput(f"this database has no table {name} with the backup's columns")
 
     def _check_empty(self, tables: list[str]) -> None:
-        found = [
+        row_counts = [
             f"{count} in {table}"
             for org_id in all_orgs(self._connection)
             for table, count in self._counts(org_id, tables)
         ]
-        if found:
+        if row_counts:
             raise Refused(
-                f"this database is not empty (rows: {', '.join(found[:5])}); nothing was restored: "
+                f"this database is not empty (rows: {', '.join(row_counts[:5])}); nothing was "
+                "restored: "
                 "name a new database with --database-url, or a new --data-dir"
             )
 
@@ -181,8 +182,8 @@ class _Restore:
     def _check_chains(self) -> None:
         """Compare the heads of all audit chains with those of the backup."""
         orgs = all_orgs(self._connection)
-        found = totals_of(end for org_id in orgs for end in self._ends(org_id))
-        if found != self._manifest.anchor:
+        totals = totals_of(end for org_id in orgs for end in self._ends(org_id))
+        if totals != self._manifest.anchor:
             raise damaged("the audit chains do not end where they did")
 
     def _ends(self, org_id: UUID) -> Iterator[Anchor]:

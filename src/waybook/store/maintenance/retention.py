@@ -195,8 +195,8 @@ def drop_partitions(here: OwnerSession, before: datetime) -> int:
 
 
 def _partitions(owner: OwnerTransaction) -> list[str]:
-    found = (str(name) for (name,) in owner.fetch(SQL["partitions"]))
-    return [name for name in found if _PARTITION.fullmatch(name)]
+    names = (str(name) for (name,) in owner.fetch(SQL["partitions"]))
+    return [name for name in names if _PARTITION.fullmatch(name)]
 
 
 def _end_of(name: str) -> datetime:
@@ -254,11 +254,11 @@ def _erase_some(
 ) -> str:
     """Erase the next batch; return the id of the last one examined, or "" at the end."""
     head = lock_org(owner)
-    asked = SQL["archived_plans"] if subject == "plan" else SQL["archived_runs"]
-    found = owner.fetch(asked, before=before, after=after, most=MAX_SUBJECTS)
+    query = SQL["archived_plans"] if subject == "plan" else SQL["archived_runs"]
+    rows = owner.fetch(query, before=before, after=after, most=MAX_SUBJECTS)
     stones = [
         Tombstone(subject, subject_id, entries, bytes(seal))
-        for subject_id, entries, seal in found
+        for subject_id, entries, seal in rows
         # A subject with a broken chain is kept for investigation.
         if is_chain_valid(read_chain(owner, subject_id), bytes(seal))
     ]
@@ -268,15 +268,15 @@ def _erase_some(
             owner, head, ErasureRecord(what="archived", by="waybook", counts=counts, stones=stones)
         )
         gone.update(counts)
-    return found[-1][0] if len(found) == MAX_SUBJECTS else ""
+    return rows[-1][0] if len(rows) == MAX_SUBJECTS else ""
 
 
 def _delete_subjects(owner: OwnerTransaction, subject: str, ids: list[str]) -> dict[str, int]:
-    told = [UUID(one) for one in ids]
+    uuids = [UUID(subject_id) for subject_id in ids]
     if subject == "run":
-        return _delete_in_order(owner, RUN_QUERIES, ids=told)
-    sources = [row[0] for row in owner.fetch(SQL["unshared_sources"], ids=told)]
-    return _delete_in_order(owner, PLAN_QUERIES, ids=told, sources=sources)
+        return _delete_in_order(owner, RUN_QUERIES, ids=uuids)
+    sources = [row[0] for row in owner.fetch(SQL["unshared_sources"], ids=uuids)]
+    return _delete_in_order(owner, PLAN_QUERIES, ids=uuids, sources=sources)
 
 
 def _delete_in_order(

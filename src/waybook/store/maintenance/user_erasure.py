@@ -54,23 +54,23 @@ def erase_user(
         head = lock_org(owner)
         gone = _members(owner, to.name)
         counts = Counter(_without_user(owner, to.name))
-        stones = _chains_sealed_anew(owner, to, progress)
+        stones = _reseal_chains(owner, to, progress)
         stones += reseal_org_chain(owner, UserErasure(org_id, to, gone, by))
         counts["audit_entry"] += sum(touched for _, touched in stones)
         counts.update(_renamed_columns(owner, to))
         counts.update(_renamed_answers(owner, to))
-        told = {table: rows for table, rows in sorted(counts.items()) if rows}
-        if not told:
-            raise NotFound(f"nobody called “{to.name}” ever did anything in this org", user=to.name)
+        row_counts = {table: rows for table, rows in sorted(counts.items()) if rows}
+        if not row_counts:
+            raise NotFound(f"no user named “{to.name}” ever did anything in this org", user=to.name)
         written = ErasureRecord(
             what="user",
             by=to.pseudonym if by == to.name else by,
-            counts=told,
+            counts=row_counts,
             stones=[stone for stone, _ in stones],
             who=to.pseudonym,
         )
         number = record_erasure(owner, head, written).number
-    return Erased(org_id, number, told, to.pseudonym)
+    return Erased(org_id, number, row_counts, to.pseudonym)
 
 
 # The user
@@ -78,8 +78,8 @@ def erase_user(
 
 def _members(owner: OwnerTransaction, name: str) -> frozenset[str]:
     """Return the ids of the user and of all their tokens, which are deleted."""
-    found = owner.fetch(SQL["members_of"], ids=_user_ids(owner, name))
-    return frozenset(row[0] for row in found)
+    rows = owner.fetch(SQL["members_of"], ids=_user_ids(owner, name))
+    return frozenset(row[0] for row in rows)
 
 
 def _user_ids(owner: OwnerTransaction, name: str) -> list[UUID]:
@@ -97,7 +97,7 @@ def _without_user(owner: OwnerTransaction, name: str) -> dict[str, int]:
 # The audit
 
 
-def _chains_sealed_anew(
+def _reseal_chains(
     owner: OwnerTransaction, to: Pseudonymization, progress: Progress
 ) -> list[tuple[Tombstone, int]]:
     """Reseal every chain that names the user, until none is left.
@@ -110,30 +110,30 @@ def _chains_sealed_anew(
         named = owner.fetch(SQL["chains_with_name"], name=to.name, told=_in_json(to.name))
         waiting = [row for row in named if row[1] not in stones]
         for done, (subject, subject_id, _) in enumerate(waiting, start=1):
-            stones[subject_id] = _sealed_anew(owner, subject, subject_id, to)
+            stones[subject_id] = _reseal(owner, subject, subject_id, to)
             progress(done, len(waiting))
         if not waiting:
             break
-    return [found for found in stones.values() if found[1]]
+    return [resealed for resealed in stones.values() if resealed[1]]
 
 
-def _sealed_anew(
+def _reseal(
     owner: OwnerTransaction, subject: str, subject_id: str, to: Pseudonymization
 ) -> tuple[Tombstone, int]:
     end = owner.fetch(SQL["lock_end"], subject, id=subject_id)
     entries = read_chain(owner, subject_id)
     _refuse_broken(f"{subject} {subject_id}", entries, end)
-    anew = list(_resealed(entries, to))
-    changed = [new for old, new in zip(entries, anew, strict=True) if new != old]
-    touched = sum(old[:-1] != new[:-1] for old, new in zip(entries, anew, strict=True))
+    resealed = list(_resealed(entries, to))
+    changed = [new for old, new in zip(entries, resealed, strict=True) if new != old]
+    touched = sum(old[:-1] != new[:-1] for old, new in zip(entries, resealed, strict=True))
     if touched:
-        _write_anew(owner, changed)
-        owner.change(SQL["move_end"], subject, id=subject_id, hash=anew[-1].hash)
+        _rewrite_entries(owner, changed)
+        owner.change(SQL["move_end"], subject, id=subject_id, hash=resealed[-1].hash)
     before = bytes(end[0][1])
-    return Tombstone(subject, subject_id, len(anew), before, anew[-1].hash), touched
+    return Tombstone(subject, subject_id, len(resealed), before, resealed[-1].hash), touched
 
 
-def _write_anew(owner: OwnerTransaction, entries: list[SealedEntry]) -> None:
+def _rewrite_entries(owner: OwnerTransaction, entries: list[SealedEntry]) -> None:
     owner.execute_many(SQL["reseal_entry"], [entry._asdict() for entry in entries])
 
 
@@ -145,7 +145,7 @@ def _refuse_broken(name: str, entries: list[SealedEntry], end: Rows) -> None:
     """
     if not end or not is_chain_valid(entries, bytes(end[0][1])):
         raise Refused(
-            f"the audit of {name} is broken, and sealing it anew would hide that; nothing was "
+            f"the audit of {name} is broken, and resealing it would hide that; nothing was "
             "erased. Look into it first: waybook audit verify says what is wrong"
         )
 
@@ -154,11 +154,11 @@ def _resealed(entries: list[SealedEntry], to: Pseudonymization) -> Iterator[Seal
     """Yield the chain with the name replaced, each entry sealed with the new previous hash."""
     previous = GENESIS
     for entry in entries:
-        told = orjson.loads(entry.details)
-        renamed = pseudonymize_details(told, to)
+        details = orjson.loads(entry.details)
+        renamed = pseudonymize_details(details, to)
         new = entry._replace(
             actor=str(to.replace(entry.actor)),
-            details=entry.details if renamed == told else as_json_text(renamed),
+            details=entry.details if renamed == details else as_json_text(renamed),
         )
         previous = seal(new, previous)
         yield new._replace(hash=previous)
@@ -181,32 +181,34 @@ def reseal_org_chain(owner: OwnerTransaction, who: UserErasure) -> list[tuple[To
         return []
     _refuse_broken(f"org {who.org_id}", entries, end)
     blank = [_without(entry, who) for entry in entries]
-    anew = list(_resealed([*blank, *_farewell(owner, blank, who)], who.to))
-    touched = sum(old[:-1] != new[:-1] for old, new in zip(entries, anew, strict=False))
-    added = anew[len(entries) :]
+    resealed = list(_resealed([*blank, *_farewell(owner, blank, who)], who.to))
+    touched = sum(old[:-1] != new[:-1] for old, new in zip(entries, resealed, strict=False))
+    added = resealed[len(entries) :]
     if touched or added:
-        _write_anew(owner, anew[: len(entries)])
+        _rewrite_entries(owner, resealed[: len(entries)])
         owner.execute_many(SQL["add_entry"], [entry._asdict() for entry in added])
-        owner.change(SQL["move_org_end"], seq=anew[-1].seq, hash=anew[-1].hash)
+        owner.change(SQL["move_org_end"], seq=resealed[-1].seq, hash=resealed[-1].hash)
     before = bytes(end[0][1])
-    stone = Tombstone("org", str(who.org_id), len(anew), before, anew[-1].hash)
+    stone = Tombstone("org", str(who.org_id), len(resealed), before, resealed[-1].hash)
     return [(stone, touched + len(added))] if touched or added else []
 
 
 def _without(entry: SealedEntry, who: UserErasure) -> SealedEntry:
-    told = orjson.loads(entry.details)
-    blank = remove_member_details(told, who.gone, who.to)
-    return entry if blank == told else entry._replace(details=as_json_text(blank))
+    details = orjson.loads(entry.details)
+    blank = remove_member_details(details, who.gone, who.to)
+    return entry if blank == details else entry._replace(details=as_json_text(blank))
 
 
 def _farewell(
     owner: OwnerTransaction, entries: list[SealedEntry], who: UserErasure
 ) -> list[SealedEntry]:
     """Return the entry that removes the user's rows from a replay, if there are any."""
-    told = (change for one in entries for change in changes_of(orjson.loads(one.details)))
+    recorded_changes = (
+        change for entry in entries for change in changes_of(orjson.loads(entry.details))
+    )
     changes: list[Json] = [
         Change(Entity(entity), row_id, WHOLE_ROW, row, None).as_json()
-        for entity, rows in replay(told).items()
+        for entity, rows in replay(recorded_changes).items()
         for row_id, row in rows.items()
         if row_id in who.gone
     ]
@@ -232,11 +234,11 @@ def _farewell(
 
 def _renamed_columns(owner: OwnerTransaction, to: Pseudonymization) -> Counter[str]:
     counts: Counter[str] = Counter()
-    asked = {"name": to.name, "pseudonym": to.pseudonym, "reason": rejection_reason("")}
+    values = {"name": to.name, "pseudonym": to.pseudonym, "reason": rejection_reason("")}
     for table, column in owner.fetch(SQL["naming_columns"]):
         if is_person_field(column):
             counts[table] += owner.change(
-                SQL["rename"], table, column, words=[*NAME_PREFIXES], **asked
+                SQL["rename"], table, column, words=[*NAME_PREFIXES], **values
             )
     return counts
 

@@ -61,11 +61,11 @@ class PlanCache:
 
     def get(self, which: PlanKey, session: str | None) -> LoadedPlan | None:
         """Return the cached plan, or None if it is in use by another call or lacks this session."""
-        found = self._plans.get(which)
-        if found is None or self._at_work[which] > 1:
+        cached = self._plans.get(which)
+        if cached is None or self._at_work[which] > 1:
             return None
-        known = session is None or found.all_sessions or session in found.loaded.plan.sessions
-        return found.loaded if known else None
+        known = session is None or cached.all_sessions or session in cached.loaded.plan.sessions
+        return cached.loaded if known else None
 
     def put(self, which: PlanKey, loaded: LoadedPlan, *, all_sessions: bool = False) -> None:
         """Cache the plan as written, keeping the sessions known from the previous entry."""

@@ -124,8 +124,8 @@ def output_texts_statement(plan_id: str) -> Statement:
 
 def read_history(rows: Iterable[tuple[Any, ...]]) -> list[HistoryEntry]:
     """Return the selected history entries, with times in UTC."""
-    found = (HistoryEntry(*row) for row in rows)
-    return [one._replace(at=one.at.astimezone(UTC)) for one in found]
+    entries = (HistoryEntry(*row) for row in rows)
+    return [entry._replace(at=entry.at.astimezone(UTC)) for entry in entries]
 
 
 def read_research(rows: Iterable[tuple[Any, ...]]) -> list[Research]:
@@ -157,8 +157,8 @@ def read_conditions(rows: Iterable[tuple[Any, ...]]) -> list[Condition]:
 
 
 def read_reviews(rows: Iterable[tuple[Any, ...]]) -> list[Review]:
-    found = (read_review([row]) for row in rows)
-    return [review for review in found if review is not None]
+    reviews = (read_review([row]) for row in rows)
+    return [review for review in reviews if review is not None]
 
 
 def read_sources(rows: Iterable[tuple[Any, ...]]) -> list[Source]:

@@ -143,9 +143,9 @@ def results_cut_statement(plan_id: str | None, most: int) -> Statement:
     return SQL["results_cut"](plan_id=plan_id, most=most)
 
 
-def read_plan(found: Results, wanted: PlanRequest) -> LoadedPlan | None:
+def read_plan(results: Results, wanted: PlanRequest) -> LoadedPlan | None:
     """Return the loaded plan, or None if it does not exist."""
-    plans, steps, ((known, _),), *rest = found
+    plans, steps, ((known, _),), *rest = results
     session = wanted.holder.session
     if not plans:
         return None
@@ -175,10 +175,10 @@ def read_plan(found: Results, wanted: PlanRequest) -> LoadedPlan | None:
     return LoadedPlan(plan, now.astimezone(UTC), head)
 
 
-def read_answer(found: Results, key: Key) -> StoredAnswer | None:
+def read_answer(results: Results, key: Key) -> StoredAnswer | None:
     """Return the stored answer to a repeated call, if one was found."""
-    told = found[2][0][1]
-    return None if told is None else calls.read_answer(told, key)
+    row = results[2][0][1]
+    return None if row is None else calls.read_answer(row, key)
 
 
 def stored_rows_statement(plan_id: str) -> Statement:
@@ -193,13 +193,13 @@ def open_reviews_statement(plan_id: str | None, most: int) -> Statement:
 
 def read_stored_rows(rows: Iterable[tuple[Any, ...]]) -> PlanRows:
     """Return the selected rows in the form that a replay produces, where null means no value."""
-    found: PlanRows = {}
+    by_entity: PlanRows = {}
     for entity, row_id, row in rows:
-        found.setdefault(entity, {})[row_id] = {
+        by_entity.setdefault(entity, {})[row_id] = {
             name: _utc(value).isoformat() if name in TIMES and value else value
             for name, value in row.items()
         }
-    return found
+    return by_entity
 
 
 @lru_cache(maxsize=8_000)
@@ -251,8 +251,8 @@ def read_condition(row: tuple[Any, ...]) -> Condition:
     )
 
 
-def _new_step(told: dict[str, Any]) -> NewStep:
-    return NewStep(**{**told, "type": StepType(told["type"])})
+def _new_step(fields: dict[str, Any]) -> NewStep:
+    return NewStep(**{**fields, "type": StepType(fields["type"])})
 
 
 def read_review(rows: list[tuple[Any, ...]]) -> Review | None:

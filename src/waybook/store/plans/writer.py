@@ -145,15 +145,15 @@ def _plan(
     if not sealed:
         return []
     changes = patches.updates(Entity.PLAN)
-    told = changes[0].values if changes else {}
+    values = changes[0].values if changes else {}
     changed = SQL["update_plan"](
         id=plan.id,
         status=plan.status,
         revision=plan.revision,
         resumed_at=plan.resumed_at,
-        completed_at=_scalar(told.get("completed_at")),
+        completed_at=_scalar(values.get("completed_at")),
         fail_reason=plan.fail_reason,
-        usage=AsJson(told.get("usage")),
+        usage=AsJson(values.get("usage")),
         now=write_context.now,
         old_status=before.status,
         old_seq=write_context.head.seq,
@@ -261,16 +261,16 @@ def _conditions(plan: Plan, patches: Patches) -> Iterator[Statement]:
 def _new_condition(plan: Plan, patch: Patch) -> tuple[Value, ...]:
     values = patch.values
     names = ("step_id", "position", "expression", "action", "target_step_id")
-    told = (_scalar(values[name]) for name in names)
-    return (patch.id, plan.id, *told, AsJson(values["steps"]), _scalar(values["reason"]))
+    scalars = (_scalar(values[name]) for name in names)
+    return (patch.id, plan.id, *scalars, AsJson(values["steps"]), _scalar(values["reason"]))
 
 
 def _reviews(plan: Plan, patches: Patches) -> Iterator[Statement]:
     for patch in patches.inserts(Entity.REVIEW):
         yield _fill(SQL["insert_review"], patch.values, id=patch.id, plan_id=plan.id)
     for patch in patches.updates(Entity.REVIEW):
-        told = {"feedback": None, "decided_as": None, **patch.values}
-        yield _fill(SQL["decide_review"], told, id=patch.id)
+        values = {"feedback": None, "decided_as": None, **patch.values}
+        yield _fill(SQL["decide_review"], values, id=patch.id)
 
 
 def _sessions(plan: Plan, patches: Patches) -> Iterator[Statement]:
@@ -282,14 +282,17 @@ def _artifacts(decision: Decision[object], patches: Patches) -> Iterator[Stateme
     """Insert the artifacts with their texts, of which the audit may record only the hash."""
     for patch in patches.inserts(Entity.ARTIFACT):
         text = decision.texts.get(patch.id)
-        told = patch.values if text is None else {**patch.values, "content": text}
+        values = patch.values if text is None else {**patch.values, "content": text}
         head = {"audit_seq": None, "audit_hash": None}
-        yield _artifact(patch.id, told, plan_id=decision.plan.id, **head)
+        yield _artifact(patch.id, values, plan_id=decision.plan.id, **head)
 
 
-def _artifact(artifact_id: str, values: dict[str, Json], **given: Value) -> Statement:
+def _artifact(artifact_id: str, values: dict[str, Json], **extra_values: Value) -> Statement:
     return _fill(
-        SQL["insert_artifact"], {**OPTIONAL_ARTIFACT_FIELDS, **values}, id=artifact_id, **given
+        SQL["insert_artifact"],
+        {**OPTIONAL_ARTIFACT_FIELDS, **values},
+        id=artifact_id,
+        **extra_values,
     )
 
 
@@ -319,14 +322,14 @@ def _scalar(value: Json) -> Value:
     return value
 
 
-def _fill(query: Query, values: dict[str, Json], **given: Value) -> Statement:
+def _fill(query: Query, values: dict[str, Json], **extra_values: Value) -> Statement:
     """Return the query with the row's values and the given ones."""
-    told = {
+    row_values = {
         place: AsJson(values[place]) if place in JSON_FIELDS else _scalar(values[place])
         for place in query.places
-        if place not in given
+        if place not in extra_values
     }
-    return query(**told, **given)
+    return query(**row_values, **extra_values)
 
 
 #: Writers of rows that reference the plan or its steps, so they run after those.

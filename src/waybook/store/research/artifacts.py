@@ -105,8 +105,10 @@ def insert_statement(
     rows: Iterable[tuple[str, int, Vector]], *, model: str, org_id: UUID
 ) -> Statement:
     """Insert the vectors of passages of this org."""
-    told = [(subject, part, model, encode_vector(vector, org_id)) for subject, part, vector in rows]
-    return SQL["insert_vectors"](rows=Rows(told))
+    vector_rows = [
+        (subject, part, model, encode_vector(vector, org_id)) for subject, part, vector in rows
+    ]
+    return SQL["insert_vectors"](rows=Rows(vector_rows))
 
 
 def nearest_statement(**values: Value) -> Statement:
@@ -252,8 +254,8 @@ def vectors_statement(
     parts: Sequence[tuple[str, int]], meanings: Embeddings, org_id: UUID
 ) -> Statement:
     """Insert the vectors of these passages."""
-    told = zip(parts, meanings.vectors, strict=True)
-    rows = [(subject, part, vector) for (subject, part), vector in told]
+    pairs = zip(parts, meanings.vectors, strict=True)
+    rows = [(subject, part, vector) for (subject, part), vector in pairs]
     if meanings.backend is Backend.PORTABLE:
         return embeddings.insert_statement(rows, model=meanings.model)
     return insert_statement(rows, model=meanings.model, org_id=org_id)

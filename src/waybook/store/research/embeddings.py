@@ -117,17 +117,19 @@ def read_packed(rows: Sequence[Sequence[Any]]) -> bytes:
     return packed or b""
 
 
-def which_fit_statement(found: Sequence[RankedPassage], **filters: Value) -> Statement:
+def which_fit_statement(passages: Sequence[RankedPassage], **filters: Value) -> Statement:
     """Select which of these passages match a search's filters."""
-    parts = f"{{{','.join(str(one.part) for one in found)}}}"
-    return SQL["which_fit"](subjects=Ids(one.subject_id for one in found), parts=parts, **filters)
+    parts = f"{{{','.join(str(passage.part) for passage in passages)}}}"
+    return SQL["which_fit"](
+        subjects=Ids(passage.subject_id for passage in passages), parts=parts, **filters
+    )
 
 
 def read_which_fit(
-    rows: Iterable[Sequence[Any]], found: Sequence[RankedPassage]
+    rows: Iterable[Sequence[Any]], passages: Sequence[RankedPassage]
 ) -> list[RankedPassage]:
     """Return the matching passages in their original order."""
-    return [found[place - 1] for place in sorted(row[0] for row in rows)]
+    return [passages[place - 1] for place in sorted(row[0] for row in rows)]
 
 
 def last_key(packed: bytes) -> Key:

@@ -98,36 +98,41 @@ def read_capabilities(rows: Sequence[Sequence[Any]], wanted: str = "auto") -> Se
 
 
 def search_statements(
-    question: SearchQuery, meant: QueryVector | None, scope: Scope, abilities: SearchCapabilities
+    question: SearchQuery,
+    query_vector: QueryVector | None,
+    scope: Scope,
+    abilities: SearchCapabilities,
 ) -> list[Statement | str]:
     """Return full-text and, with pgvector, semantic queries for one message; see `read_ranked`.
 
     Send them in a transaction of their own: they change settings until its end.
     """
-    beside = abilities.vectors and meant is not None
-    by_words = _by_words(question, scope, abilities, beside=beside)
-    asked: list[Statement | str] = [*SETTINGS, by_words]
-    if meant is not None and abilities.backend is Backend.PGVECTOR:
-        asked += [*artifacts.SETTINGS, _by_meaning(meant, scope)]
-    return asked
+    has_vectors = abilities.vectors and query_vector is not None
+    by_words = _by_words(question, scope, abilities, has_vectors=has_vectors)
+    statements: list[Statement | str] = [*SETTINGS, by_words]
+    if query_vector is not None and abilities.backend is Backend.PGVECTOR:
+        statements += [*artifacts.SETTINGS, _by_meaning(query_vector, scope)]
+    return statements
 
 
 def read_ranked(results: Sequence[Sequence[Sequence[Any]]]) -> dict[str, list[RankedPassage]]:
     """Return the ranked lists by method; the semantic one only if pgvector made it."""
     place = len(SETTINGS)
-    ranked = {"words": [_found(row) for row in results[place]]}
+    ranked = {"words": [_read_passage(row) for row in results[place]]}
     if len(results) > place + 1:
-        ranked["meaning"] = [_found(row, at_home=artifacts.ORG_WEIGHT) for row in results[-1]]
+        ranked["meaning"] = [
+            _read_passage(row, at_home=artifacts.ORG_WEIGHT) for row in results[-1]
+        ]
     return ranked
 
 
-def _found(row: Sequence[Any], *, at_home: float = 0) -> RankedPassage:
+def _read_passage(row: Sequence[Any], *, at_home: float = 0) -> RankedPassage:
     return RankedPassage(subject_id=row[0], part=row[1], measure=row[2] - at_home)
 
 
-def hits_statement(found: Iterable[tuple[str, int]]) -> Statement:
+def hits_statement(passages: Iterable[tuple[str, int]]) -> Statement:
     """Select these subjects, at least one, each with the given passage."""
-    return SQL["hits"](rows=Rows([*found]))
+    return SQL["hits"](rows=Rows([*passages]))
 
 
 def plan_exists_statement(plan_id: str | None) -> Statement:
@@ -141,10 +146,10 @@ def sources_statement(artifact_ids: Iterable[str]) -> Statement:
 
 
 def _by_words(
-    question: SearchQuery, scope: Scope, abilities: SearchCapabilities, *, beside: bool
+    question: SearchQuery, scope: Scope, abilities: SearchCapabilities, *, has_vectors: bool
 ) -> Statement:
-    least = MIN_TERM_WEIGHT_WITH_VECTORS if beside else MIN_TERM_WEIGHT
-    asked: dict[str, Value] = {
+    least = MIN_TERM_WEIGHT_WITH_VECTORS if has_vectors else MIN_TERM_WEIGHT
+    values: dict[str, Value] = {
         **filters(scope),
         "every": question.text,
         "some": " or ".join(_either(term) for term in question.required_terms(least)),
@@ -153,21 +158,21 @@ def _by_words(
         "most": MAX_RANKED,
     }
     if abilities.indexed and scope.plan_id is None:
-        return SQL["full_text"](candidates=CANDIDATES, **asked)
-    return SQL["full_text_in_plan"](plan_id=scope.plan_id, newest=MAX_UNINDEXED_SCAN, **asked)
+        return SQL["full_text"](candidates=CANDIDATES, **values)
+    return SQL["full_text_in_plan"](plan_id=scope.plan_id, newest=MAX_UNINDEXED_SCAN, **values)
 
 
-def _by_meaning(meant: QueryVector, scope: Scope) -> Statement:
-    asked: dict[str, Value] = {
+def _by_meaning(query_vector: QueryVector, scope: Scope) -> Statement:
+    values: dict[str, Value] = {
         **filters(scope),
-        "embedding": artifacts.encode_vector(meant.vector, meant.org_id),
-        "model": meant.model,
+        "embedding": artifacts.encode_vector(query_vector.vector, query_vector.org_id),
+        "model": query_vector.model,
         "most": MAX_RANKED,
     }
     if scope.plan_id is None:
-        return artifacts.nearest_statement(**asked)
+        return artifacts.nearest_statement(**values)
     return artifacts.nearest_in_plan_statement(
-        plan_id=scope.plan_id, newest=MAX_UNINDEXED_SCAN, **asked
+        plan_id=scope.plan_id, newest=MAX_UNINDEXED_SCAN, **values
     )
 
 

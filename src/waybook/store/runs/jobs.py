@@ -49,35 +49,35 @@ def failures_statement(run_id: str, most: int) -> Statement:
     return SQL["failures"](run_id=run_id, most=most)
 
 
-def held_statement(run_id: str, asked: JobRequest) -> Statement:
+def held_statement(run_id: str, request: JobRequest) -> Statement:
     """Select the job that the caller holds."""
     return SQL["held_job"](
-        run_id=run_id, model=asked.model, job_type=asked.job_type, **_holder_values(asked)
+        run_id=run_id, model=request.model, job_type=request.job_type, **_holder_values(request)
     )
 
 
-def _holder_values(asked: JobRequest) -> dict[str, str | None]:
-    user, session = asked.holder or (None, None)
+def _holder_values(request: JobRequest) -> dict[str, str | None]:
+    user, session = request.holder or (None, None)
     return {"holder": user, "session": session}
 
 
-def claimable_statement(run_id: str, asked: JobRequest) -> Statement:
+def claimable_statement(run_id: str, request: JobRequest) -> Statement:
     """Lock and select the next claimable job of a run."""
-    job_type, lease = asked.job_type, asked.lease_seconds
-    if asked.model is None:
+    job_type, lease = request.job_type, request.lease_seconds
+    if request.model is None:
         return SQL["claimable_job"](run_id=run_id, job_type=job_type, lease=lease)
     return SQL["claimable_job_for_model"](
-        run_id=run_id, model=asked.model, job_type=job_type, lease=lease
+        run_id=run_id, model=request.model, job_type=job_type, lease=lease
     )
 
 
-def run_with_claimable_job_statement(asked: JobRequest) -> Statement:
+def run_with_claimable_job_statement(request: JobRequest) -> Statement:
     """Select a run in which the caller holds or can claim a job."""
     return SQL["run_with_claimable_job"](
-        model=asked.model,
-        job_type=asked.job_type,
-        lease=asked.lease_seconds,
-        **_holder_values(asked),
+        model=request.model,
+        job_type=request.job_type,
+        lease=request.lease_seconds,
+        **_holder_values(request),
     )
 
 
@@ -164,15 +164,15 @@ def first_job(rows: Sequence[Sequence[Any]]) -> Job | None:
     return read_job(rows[0]) if rows else None
 
 
-def _unit(step_key: str, model: str, told: dict[str, Any]) -> Unit:
+def _unit(step_key: str, model: str, fields: dict[str, Any]) -> Unit:
     return Unit(
         step_key=step_key,
-        number=told["number"],
+        number=fields["number"],
         model=model,
-        lineage=told["lineage"],
-        reviewer=told["reviewer"],
-        source=ProducedDocument(*told["source"]) if told["source"] else None,
-        makes=tuple(ProducedDocument(*made) for made in told["makes"]),
+        lineage=fields["lineage"],
+        reviewer=fields["reviewer"],
+        source=ProducedDocument(*fields["source"]) if fields["source"] else None,
+        makes=tuple(ProducedDocument(*made) for made in fields["makes"]),
     )
 
 

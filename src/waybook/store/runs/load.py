@@ -79,10 +79,10 @@ def awaiting_statement(most: int) -> Statement:
     return SQL["awaiting_runs"](most=most)
 
 
-def page_statement(asked: RunFilter, most: int) -> Statement:
+def page_statement(filter_: RunFilter, most: int) -> Statement:
     """Select a page of runs, the last started first."""
     return SQL["runs_page"](
-        before=asked.before, state=asked.state, dag=asked.dag, text=asked.text, most=most
+        before=filter_.before, state=filter_.state, dag=filter_.dag, text=filter_.text, most=most
     )
 
 
@@ -96,9 +96,9 @@ def rows_statement(run_id: str) -> Statement:
     return SQL["run_rows"](run_id=run_id)
 
 
-def read_run(found: Results) -> LoadedRun | None:
+def read_run(results: Results) -> LoadedRun | None:
     """Return the loaded run, or None if it does not exist."""
-    runs, stages, steps = found[:LOAD_STATEMENT_COUNT]
+    runs, stages, steps = results[:LOAD_STATEMENT_COUNT]
     if not runs:
         return None
     ((run_id, name, dag_slug, dag_version, completed_at, seq, digest, now, *rest),) = runs
@@ -136,10 +136,10 @@ def _stage(row: Sequence[Any]) -> StageRun:
     )
 
 
-def _origins(told: dict[str, Any]) -> Origins:
-    first_author = dict(told["firstAuthor"])
+def _origins(fields: dict[str, Any]) -> Origins:
+    first_author = dict(fields["firstAuthor"])
     return Origins(
-        lineages=tuple(first_author), authors=tuple(told["authors"]), first_author=first_author
+        lineages=tuple(first_author), authors=tuple(fields["authors"]), first_author=first_author
     )
 
 
@@ -175,10 +175,10 @@ TIMES = frozenset(
 )
 
 
-def read_rows(found: Iterable[Sequence[Any]]) -> RunRows:
+def read_rows(records: Iterable[Sequence[Any]]) -> RunRows:
     """Return the selected rows in the form that a replay produces, with times as in the audit."""
     rows: RunRows = {}
-    for entity, row_id, values in found:
+    for entity, row_id, values in records:
         rows.setdefault(entity, {})[row_id] = {
             name: _retold(value) if name in TIMES and value else value
             for name, value in values.items()
@@ -207,8 +207,8 @@ def definitions_statement() -> Statement:
 
 def named_statement(named: Iterable[tuple[str, int]]) -> Statement:
     """Select several versions of definitions."""
-    asked = [{"slug": slug, "version": version} for slug, version in named]
-    return SQL["definitions_named"](named=AsJson(asked))
+    versions = [{"slug": slug, "version": version} for slug, version in named]
+    return SQL["definitions_named"](named=AsJson(versions))
 
 
 def versions_statement(slug: str, most: int) -> Statement:

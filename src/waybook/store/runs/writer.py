@@ -91,14 +91,14 @@ def _run(
         yield SQL["update_run"](
             id=run.id,
             completed_at=run.completed_at,
-            usage=AsJson(_told_usage(patches)),
+            usage=AsJson(_read_usage_update(patches)),
             old_seq=write_context.head.seq,
             now=write_context.now,
             **head,
         )
 
 
-def _told_usage(patches: Patches) -> Json:
+def _read_usage_update(patches: Patches) -> Json:
     changes = patches.updates(Entity.RUN)
     return changes[0].values.get("usage") if changes else None
 

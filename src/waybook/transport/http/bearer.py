@@ -49,13 +49,13 @@ def challenge(shown: PresentedToken, metadata_url: str | None = None) -> str:
     >>> challenge(PresentedToken(present=True)).partition(", ")[2].partition(", ")[0]
     'error="invalid_token"'
     """
-    told = [f'Bearer realm="{REALM}"']
+    parts = [f'Bearer realm="{REALM}"']
     if shown.present:
-        told.append('error="invalid_token"')
-        told.append('error_description="The token is unknown, malformed, expired or revoked"')
+        parts.append('error="invalid_token"')
+        parts.append('error_description="The token is unknown, malformed, expired or revoked"')
     if metadata_url is not None:
-        told.append(f'resource_metadata="{metadata_url}"')
-    return ", ".join(told)
+        parts.append(f'resource_metadata="{metadata_url}"')
+    return ", ".join(parts)
 
 
 def insufficient_scope_header(details: object) -> dict[str, str]:
@@ -66,8 +66,8 @@ def insufficient_scope_header(details: object) -> dict[str, str]:
     """
     match details:
         case {"needed": list() as scopes}:
-            told = f'error="insufficient_scope", scope="{" ".join(map(str, scopes))}"'
-            return {"www-authenticate": f'Bearer realm="{REALM}", {told}'}
+            params = f'error="insufficient_scope", scope="{" ".join(map(str, scopes))}"'
+            return {"www-authenticate": f'Bearer realm="{REALM}", {params}'}
     return {}
 
 

@@ -37,16 +37,16 @@ class TrustedProxies:
         ... )
         ('198.51.100.7', '6.6.6.6')
         """
-        found = read_address(peer)
-        if found is None:
+        address = read_address(peer)
+        if address is None:
             return peer
         hops = [hop for value in forwarded for hop in value.split(",")]
         for hop in reversed(hops[-MAX_HOPS:]):
-            before = read_address(hop) if self._trusts(found) else None
+            before = read_address(hop) if self._trusts(address) else None
             if before is None:
                 break
-            found = before
-        return str(found)
+            address = before
+        return str(address)
 
     def _trusts(self, address: Address) -> bool:
         return any(address in network for network in self.networks)
@@ -73,16 +73,16 @@ def read_address(text: str) -> Address | None:
     >>> read_address("::ffff:10.0.0.1"), read_address("unknown")
     (IPv4Address('10.0.0.1'), None)
     """
-    told = text.strip()
-    if told.startswith("["):
-        told = told[1:].partition("]")[0]
-    elif told.count(":") == 1:
-        told = told.partition(":")[0]
+    host = text.strip()
+    if host.startswith("["):
+        host = host[1:].partition("]")[0]
+    elif host.count(":") == 1:
+        host = host.partition(":")[0]
     try:
-        found = ip_address(told)
+        address = ip_address(host)
     except ValueError:
         return None
-    return getattr(found, "ipv4_mapped", None) or found
+    return getattr(address, "ipv4_mapped", None) or address
 
 
 def client_address_of(request: Request, proxies: TrustedProxies) -> str:

@@ -49,12 +49,12 @@ class ConcurrencyLimiter:
     async def slot(self, org: Hashable) -> AsyncIterator[Callable[[], None]]:
         """Wait for a slot in FIFO order; yield a function that releases it early."""
         await self._take(org)
-        given = False
+        released = False
 
         def give() -> None:
-            nonlocal given
-            if not given:
-                given = True
+            nonlocal released
+            if not released:
+                released = True
                 self._give(org)
 
         timer = asyncio.get_running_loop().call_later(self._patience, give)
@@ -109,7 +109,7 @@ STATELESS_REVISIONS: Final = frozenset(MODERN_PROTOCOL_VERSIONS)
 
 @dataclass(frozen=True, slots=True)
 class RequestThrottle:
-    entrance: ToolGateway
+    gateway: ToolGateway
     pause: Callable[[float], Awaitable[object]] = asyncio.sleep
     limiter: ConcurrencyLimiter = field(default_factory=ConcurrencyLimiter)
     page_limiter: ConcurrencyLimiter = field(
@@ -126,8 +126,8 @@ class RequestThrottle:
         """
         try:
             dispatcher, caller = (
-                await self.entrance.dispatcher(),
-                await self.entrance.caller(request),
+                await self.gateway.dispatcher(),
+                await self.gateway.caller(request),
             )
         except WaybookError:
             return None  # the endpoint reports this error itself
@@ -153,7 +153,7 @@ class RequestThrottle:
         """Return the error if the request exceeded the rate limit, else None."""
         if getattr(request.state, RATE_COUNTED, True):
             return None
-        dispatcher, caller = await self.entrance.dispatcher(), await self.entrance.caller(request)
+        dispatcher, caller = await self.gateway.dispatcher(), await self.gateway.caller(request)
         return dispatcher.rate_limited_answer(caller, what)
 
     async def rate_limited_mcp_response(

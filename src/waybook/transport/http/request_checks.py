@@ -244,13 +244,13 @@ def is_same_site(scope: Scope) -> bool:
 
 def add_security_headers(app: ASGIApp) -> ASGIApp:
     """Add the security headers to every response, errors included."""
-    said = {name.encode(): value.encode() for name, value in SECURITY_HEADERS.items()}
+    headers = {name.encode(): value.encode() for name, value in SECURITY_HEADERS.items()}
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         async def tell(message: Message) -> None:
             if message["type"] == "http.response.start":
                 known = {name.lower() for name, _ in message.get("headers", ())}
-                more = [(name, value) for name, value in said.items() if name not in known]
+                more = [(name, value) for name, value in headers.items() if name not in known]
                 message = {**message, "headers": [*message.get("headers", ()), *more]}
             await send(message)
 

@@ -56,7 +56,7 @@ FORMATS: Final = ("html", "markdown")
 class ReadApi:
     """Read-only endpoints for users and programs."""
 
-    entrance: ToolGateway
+    gateway: ToolGateway
 
     def routes(self) -> list[Route]:
         """Return the routes of the API."""
@@ -69,11 +69,11 @@ class ReadApi:
 
     async def progress(self, request: Request) -> Response:
         """Serve the progress report of a run."""
-        asked = {"runId": request.path_params["run_id"], "detail": True}
-        answer = await self.entrance.call_tool(request, "get_run_progress", asked)
+        args = {"runId": request.path_params["run_id"], "detail": True}
+        answer = await self.gateway.call_tool(request, "get_run_progress", args)
         if answer.is_error:
             return answer_error_response(answer.body)
-        return json_response({name: told for name, told in answer.body.items() if name != "next"})
+        return json_response({name: value for name, value in answer.body.items() if name != "next"})
 
     async def document(self, request: Request) -> Response:
         """Serve a rendered document as HTML or Markdown."""
@@ -81,7 +81,7 @@ class ReadApi:
         if form not in FORMATS:
             return error_response(400, "INVALID_INPUT", "format must be html or markdown.")
         try:
-            document = await self.entrance.document(request, request.path_params["resource_id"])
+            document = await self.gateway.document(request, request.path_params["resource_id"])
         except WaybookError as error:
             return answer_error_response(error.as_json())
         return document_response(document) if form == "html" else markdown_response(document)
@@ -90,15 +90,15 @@ class ReadApi:
         """Serve the list of a plan's outputs, all versions, newest first."""
         plan_id = request.path_params["plan_id"]
         try:
-            found = await self.entrance.outputs(request, plan_id)
+            outputs = await self.gateway.outputs(request, plan_id)
         except WaybookError as error:
             return answer_error_response(error.as_json())
-        return json_response({"planId": plan_id, "outputs": found})
+        return json_response({"planId": plan_id, "outputs": outputs})
 
     async def output(self, request: Request) -> Response:
         """Serve an output as a download."""
         try:
-            output = await self.entrance.output(request, request.path_params["output_id"])
+            output = await self.gateway.output(request, request.path_params["output_id"])
         except WaybookError as error:
             return answer_error_response(error.as_json())
         return output_response(output)

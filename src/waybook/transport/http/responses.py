@@ -12,8 +12,8 @@ def json_response(
     body: Mapping[str, object], status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
     """Return a compact JSON response that must not be cached."""
-    kept = {"cache-control": "no-store", **(headers or {})}
-    return Response(compact_json(body), status, kept, media_type="application/json")
+    all_headers = {"cache-control": "no-store", **(headers or {})}
+    return Response(compact_json(body), status, all_headers, media_type="application/json")
 
 
 def error_response(

@@ -21,7 +21,7 @@ URIS: Final = {kind.uri: kind.of_runs for kind in KINDS if kind.argument in {"pl
 class Completions:
     """Completion of ids of open plans and runs, by id prefix or by part of the name."""
 
-    entrance: ToolGateway
+    gateway: ToolGateway
 
     async def complete(
         self, context: Context, params: wire.CompleteRequestParams
@@ -30,8 +30,8 @@ class Completions:
         of_runs = is_run_argument(params)
         if of_runs is None:
             return wire.CompleteResult(completion=wire.Completion(values=[]))
-        found, more = await self._open(context, of_runs=of_runs)
-        values = [one.id for one in found if matches(one, params.argument.value)]
+        items, more = await self._open(context, of_runs=of_runs)
+        values = [item.id for item in items if matches(item, params.argument.value)]
         more = more or len(values) > MAX_COMPLETIONS
         return wire.CompleteResult(
             completion=wire.Completion(values=values[:MAX_COMPLETIONS], has_more=more)
@@ -40,8 +40,8 @@ class Completions:
     async def _open(self, context: Context, *, of_runs: bool) -> tuple[tuple[OpenItem, ...], bool]:
         """Return the open plans or runs, and whether there are more."""
         if of_runs:
-            return await open_runs(self.entrance, context), False
-        page = await open_plans(self.entrance, context)
+            return await open_runs(self.gateway, context), False
+        page = await open_plans(self.gateway, context)
         return page.plans, page.next_cursor is not None
 
 

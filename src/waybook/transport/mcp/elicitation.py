@@ -42,7 +42,7 @@ FORM: Final[Mapping[str, Any]] = {
 class ReviewElicitation:
     """Review requests that are decided within the same call."""
 
-    entrance: ToolGateway
+    gateway: ToolGateway
 
     async def review(
         self, context: Context, params: wire.CallToolRequestParams
@@ -51,7 +51,7 @@ class ReviewElicitation:
         arguments = params.arguments or {}
         if params.request_state is not None:
             return await self._heard(context, params, _state(params.request_state))
-        answer = await self.entrance.call_tool(context.request, REVIEW, arguments)
+        answer = await self.gateway.call_tool(context.request, REVIEW, arguments)
         if answer.is_error or not supports_elicitation(context):
             return to_tool_result(answer)
         form = wire.ElicitRequestFormParams(
@@ -63,22 +63,22 @@ class ReviewElicitation:
         )
 
     async def _heard(
-        self, context: Context, params: wire.CallToolRequestParams, asked: dict[str, object]
+        self, context: Context, params: wire.CallToolRequestParams, first_reply: dict[str, object]
     ) -> wire.CallToolResult:
-        said = (params.input_responses or {}).get(ELICITATION_KEY)
-        if not isinstance(said, wire.ElicitResult) or said.action != "accept":
-            return to_tool_result(Answer(asked))
-        given = {key: value for key, value in (said.content or {}).items() if value}
+        response = (params.input_responses or {}).get(ELICITATION_KEY)
+        if not isinstance(response, wire.ElicitResult) or response.action != "accept":
+            return to_tool_result(Answer(first_reply))
+        content = {key: value for key, value in (response.content or {}).items() if value}
         session = (params.arguments or {}).get("sessionId")
-        named = {"planId": asked.get("planId"), "reviewId": asked.get("reviewId")}
+        named = {"planId": first_reply.get("planId"), "reviewId": first_reply.get("reviewId")}
         decision = {
-            **given,
+            **content,
             **named,
             "place": "form",
             **({"sessionId": session} if session else {}),
         }
-        answer = await self.entrance.call_tool(context.request, "submit_user_decision", decision)
-        return to_tool_result(answer if answer.is_error else Answer({**asked, **answer.body}))
+        answer = await self.gateway.call_tool(context.request, "submit_user_decision", decision)
+        return to_tool_result(answer if answer.is_error else Answer({**first_reply, **answer.body}))
 
 
 def supports_elicitation(context: Context) -> bool:
@@ -94,16 +94,16 @@ def supports_elicitation(context: Context) -> bool:
 def form_message(arguments: Mapping[str, object]) -> str:
     """Return the text above the form: the summary and the questions."""
     questions = arguments.get("questions")
-    asked = [f"? {one}" for one in questions] if isinstance(questions, list) else []
-    return "\n".join([str(arguments.get("summary")), *asked])[:MAX_MESSAGE_LENGTH]
+    lines = [f"? {question}" for question in questions] if isinstance(questions, list) else []
+    return "\n".join([str(arguments.get("summary")), *lines])[:MAX_MESSAGE_LENGTH]
 
 
 def _state(text: str) -> dict[str, object]:
     """Return the answer to the first call; clients can forge it, so the ids in it are checked."""
     try:
-        found = orjson.loads(text)
+        state = orjson.loads(text)
     except orjson.JSONDecodeError:
-        found = None
-    if not isinstance(found, dict):
-        raise invalid_params("The requestState is not one of ours")
-    return found
+        state = None
+    if not isinstance(state, dict):
+        raise invalid_params("Invalid requestState")
+    return state

@@ -31,9 +31,9 @@ class ResourceKind:
         matched = re.fullmatch(rf"{before}([0-9A-Za-z-]{{1,64}}){after}", uri)
         return matched[1] if matched else None
 
-    def arguments(self, found: str) -> dict[str, object]:
+    def arguments(self, resource_id: str) -> dict[str, object]:
         """Return the tool arguments that read the object with this id."""
-        return {self.argument: found, **({"detail": True} if self.full_text else {})}
+        return {self.argument: resource_id, **({"detail": True} if self.full_text else {})}
 
     def template(self) -> wire.ResourceTemplate:
         """Return the URI template as clients list it."""

@@ -106,8 +106,8 @@ def read_app() -> wire.ReadResourceResult:
     contents = wire.TextResourceContents(
         uri=URI, mime_type=MIME_TYPE, text=page(), _meta={"ui": {"prefersBorder": True}}
     )
-    kept = wire.ReadResourceResult(contents=[contents])
-    return kept.model_copy(update={"ttl_ms": 300_000, "cache_scope": "public"})
+    result = wire.ReadResourceResult(contents=[contents])
+    return result.model_copy(update={"ttl_ms": 300_000, "cache_scope": "public"})
 
 
 @cache
@@ -121,9 +121,9 @@ def page() -> str:
 def _lean(text: str) -> Iterator[str]:
     """Yield the lines without indentation, blank lines and comment lines."""
     for line in text.splitlines():
-        said = line.strip()
-        if said and not said.startswith(("//", "/*")):
-            yield said
+        stripped = line.strip()
+        if stripped and not stripped.startswith(("//", "/*")):
+            yield stripped
 
 
 class Text(NamedTuple):
@@ -138,7 +138,7 @@ class Text(NamedTuple):
 class Resources:
     """Resources of the caller's org; runs only if the profile includes them."""
 
-    entrance: ToolGateway
+    gateway: ToolGateway
     runs: bool
     #: Set if the profile can start skills; their files are then resources as well.
     skills: Skills | None = None
@@ -158,8 +158,8 @@ class Resources:
     ) -> wire.ListResourcesResult:
         """Return open runs, then active plans by page, newest activity first, then skills."""
         cursor = params.cursor if params else None
-        page = await open_plans(self.entrance, context, cursor)
-        runs = await open_runs(self.entrance, context) if self.runs and cursor is None else ()
+        page = await open_plans(self.gateway, context, cursor)
+        runs = await open_runs(self.gateway, context) if self.runs and cursor is None else ()
         resources = [to_resource(RUN_PROGRESS, run) for run in runs]
         resources += [to_resource(PLAN, plan) for plan in page.plans]
         if self.skills is not None and page.next_cursor is None:
@@ -175,17 +175,17 @@ class Resources:
         if self.skills is not None and params.uri.startswith(SCHEME):
             return await self.skills.read(params.uri)
         for kind in self.kinds:
-            found = kind.id_in(params.uri)
-            if found is not None:
-                mime_type, text, meta = await self._text(context, params.uri, kind, found)
+            resource_id = kind.id_in(params.uri)
+            if resource_id is not None:
+                mime_type, text, meta = await self._text(context, params.uri, kind, resource_id)
                 contents = wire.TextResourceContents(
                     uri=params.uri, mime_type=mime_type, text=text, _meta=meta
                 )
                 return wire.ReadResourceResult(contents=[contents])
         raise invalid_params("Resource not found", uri=params.uri)
 
-    async def _text(self, context: Context, uri: str, kind: ResourceKind, found: str) -> Text:
-        answer = await self._answer(context, kind, found)
+    async def _text(self, context: Context, uri: str, kind: ResourceKind, resource_id: str) -> Text:
+        answer = await self._answer(context, kind, resource_id)
         if isinstance(answer, Text):
             return answer
         if code_of(answer) in {"NOT_FOUND", "INVALID_INPUT"}:
@@ -194,14 +194,18 @@ class Resources:
             raise error_from_answer(answer, f"The {kind.title.lower()} cannot be read now")
         return Text(kind.mime_type, compact_json(answer.body))
 
-    async def _answer(self, context: Context, kind: ResourceKind, found: str) -> Answer | Text:
+    async def _answer(
+        self, context: Context, kind: ResourceKind, resource_id: str
+    ) -> Answer | Text:
         if kind.tool is not None:
-            return await self.entrance.call_tool(context.request, kind.tool, kind.arguments(found))
+            return await self.gateway.call_tool(
+                context.request, kind.tool, kind.arguments(resource_id)
+            )
         try:
             if kind is OUTPUT:
-                output = await self.entrance.output(context.request, found)
+                output = await self.gateway.output(context.request, resource_id)
                 return _of_output(output)
-            return _of_document(await self.entrance.document(context.request, found))
+            return _of_document(await self.gateway.document(context.request, resource_id))
         except WaybookError as error:
             return Answer(error.as_json(), is_error=True)
 
@@ -225,8 +229,8 @@ def _of_document(document: ReadableDocument) -> Text:
 
 
 def _flag(text: str) -> dict[str, object]:
-    found = count_hidden(text)
-    return {FLAG: found} if found else {}
+    counts = count_hidden(text)
+    return {FLAG: counts} if counts else {}
 
 
 def to_resource(kind: ResourceKind, item: OpenItem) -> wire.Resource:

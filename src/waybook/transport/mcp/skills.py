@@ -58,7 +58,7 @@ class UriParams(wire.RequestParams):
 class Skills:
     """Loaded skills, as the extension serves them."""
 
-    entrance: ToolGateway
+    gateway: ToolGateway
 
     def serve(self, server: Server[None]) -> None:
         """Add the extension to a server."""
@@ -83,9 +83,9 @@ class Skills:
         for skill in await self.all():
             within = f"{SCHEME}{skill.name}"
             if params.uri == within or params.uri.startswith(f"{within}/"):
-                found = children(skill, params.uri)
-                if found:
-                    return {"resources": found}
+                entries = children(skill, params.uri)
+                if entries:
+                    return {"resources": entries}
         raise invalid_params(f"{params.uri} is not a directory resource", uri=params.uri)
 
     async def listed(self) -> Sequence[wire.Resource]:
@@ -105,14 +105,14 @@ class Skills:
         for skill in await self.all():
             for file in skill.files:
                 if uri_of(skill, file.path) == uri:
-                    kept = wire.ReadResourceResult(contents=[to_contents(uri, file)])
-                    return kept.model_copy(update={"ttl_ms": 300_000, "cache_scope": "public"})
+                    result = wire.ReadResourceResult(contents=[to_contents(uri, file)])
+                    return result.model_copy(update={"ttl_ms": 300_000, "cache_scope": "public"})
         raise invalid_params("Resource not found", uri=uri)
 
     async def all(self) -> tuple[Skill, ...]:
         """Return the loaded skills."""
         try:
-            return (await self.entrance.dispatcher()).skills
+            return (await self.gateway.dispatcher()).skills
         except WaybookError as error:
             raise error_from_answer(
                 Answer(error.as_json(), is_error=True), "No skills now"
@@ -142,16 +142,16 @@ def entry(skill: Skill) -> dict[str, Any]:
 
 def children(skill: Skill, folder: str) -> list[dict[str, str]]:
     """Return the direct children of a folder sorted by name; empty if it does not exist."""
-    found: dict[str, dict[str, str]] = {}
+    entries: dict[str, dict[str, str]] = {}
     for file in skill.files:
         inner = uri_of(skill, file.path).removeprefix(f"{folder}/")
         if inner != uri_of(skill, file.path):
             name, deeper, _ = inner.partition("/")
             kind = FOLDER if deeper else media_type_of(file)
             uri = f"{folder}/{name}"
-            told = PurePosixPath(file.path).parts[folder.count("/") - SCHEME.count("/")]
-            found[name] = {"uri": uri, "name": told, "mimeType": kind}
-    return [found[name] for name in sorted(found)]
+            display_name = PurePosixPath(file.path).parts[folder.count("/") - SCHEME.count("/")]
+            entries[name] = {"uri": uri, "name": display_name, "mimeType": kind}
+    return [entries[name] for name in sorted(entries)]
 
 
 def to_contents(uri: str, file: SkillFile) -> wire.TextResourceContents | wire.BlobResourceContents:

@@ -66,9 +66,11 @@ class MessageLines:
 
 
 def _too_long(beginning: bytes, end: bytes) -> JSONRPCError:
-    told = f"A message may have {MESSAGE_LIMIT} bytes; split the work into smaller calls."
+    message = f"A message may have {MESSAGE_LIMIT} bytes; split the work into smaller calls."
     error = ErrorData(
-        code=INVALID_REQUEST, message=told, data=error_body("TOO_LARGE", told, limit=MESSAGE_LIMIT)
+        code=INVALID_REQUEST,
+        message=message,
+        data=error_body("TOO_LARGE", message, limit=MESSAGE_LIMIT),
     )
     return JSONRPCError(jsonrpc="2.0", id=id_of(beginning, end), error=error)
 

@@ -65,9 +65,9 @@ class ListenStream:
         self._deliver = listener
         return self.bus.subscribe(self.org_id, self)
 
-    def on_event(self, news: ChangeEvent) -> None:
+    def on_event(self, change: ChangeEvent) -> None:
         """Deliver the notifications for a change."""
-        for event in events_of(news):
+        for event in events_of(change):
             self._deliver(event)
 
     def on_gap(self) -> None:
@@ -83,7 +83,7 @@ class ListenStream:
 class ListenStreams:
     """Handler of `subscriptions/listen`; each call is a stream."""
 
-    entrance: ToolGateway
+    gateway: ToolGateway
     listeners: StreamLimiter = field(
         default_factory=lambda: StreamLimiter(MAX_STREAMS, MAX_STREAMS_PER_ORG)
     )
@@ -92,7 +92,7 @@ class ListenStreams:
         self, context: Context, params: wire.SubscriptionsListenRequestParams
     ) -> wire.SubscriptionsListenResult:
         """Send change notifications until the client cancels or the server stops."""
-        bus, org_id = await self.entrance.event_bus(context.request)
+        bus, org_id = await self.gateway.event_bus(context.request)
         if full := self.listeners.limit_error(org_id):
             raise MCPError(wire.INTERNAL_ERROR, full.message, full.as_json())
         if bus.is_closed:
@@ -111,7 +111,7 @@ class ListenStreams:
         """Close the stream once its credential is no longer valid."""
         while True:
             await asyncio.sleep(REAUTH_SECONDS)
-            if not await self.entrance.still_authorized(context.request):
+            if not await self.gateway.still_authorized(context.request):
                 stream.close()
                 return
 
@@ -120,7 +120,7 @@ class ListenStreams:
 class ResourceSubscriptions:
     """Handler of `resources/subscribe` for the single client of a persistent connection."""
 
-    entrance: ToolGateway
+    gateway: ToolGateway
     _uris: set[str] = field(default_factory=set)
     _changed: dict[str, None] = field(default_factory=dict)
     _has_news: asyncio.Event = field(default_factory=asyncio.Event)
@@ -151,7 +151,7 @@ class ResourceSubscriptions:
             raise invalid_params("There is nothing to subscribe to at this address", uri=params.uri)
         if len(self._uris) >= MAX_RESOURCES:
             raise invalid_params(f"No more than {MAX_RESOURCES} subscriptions at the same time")
-        bus, org_id = await self.entrance.event_bus(context.request)
+        bus, org_id = await self.gateway.event_bus(context.request)
         self._uris.add(params.uri)
         if self._telling is None:
             bus.subscribe(org_id, self)
@@ -165,9 +165,9 @@ class ResourceSubscriptions:
         self._uris.discard(params.uri)
         return wire.EmptyResult()
 
-    def on_event(self, news: ChangeEvent) -> None:
+    def on_event(self, change: ChangeEvent) -> None:
         """Queue a notification for each changed resource that is subscribed to."""
-        for event in events_of(news):
+        for event in events_of(change):
             if isinstance(event, ResourceUpdated) and event.uri in self._uris:
                 self._changed[event.uri] = None
                 self._has_news.set()
@@ -187,7 +187,7 @@ class ResourceSubscriptions:
             await self._has_news.wait()
             self._has_news.clear()
             changed, self._changed = self._changed, {}
-            if not await self.entrance.still_authorized(None):
+            if not await self.gateway.still_authorized(None):
                 return
             for uri in changed:
                 await session.send_resource_updated(uri)

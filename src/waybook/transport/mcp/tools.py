@@ -32,8 +32,8 @@ def published_tools() -> dict[str, PublishedTool]:
     """Return every published tool, in the order of the tool table."""
     text = files("waybook.transport.mcp").joinpath(FILE).read_bytes()
     return {
-        name: PublishedTool(wire.Tool.model_validate(told["tool"]), frozenset(told["profiles"]))
-        for name, told in orjson.loads(text).items()
+        name: PublishedTool(wire.Tool.model_validate(entry["tool"]), frozenset(entry["profiles"]))
+        for name, entry in orjson.loads(text).items()
     }
 
 
@@ -46,7 +46,7 @@ def tools_in_profile(tools: Mapping[str, PublishedTool], profile: str) -> list[w
     if profile not in PROFILES:
         raise Misconfigured(f"There is no tool profile {profile!r}.", profiles=list(PROFILES))
     every = profile == "all"
-    return [one.listed for one in tools.values() if every or profile in one.profiles]
+    return [tool.listed for tool in tools.values() if every or profile in tool.profiles]
 
 
 def to_tool_result(answer: Answer) -> wire.CallToolResult:

@@ -20,9 +20,9 @@ class CompleteSkill(MutatingArguments):
     outcome: Line | None = None
 
 
-async def complete_skill(ctx: RequestContext, asked: CompleteSkill) -> Body:
+async def complete_skill(ctx: RequestContext, args: CompleteSkill) -> Body:
     """Record that a skill execution is completed."""
-    skill_id = id_or_nil(asked.skill_execution_id)
+    skill_id = id_or_nil(args.skill_execution_id)
     async with ctx.begin(skill_executions.SQL["lock_execution"](id=skill_id)) as opened:
         if not opened.results[0]:
             raise not_found("skill execution")
@@ -39,7 +39,7 @@ async def complete_skill(ctx: RequestContext, asked: CompleteSkill) -> Body:
         row: dict[str, Json] = {
             "status": "completed",
             "completed_at": now.isoformat(),
-            "outcome": asked.outcome,
+            "outcome": args.outcome,
         }
         before: dict[str, Json] = {"status": "started"}
         changes = tuple(

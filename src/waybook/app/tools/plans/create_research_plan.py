@@ -32,11 +32,11 @@ class CreateResearchPlan(MutatingArguments):
     budget: BudgetArgument = None
 
 
-async def create_research_plan(ctx: RequestContext, asked: CreateResearchPlan) -> Body:
+async def create_research_plan(ctx: RequestContext, args: CreateResearchPlan) -> Body:
     """Create the plan, its steps and its conditions, linked to the session's latest skill."""
     async with ctx.begin(skill_executions.latest_statement(ctx.actor().holder)) as opened:
         decision = create(
-            _new_plan(asked, skill_executions.read_latest(opened.results[0])),
+            _new_plan(args, skill_executions.read_latest(opened.results[0])),
             opened.decision_context,
         )
         written = writer.statements(None, decision, opened.write_context())
@@ -45,21 +45,21 @@ async def create_research_plan(ctx: RequestContext, asked: CreateResearchPlan) -
         ctx.services.plan_cache.put(
             (ctx.caller.org_id, decision.plan.id), loaded, all_sessions=True
         )
-        news = ChangeEvent(PLAN, decision.plan.id, written.head.seq, list_changed=True)
-        ctx.services.bus.publish(ctx.caller.org_id, news)
+        event = ChangeEvent(PLAN, decision.plan.id, written.head.seq, list_changed=True)
+        ctx.services.bus.publish(ctx.caller.org_id, event)
         return body
 
 
-def _new_plan(asked: CreateResearchPlan, skill_execution_id: str | None) -> NewPlan:
+def _new_plan(args: CreateResearchPlan, skill_execution_id: str | None) -> NewPlan:
     return NewPlan(
-        name=asked.name,
-        research_question=asked.research_question,
-        steps=tuple(step.new_step() for step in asked.steps),
-        conditions=tuple(c.new_condition() for c in asked.branching_conditions or ()),
-        formatting_notes=asked.output_formatting_notes,
-        stall_seconds=minutes_to_seconds(asked.stall_minutes),
+        name=args.name,
+        research_question=args.research_question,
+        steps=tuple(step.new_step() for step in args.steps),
+        conditions=tuple(c.new_condition() for c in args.branching_conditions or ()),
+        formatting_notes=args.output_formatting_notes,
+        stall_seconds=minutes_to_seconds(args.stall_minutes),
         skill_execution_id=skill_execution_id,
-        budget=to_budget(asked.budget),
+        budget=to_budget(args.budget),
     )
 
 
@@ -85,7 +85,7 @@ def _reply(plan: Plan) -> Body:
 TOOL = Tool(
     name="create_research_plan",
     title="Create a plan",
-    description="Write a plan down. Conditions run when their step completes.",
+    description="Create a plan. Conditions run when their step completes.",
     arguments=CreateResearchPlan,
     output_schema=output_schema(planId="string"),
     run=create_research_plan,

@@ -39,11 +39,11 @@ class GetNextStep(MutatingArguments):
     another: bool = Field(default=False, description="besides the one you hold")
 
 
-async def get_next_step(ctx: RequestContext, asked: GetNextStep) -> Body:
+async def get_next_step(ctx: RequestContext, args: GetNextStep) -> Body:
     """Start the plan's next pending step and return it, or return why none is available."""
-    wanted = ctx.lock_plan(plan_id=asked.plan_id, candidates=True, review=False, recalls=True)
+    wanted = ctx.lock_plan(plan_id=args.plan_id, candidates=True, review=False, recalls=True)
     async with wanted as locked:
-        decision = next_step(locked.plan, locked.decision_context, another=asked.another)
+        decision = next_step(locked.plan, locked.decision_context, another=args.another)
         return await locked.write(decision, await _reply(locked, decision.reply))
 
 
@@ -89,12 +89,12 @@ def _ready(ready: StepReady, plan: Plan) -> Body:
 
 async def _complete(locked: LockedPlan) -> Body:
     plan_id = locked.plan.id
-    brief, written, kept = await locked.send(
+    brief, written, output_rows = await locked.send(
         load.brief_statement(plan_id),
         load.SQL["formatting_notes"](plan_id=plan_id),
         details.outputs_statement(plan_id),
     )
-    there = details.read_outputs(kept)
+    there = details.read_outputs(output_rows)
     steps = {step.id: step for step in locked.plan.steps}
     formatting: list[Json] = [_notes(steps[step_id], notes) for step_id, notes in written]
     body: Body = {
@@ -104,14 +104,14 @@ async def _complete(locked: LockedPlan) -> Body:
         "outputFormattingInstructions": brief[0][5],
         "planFormattingNotes": brief[0][1],
         "stepFormattingNotes": formatting,
-        "outputs": [output_view(one) for one in latest(there)],
+        "outputs": [output_view(output) for output in latest(there)],
         "outputMissing": is_missing(there, brief[0][4]),
         "usage": locked.plan.usage.as_reply(),
         **non_empty(budget=budget_view(locked.plan)),
         "next": next_after_completion(plan_id, brief[0][4], brief[0][7], there),
     }
-    whole = next_call("get_research_context", "what is stored with the plan", planId=plan_id)
-    return fit_reply(body, ("outputs", "stepFormattingNotes"), whole)
+    detail_call = next_call("get_research_context", "what is stored with the plan", planId=plan_id)
+    return fit_reply(body, ("outputs", "stepFormattingNotes"), detail_call)
 
 
 def _notes(step: Step, notes: Json) -> Json:
@@ -120,7 +120,7 @@ def _notes(step: Step, notes: Json) -> Json:
 
 async def _awaiting(locked: LockedPlan) -> Body:
     (rows,) = await locked.send(load.review_statement(locked.plan.id))
-    review, base_url = load.read_review(rows), locked.call.services.base_url
+    review, base_url = load.read_review(rows), locked.ctx.services.base_url
     why = "a person decides; pass on their decision, or ask again later"
     return {
         "status": "awaiting_review",
@@ -143,8 +143,8 @@ def _nothing(nothing: NothingPending, plan_id: str) -> Body:
         "steps": steps,
         "next": next_call("get_plan_status", why, planId=plan_id),
     }
-    whole = next_call("get_plan_status", "the whole list", planId=plan_id, detail=True)
-    return fit_reply(body, ("steps",), whole)
+    detail_call = next_call("get_plan_status", "the whole list", planId=plan_id, detail=True)
+    return fit_reply(body, ("steps",), detail_call)
 
 
 TOOL = Tool(

@@ -46,23 +46,23 @@ class GetPlanStatus(ReadArguments):
     detail: bool = False
 
 
-async def get_plan_status(ctx: RequestContext, asked: GetPlanStatus) -> Body:
+async def get_plan_status(ctx: RequestContext, args: GetPlanStatus) -> Body:
     """Return the status of the plan; record a stall that is not recorded yet."""
-    wanted = PlanRequest(plan_id=id_or_nil(asked.plan_id))
-    limit = reply_limit(ctx.caller.channel, detail=asked.detail)
-    most = limit if asked.detail else MAX_BYTES_PER_CHARACTER * RESULTS_BUDGET
-    beside = [calls.steps_statement(wanted.plan_id)] if asked.detail else []
+    wanted = PlanRequest(plan_id=id_or_nil(args.plan_id))
+    limit = reply_limit(ctx.caller.channel, detail=args.detail)
+    most = limit if args.detail else MAX_BYTES_PER_CHARACTER * RESULTS_BUDGET
+    extra_statements = [calls.steps_statement(wanted.plan_id)] if args.detail else []
     loaded, (rows, *took) = await ctx.load_plan(
-        wanted, load.results_within_statement(wanted.plan_id, most), *beside
+        wanted, load.results_within_statement(wanted.plan_id, most), *extra_statements
     )
     if newly_stalled(loaded.plan, now=loaded.now, patience=ctx.services.stall_threshold):
-        loaded, _ = await record_stall(ctx, asked.plan_id)
+        loaded, _ = await record_stall(ctx, args.plan_id)
     plan_id = loaded.plan.id
-    shown = await shown_results(ctx, plan_id, rows, most, None if asked.detail else RESULTS_BUDGET)
+    shown = await shown_results(ctx, plan_id, rows, most, None if args.detail else RESULTS_BUDGET)
     body = status_view(ctx, loaded, shown)
-    if not asked.detail:
-        whole = next_call("get_plan_status", "the whole lists", planId=plan_id, detail=True)
-        return fit_reply(body, LISTS, whole)
+    if not args.detail:
+        detail_call = next_call("get_plan_status", "the whole lists", planId=plan_id, detail=True)
+        return fit_reply(body, LISTS, detail_call)
     by_step: list[Json] = _by_step(loaded.plan, took[0])
     body["usage"] = {**loaded.plan.usage.as_reply(), "steps": by_step}
     if len(orjson.dumps(body)) > limit:
@@ -129,9 +129,9 @@ def _completed(plan: Plan, results: dict[str, Body]) -> list[Json]:
 
 
 def _completed_view(step: Step, result: Body) -> Json:
-    kept = {"resultSummary": None, **result}
-    confidence = kept.pop("confidence", None)
-    return {**step_view(step), **kept, "confidence": confidence, **completion_view(step)}
+    fields = {"resultSummary": None, **result}
+    confidence = fields.pop("confidence", None)
+    return {**step_view(step), **fields, "confidence": confidence, **completion_view(step)}
 
 
 def _by_step(plan: Plan, rows: list[tuple[Any, ...]]) -> list[Json]:
@@ -141,7 +141,7 @@ def _by_step(plan: Plan, rows: list[tuple[Any, ...]]) -> list[Json]:
     last = len(orders) + 1
     return [
         non_empty(stepId=step_id, stepOrder=orders.get(step_id), **took[step_id].as_reply())
-        for step_id in sorted(took, key=lambda one: (orders.get(one, last), one))
+        for step_id in sorted(took, key=lambda id_: (orders.get(id_, last), id_))
     ]
 
 

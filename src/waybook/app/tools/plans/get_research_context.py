@@ -55,23 +55,23 @@ class GetResearchContext(SessionArguments):
     offset: SkipJsonSchema[int] = Field(0, ge=0, lt=2**30)
 
 
-async def get_research_context(ctx: RequestContext, asked: GetResearchContext) -> Body:
+async def get_research_context(ctx: RequestContext, args: GetResearchContext) -> Body:
     """Return the plan with its question, steps, results, open review, artifacts and last events.
 
     A session that is new to the plan is recorded, once.
     """
-    plan_id = id_or_nil(asked.plan_id).lower()
+    plan_id = id_or_nil(args.plan_id).lower()
     reader = PacketReader("get_research_context", {"planId": plan_id})
-    most = byte_budget(asked.budget_tokens, detail=asked.detail)
-    if asked.part is not None and asked.part not in LISTS:
+    most = byte_budget(args.budget_tokens, detail=args.detail)
+    if args.part is not None and args.part not in LISTS:
         ending = next_call("get_research_context", "back to the plan", **reader.args)
-        page = Page(asked.offset, most)
-        return await read_continuation(ctx, reader, plan_id, asked.part, page, ending)
-    material = await _material(ctx, plan_id, asked, most)
+        page = Page(args.offset, most)
+        return await read_continuation(ctx, reader, plan_id, args.part, page, ending)
+    material = await _material(ctx, plan_id, args, most)
     if is_new_session(material.plan, ctx.session):
         await _note_session(ctx, plan_id)
-    if asked.part is not None:
-        head, every = Body(planId=plan_id), named_list(asked.part, material, reader)
+    if args.part is not None:
+        head, every = Body(planId=plan_id), named_list(args.part, material, reader)
     else:
         material = await _with_what_matters(ctx, material)
         head, every = plan_frame(material), plan_parts(material, reader)
@@ -83,23 +83,23 @@ async def get_research_context(ctx: RequestContext, asked: GetResearchContext) -
 
 
 async def _material(
-    ctx: RequestContext, plan_id: str, asked: GetResearchContext, most: int
+    ctx: RequestContext, plan_id: str, args: GetResearchContext, most: int
 ) -> PlanMaterial:
     library = ctx.services.search_backend
-    page = Page(asked.offset if asked.part else 0, most)
+    page = Page(args.offset if args.part else 0, most)
     wanted = PlanRequest(plan_id=plan_id, holder=ctx.actor().holder)
-    loaded, found = await ctx.load_plan(
+    loaded, result_sets = await ctx.load_plan(
         wanted,
         load.brief_statement(plan_id),
         contexts.instructions_statement(plan_id, most),
         contexts.results_statement(plan_id, most),
         contexts.newest_statement(plan_id, None, page._replace(most=EXCERPT_BYTES)),
         audit.SQL["tail"](subject_id=plan_id, most=RECENT_EVENTS)
-        if asked.since is None
-        else audit.SQL["entries"](subject_id=plan_id, since=asked.since, most=MAX_EVENTS_SINCE),
+        if args.since is None
+        else audit.SQL["entries"](subject_id=plan_id, since=args.since, most=MAX_EVENTS_SINCE),
         *library.pending_statements(),
     )
-    brief, instructions, results, newest, entries, *able = found
+    brief, instructions, results, newest, entries, *able = result_sets
     library.store_capabilities(able)
     events = audit.read_entries(entries)
     return PlanMaterial(
@@ -110,8 +110,8 @@ async def _material(
         newest=newest,
         entries=events,
         base_url=ctx.services.base_url,
-        since=asked.since,
-        changed=None if asked.since is None else _changed(events, Entity.STEP),
+        since=args.since,
+        changed=None if args.since is None else _changed(events, Entity.STEP),
         page=page,
     )
 
@@ -121,15 +121,15 @@ async def _with_what_matters(ctx: RequestContext, material: PlanMaterial) -> Pla
     plan_id = material.plan.id
     if material.since is not None:
         stored = sorted(_changed(material.entries, Entity.ARTIFACT))
-        found = dict.fromkeys(stored, 0)
+        hits = dict.fromkeys(stored, 0)
     elif material.newest:
-        found = await matching_artifacts(ctx, plan_id, material.brief[0])
+        hits = await matching_artifacts(ctx, plan_id, material.brief[0])
     else:
-        found = {}
-    if not found:
+        hits = {}
+    if not hits:
         return material
-    (rows,) = await ctx.read(contexts.artifacts_statement(plan_id, found, EXCERPT_BYTES))
-    return replace(material, ranked=order_by_hits(rows, found))
+    (rows,) = await ctx.read(contexts.artifacts_statement(plan_id, hits, EXCERPT_BYTES))
+    return replace(material, ranked=order_by_hits(rows, hits))
 
 
 async def _note_session(ctx: RequestContext, plan_id: str) -> None:

@@ -53,19 +53,19 @@ class StepSubject(NamedTuple):
     has_research: bool
 
 
-async def get_step_context(ctx: RequestContext, asked: GetStepContext) -> Body:
+async def get_step_context(ctx: RequestContext, args: GetStepContext) -> Body:
     """Return a step's instructions, earlier attempts, earlier results and relevant artifacts.
 
     The call is a heartbeat: an agent that reads the context of a step is working on it.
     """
-    step_id = id_or_nil(asked.step_id).lower()
+    step_id = id_or_nil(args.step_id).lower()
     about = await _about(ctx, step_id)
     reader = PacketReader("get_step_context", {"stepId": step_id})
-    if asked.part is None or asked.part in LISTS:
-        material = await _material(ctx, about, step_id, asked)
-        return _reply(material, reader, asked)
-    part = f"{asked.part}:{step_id}" if asked.part in STEP_PARTS else asked.part
-    page = Page(asked.offset, byte_budget(asked.budget_tokens))
+    if args.part is None or args.part in LISTS:
+        material = await _material(ctx, about, step_id, args)
+        return _reply(material, reader, args)
+    part = f"{args.part}:{step_id}" if args.part in STEP_PARTS else args.part
+    page = Page(args.offset, byte_budget(args.budget_tokens))
     ending = next_call("get_step_context", "back to the step", stepId=step_id)
     return await read_continuation(ctx, reader, about.plan_id, part, page, ending)
 
@@ -73,27 +73,27 @@ async def get_step_context(ctx: RequestContext, asked: GetStepContext) -> Body:
 async def _about(ctx: RequestContext, step_id: str) -> StepSubject:
     """Record a heartbeat of the step, and return its topic."""
     library = ctx.services.search_backend
-    _, found, *able = await ctx.write_and_read(
+    _, rows, *able = await ctx.write_and_read(
         load.SQL["touch_step"](step_id=step_id),
         contexts.about_step_statement(step_id),
         *library.pending_statements(),
     )
     library.store_capabilities(able)
-    if not found:
+    if not rows:
         raise not_found("step")
-    about = StepSubject(*found[0])
+    about = StepSubject(*rows[0])
     ctx.cache_step_plan(step_id, about.plan_id)
     return about
 
 
 async def _material(
-    ctx: RequestContext, about: StepSubject, step_id: str, asked: GetStepContext
+    ctx: RequestContext, about: StepSubject, step_id: str, args: GetStepContext
 ) -> StepMaterial:
-    plan_id, most = about.plan_id, byte_budget(asked.budget_tokens)
-    hits = await matching_artifacts(ctx, plan_id, about.question) if _searched(about, asked) else {}
-    page = Page(asked.offset if asked.part else 0, most)
+    plan_id, most = about.plan_id, byte_budget(args.budget_tokens)
+    hits = await matching_artifacts(ctx, plan_id, about.question) if _searched(about, args) else {}
+    page = Page(args.offset if args.part else 0, most)
     wanted = PlanRequest(plan_id=plan_id, texts=(step_id,), review=False)
-    loaded, found = await ctx.load_plan(
+    loaded, result_sets = await ctx.load_plan(
         wanted,
         load.brief_statement(plan_id),
         contexts.results_statement(plan_id, most),
@@ -103,7 +103,7 @@ async def _material(
         contexts.newest_statement(plan_id, None, page._replace(most=EXCERPT_BYTES)),
         contexts.artifacts_statement(plan_id, hits, EXCERPT_BYTES),
     )
-    brief, results, feedback, failures, so_far, newest, ranked = found
+    brief, results, feedback, failures, so_far, newest, ranked = result_sets
     if all(step.id != step_id for step in loaded.plan.steps):
         raise not_found("step")
     return StepMaterial(
@@ -120,14 +120,14 @@ async def _material(
     )
 
 
-def _searched(about: StepSubject, asked: GetStepContext) -> bool:
-    return about.has_research and asked.part is None
+def _searched(about: StepSubject, args: GetStepContext) -> bool:
+    return about.has_research and args.part is None
 
 
 async def matching_artifacts(ctx: RequestContext, plan_id: str, question: str) -> dict[str, int]:
     """Return artifacts of a plan relevant to a question, best first: ids and passage numbers."""
-    found, _ = await run_search(ctx, question, Scope(plan_id=plan_id))
-    return {hit.subject_id: hit.part for hit in found.hits[:MAX_MATCHES]}
+    results, _ = await run_search(ctx, question, Scope(plan_id=plan_id))
+    return {hit.subject_id: hit.part for hit in results.hits[:MAX_MATCHES]}
 
 
 def order_by_hits(rows: list[tuple[Any, ...]], hits: dict[str, int]) -> list[StoredArtifact]:
@@ -136,16 +136,16 @@ def order_by_hits(rows: list[tuple[Any, ...]], hits: dict[str, int]) -> list[Sto
     return [stored[artifact_id] for artifact_id in hits if artifact_id in stored]
 
 
-def _reply(material: StepMaterial, reader: PacketReader, asked: GetStepContext) -> Body:
+def _reply(material: StepMaterial, reader: PacketReader, args: GetStepContext) -> Body:
     plan, step = material.plan, material.step
     ending: Body = {"next": _next(plan, step)}
     again = reader.with_more_room(budgetTokens=REPLY_TOKENS)
-    most = byte_budget(asked.budget_tokens)
-    if asked.part is None:
+    most = byte_budget(args.budget_tokens)
+    if args.part is None:
         head, every = step_frame(material), step_parts(material, reader)
     else:
         head = Body(planId=plan.id, stepId=step.id)
-        every = named_list(asked.part, material, reader)
+        every = named_list(args.part, material, reader)
     return build_within(
         lambda room: build_packet(head, every, ending=ending, room=room, again=again), most
     )
@@ -160,8 +160,8 @@ def _next(plan: Plan, step: Step) -> Json:
 
 TOOL = Tool(
     name="get_step_context",
-    title="Read up on a step",
-    description="Instructions, earlier results, artifacts of a step. A sign of life.",
+    title="Get step context",
+    description="Instructions, earlier results, artifacts of a step. Counts as a heartbeat.",
     arguments=GetStepContext,
     output_schema=output_schema(stepId="string"),
     run=get_step_context,

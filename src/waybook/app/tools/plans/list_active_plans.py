@@ -25,18 +25,18 @@ class ListActivePlans(ReadArguments):
     cursor: str | None = Field(None, max_length=500)
 
 
-async def list_active_plans(ctx: RequestContext, asked: ListActivePlans) -> Body:
+async def list_active_plans(ctx: RequestContext, args: ListActivePlans) -> Body:
     """Return a page of the org's open plans, newest activity first, with the true total."""
-    before, before_id = _read_cursor(asked.cursor)
+    before, before_id = _read_cursor(args.cursor)
     total, rows = await ctx.read(
         load.SQL["count_open_plans"](),
-        load.SQL["open_plans"](before=before, before_id=before_id, most=asked.limit + 1),
+        load.SQL["open_plans"](before=before, before_id=before_id, most=args.limit + 1),
     )
-    page = rows[: asked.limit]
+    page = rows[: args.limit]
     return {
         "plans": [_view(row, ctx.services.base_url) for row in page],
         "total": total[0][0],
-        "nextCursor": _cursor(page[-1]) if len(rows) > asked.limit else None,
+        "nextCursor": _cursor(page[-1]) if len(rows) > args.limit else None,
         "next": _next(page),
     }
 
@@ -66,8 +66,8 @@ def _next(page: list[tuple[Any, ...]]) -> Json:
 
 
 def _cursor(row: tuple[Any, ...]) -> str:
-    told = json.dumps([row[4].isoformat(), row[0]])
-    return base64.urlsafe_b64encode(told.encode()).decode()
+    text = json.dumps([row[4].isoformat(), row[0]])
+    return base64.urlsafe_b64encode(text.encode()).decode()
 
 
 def _read_cursor(cursor: str | None) -> tuple[datetime | None, str | None]:

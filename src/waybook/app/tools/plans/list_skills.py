@@ -21,18 +21,18 @@ class ListSkills(ReadArguments):
     file: Line | None = Field(None, description="a file of this skill, to read it")
 
 
-async def list_skills(ctx: RequestContext, asked: ListSkills) -> Body:
+async def list_skills(ctx: RequestContext, args: ListSkills) -> Body:
     """Return the configured skills, by name; or one of them, or one of its files."""
-    if asked.name is None:
-        if asked.file is not None:
+    if args.name is None:
+        if args.file is not None:
             raise InvalidInput("file: say the name of the skill too", argument="name")
         return {
             "skills": _listed(ctx.services.skills),
             "next": next_call("start_skill", "start the one that fits, before creating the plan"),
         }
-    skill = find_skill(ctx, asked.name)
+    skill = find_skill(ctx, args.name)
     start = next_call("start_skill", "work by this skill", name=skill.name)
-    shown = {} if asked.file is None else {"file": _file_view(skill, asked.file)}
+    shown = {} if args.file is None else {"file": _file_view(skill, args.file)}
     return {"skills": [_view(skill, skill.description)], **shown, "next": start}
 
 
@@ -53,7 +53,7 @@ def find_skill(ctx: RequestContext, name: str) -> Skill:
 
 def file_names(skill: Skill) -> list[Json] | None:
     """Return the files other than `SKILL.md`, if there are any."""
-    return [one.path for one in skill.extra_files] or None
+    return [file.path for file in skill.extra_files] or None
 
 
 def _listed(skills: tuple[Skill, ...]) -> list[Json]:
@@ -76,22 +76,22 @@ def _view(skill: Skill, description: str, *, files: bool = True) -> Body:
 
 def _file_view(skill: Skill, path: str) -> Body:
     """Return a file's text as far as it fits, as read at startup."""
-    found = skill.file(path)
-    if found is None:
+    file = skill.file(path)
+    if file is None:
         raise NotFound(
             f"the skill {skill.name} has no such file",
             next_call=NextCall("list_skills", {"name": skill.name}, "see the files it has"),
         )
-    text = text_of(found)
+    text = text_of(file)
     if text is None:
         raise InvalidInput(
             "this file is not a text; its resource has its bytes",
-            resource=f"skill://{skill.name}/{found.path}",
+            resource=f"skill://{skill.name}/{file.path}",
         )
     shown = truncate(text, FILE)
-    resource = f"skill://{skill.name}/{found.path}" if len(shown) < len(text) else None
+    resource = f"skill://{skill.name}/{file.path}" if len(shown) < len(text) else None
     return non_empty(
-        path=found.path, text=shown, left=len(text) - len(shown) or None, resource=resource
+        path=file.path, text=shown, left=len(text) - len(shown) or None, resource=resource
     )
 
 
@@ -106,7 +106,7 @@ def text_of(file: SkillFile) -> str | None:
 TOOL = Tool(
     name="list_skills",
     title="List skills",
-    description="The named ways of working (skills) this server knows.",
+    description="The skills available on this server.",
     arguments=ListSkills,
     output_schema=output_schema(skills="array"),
     run=list_skills,

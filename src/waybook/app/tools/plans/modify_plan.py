@@ -57,20 +57,20 @@ class ModifyPlan(MutatingArguments):
     dry_run: bool = False
 
 
-async def modify_plan(ctx: RequestContext, asked: ModifyPlan) -> Body:
+async def modify_plan(ctx: RequestContext, args: ModifyPlan) -> Body:
     """Apply all modifications or none; a dry run only returns the outcome."""
-    modifications = tuple(_modification(n, m) for n, m in enumerate(asked.modifications))
-    texts = tuple(m.step_id for m in asked.modifications if m.step_id)
-    async with ctx.lock_plan(plan_id=asked.plan_id, texts=texts) as locked:
+    modifications = tuple(_modification(n, m) for n, m in enumerate(args.modifications))
+    texts = tuple(m.step_id for m in args.modifications if m.step_id)
+    async with ctx.lock_plan(plan_id=args.plan_id, texts=texts) as locked:
         decision = modify.modify(
             locked.plan,
             modifications,
             locked.decision_context,
-            rationale=asked.modification_rationale,
-            expected_revision=asked.expected_revision,
+            rationale=args.modification_rationale,
+            expected_revision=args.expected_revision,
         )
         body = _reply(decision.plan, decision)
-        return await _finish(locked, decision, body, dry_run=asked.dry_run)
+        return await _finish(locked, decision, body, dry_run=args.dry_run)
 
 
 async def _finish(
@@ -83,40 +83,44 @@ async def _finish(
     return await locked.write(decision, body)
 
 
-def _modification(number: int, asked: ModificationArgument) -> modify.Modification:
-    _check_fields(number, asked)
-    step_id = StepId((asked.step_id or "").lower())
-    match asked.action:
+def _modification(number: int, modification: ModificationArgument) -> modify.Modification:
+    _check_fields(number, modification)
+    step_id = StepId((modification.step_id or "").lower())
+    match modification.action:
         case "add_steps":
-            steps = tuple(step.new_step() for step in asked.steps or ())
-            return modify.AddSteps(steps, asked.insert_after_order)
+            steps = tuple(step.new_step() for step in modification.steps or ())
+            return modify.AddSteps(steps, modification.insert_after_order)
         case "remove_step":
             return modify.RemoveStep(step_id)
         case "reorder_steps":
-            return modify.ReorderSteps(tuple(StepId(i.lower()) for i in asked.step_ids or ()))
+            return modify.ReorderSteps(
+                tuple(StepId(i.lower()) for i in modification.step_ids or ())
+            )
         case "update_step_instructions":
-            return modify.UpdateInstructions(step_id, asked.instructions or "")
+            return modify.UpdateInstructions(step_id, modification.instructions or "")
         case "fail_step":
-            return modify.FailStep(step_id, asked.reason or "", bool(asked.retry))
+            return modify.FailStep(step_id, modification.reason or "", bool(modification.retry))
         case "retry_step":
             return modify.RetryStep(step_id)
 
 
-def _check_fields(number: int, asked: ModificationArgument) -> None:
-    needed, optional = ACTION_FIELDS[asked.action]
-    given = {name for name in asked.model_fields_set if getattr(asked, name) is not None}
-    missing = needed - given
-    stray = given - needed - optional - {"action"}
+def _check_fields(number: int, modification: ModificationArgument) -> None:
+    needed, optional = ACTION_FIELDS[modification.action]
+    field_names = {
+        name for name in modification.model_fields_set if getattr(modification, name) is not None
+    }
+    missing = needed - field_names
+    stray = field_names - needed - optional - {"action"}
     if missing or stray:
         camel = {
             name: str(field.alias) for name, field in ModificationArgument.model_fields.items()
         }
-        said = [f"needs {camel[name]}" for name in sorted(missing)]
-        said += [f"does not take {camel[name]}" for name in sorted(stray)]
+        messages = [f"needs {camel[name]}" for name in sorted(missing)]
+        messages += [f"does not take {camel[name]}" for name in sorted(stray)]
         raise InvalidInput(
-            f"modifications.{number}: {asked.action} {' and '.join(said)}",
+            f"modifications.{number}: {modification.action} {' and '.join(messages)}",
             at=f"modifications.{number}",
-            action=asked.action,
+            action=modification.action,
         )
 
 
@@ -130,8 +134,8 @@ def _reply(plan: Plan, decision: Decision[Plan]) -> Body:
         applied=sum(entry.event == "plan_modified" for entry in decision.entries),
         next=next_call("get_next_step", "go on with the plan", planId=plan.id),
     )
-    whole = next_call("get_plan_status", "the whole list", planId=plan.id, detail=True)
-    return fit_reply(body, ("steps",), whole)
+    detail_call = next_call("get_plan_status", "the whole list", planId=plan.id, detail=True)
+    return fit_reply(body, ("steps",), detail_call)
 
 
 def _diff(decision: Decision[Plan]) -> list[Json]:

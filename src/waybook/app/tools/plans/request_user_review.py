@@ -27,17 +27,17 @@ class RequestUserReview(MutatingArguments):
     result_summary: AnyJson = Field(None, description="kept on approval")
 
 
-async def request_user_review(ctx: RequestContext, asked: RequestUserReview) -> Body:
+async def request_user_review(ctx: RequestContext, args: RequestUserReview) -> Body:
     """Pause the step and its plan until a person decides."""
-    check_result_size(resultSummary=asked.result_summary)
+    check_result_size(resultSummary=args.result_summary)
     request = ReviewRequest(
-        summary=asked.summary,
-        questions=tuple(asked.questions or ()),
-        result_summary=asked.result_summary,
+        summary=args.summary,
+        questions=tuple(args.questions or ()),
+        result_summary=args.result_summary,
     )
-    async with ctx.lock_plan(step_id=asked.step_id) as locked:
+    async with ctx.lock_plan(step_id=args.step_id) as locked:
         decision = request_review(
-            locked.plan, StepId(asked.step_id.lower()), request, locked.decision_context
+            locked.plan, StepId(args.step_id.lower()), request, locked.decision_context
         )
         plan, review = decision.plan, decision.reply
         why = "once the person has said approve, reject, modify or skip, pass it on"

@@ -19,9 +19,9 @@ class StartSkill(MutatingArguments):
     session_id: Id = Field(description="the plan you create next in this session is linked")
 
 
-async def start_skill(ctx: RequestContext, asked: StartSkill) -> Body:
+async def start_skill(ctx: RequestContext, args: StartSkill) -> Body:
     """Record that this session uses a skill, and return its text."""
-    skill = find_skill(ctx, asked.name)
+    skill = find_skill(ctx, args.name)
     async with ctx.begin() as opened:
         skill_id = new_id()
         row: dict[str, Json] = {

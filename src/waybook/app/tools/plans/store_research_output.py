@@ -16,16 +16,16 @@ from waybook.store.plans import details, load
 class StoreResearchOutput(MutatingArguments):
     plan_id: Id
     media_type: Name = Field(description="text/markdown, text/csv, application/json …")
-    title: Name = Field(description="the same again is the next version")
+    title: Name = Field(description="reuse a title to store its next version")
     content: str = Field(min_length=1)
 
 
-async def store_research_output(ctx: RequestContext, asked: StoreResearchOutput) -> Body:
+async def store_research_output(ctx: RequestContext, args: StoreResearchOutput) -> Body:
     """Store a deliverable as the next version of its title; an identical one changes nothing."""
     new = NewOutput(
-        media_type=parse_text_type(asked.media_type), title=asked.title, content=asked.content
+        media_type=parse_text_type(args.media_type), title=args.title, content=args.content
     )
-    plan_id = id_or_nil(asked.plan_id)
+    plan_id = id_or_nil(args.plan_id)
     there = (details.outputs_statement(plan_id), load.brief_statement(plan_id))
     wanted = ctx.lock_plan(*there, plan_id=plan_id, review=False)
     async with wanted as locked:
@@ -34,11 +34,11 @@ async def store_research_output(ctx: RequestContext, asked: StoreResearchOutput)
         return await locked.write(decision, _reply(locked, decision.reply, before))
 
 
-def _reply(locked: LockedPlan, kept: StoredOutput, before: list[Output]) -> Body:
-    output, base_url = kept.output, locked.call.services.base_url
+def _reply(locked: LockedPlan, stored: StoredOutput, before: list[Output]) -> Body:
+    output, base_url = stored.output, locked.ctx.services.base_url
     return {
         "planId": locked.plan.id,
-        "status": "stored" if kept.is_new else "unchanged",
+        "status": "stored" if stored.is_new else "unchanged",
         **output_view(output),
         "resource": f"waybook://outputs/{output.id}",
         "downloadUrl": f"{base_url}/api/outputs/{output.id}",

@@ -28,11 +28,11 @@ class SubmitStepResult(MutatingArguments):
     usage: UsageArgument = None
 
 
-async def submit_step_result(ctx: RequestContext, asked: SubmitStepResult) -> Body:
+async def submit_step_result(ctx: RequestContext, args: SubmitStepResult) -> Body:
     """Complete the step, evaluate its conditions, settle the plan."""
-    submission = _submission(asked)
-    async with ctx.lock_plan(step_id=asked.step_id, review=False, recalls=True) as locked:
-        step_id = StepId(asked.step_id.lower())
+    submission = _submission(args)
+    async with ctx.lock_plan(step_id=args.step_id, review=False, recalls=True) as locked:
+        step_id = StepId(args.step_id.lower())
         rule = partial(submit, locked.plan, step_id, submission, locked.decision_context)
         decision = await evaluate(ctx, locked.plan, step_id, rule)
         return await locked.write(decision, submission_reply(decision))
@@ -54,17 +54,17 @@ async def evaluate(
     return decision
 
 
-def _submission(asked: SubmitStepResult) -> Submission:
+def _submission(args: SubmitStepResult) -> Submission:
     check_result_size(
-        resultSummary=asked.result_summary, stepExecutionReport=asked.step_execution_report
+        resultSummary=args.result_summary, stepExecutionReport=args.step_execution_report
     )
     return Submission(
-        result_summary=asked.result_summary,
-        confidence=asked.confidence,
-        report=asked.step_execution_report,
-        formatting_notes=asked.output_formatting_notes,
-        usage=to_usage(asked.usage),
-        attempt=asked.attempt,
+        result_summary=args.result_summary,
+        confidence=args.confidence,
+        report=args.step_execution_report,
+        formatting_notes=args.output_formatting_notes,
+        usage=to_usage(args.usage),
+        attempt=args.attempt,
     )
 
 
@@ -100,7 +100,7 @@ TOOL = Tool(
     name="submit_step_result",
     title="Submit a step's result",
     description=(
-        "Complete your step. STALE_ATTEMPT: somebody took over; your result is kept, not counted."
+        "Complete your step. STALE_ATTEMPT: another worker took over; your result is stored only."
     ),
     arguments=SubmitStepResult,
     output_schema=output_schema(planStatus="string"),

@@ -39,29 +39,29 @@ class SubmitUserDecision(MutatingArguments):
         return self
 
 
-async def submit_user_decision(ctx: RequestContext, asked: SubmitUserDecision) -> Body:
+async def submit_user_decision(ctx: RequestContext, args: SubmitUserDecision) -> Body:
     """Apply a person's decision to the open review, once."""
-    step_id = StepId(asked.step_id.lower()) if asked.step_id else None
+    step_id = StepId(args.step_id.lower()) if args.step_id else None
     policy = accounts.policy_statement()
-    locked = ctx.lock_plan(policy, plan_id=asked.plan_id, step_id=asked.step_id, candidates=True)
+    locked = ctx.lock_plan(policy, plan_id=args.plan_id, step_id=args.step_id, candidates=True)
     async with locked as held:
         rule = partial(
             decide,
             held.plan,
-            DecisionKind(asked.decision),
+            DecisionKind(args.decision),
             held.decision_context._replace(policy=accounts.read_policy(held.results[-1])),
-            feedback=asked.feedback,
+            feedback=args.feedback,
             step_id=step_id,
-            review_id=asked.review_id,
-            place=asked.place,
+            review_id=args.review_id,
+            place=args.place,
         )
         decision = await submit_step_result.evaluate(ctx, held.plan, step_id, rule)
-        return await held.write(decision, _reply(decision, asked.decision))
+        return await held.write(decision, _reply(decision, args.decision))
 
 
-def _reply(decision: Decision[StepDone], said: str) -> Body:
+def _reply(decision: Decision[StepDone], decision_kind: str) -> Body:
     step = decision.reply.step
-    body = {"decision": said, **submit_step_result.submission_reply(decision)}
+    body = {"decision": decision_kind, **submit_step_result.submission_reply(decision)}
     if step.status is StepStatus.IN_PROGRESS:
         body["instructions"] = decision.plan.texts[step.id].instructions
         body["attempt"] = step.attempt

@@ -58,7 +58,7 @@ class SecondAttemptFailed(Exception):
 
 
 async def extract_with_model(
-    model: Model, given: str, schema: dict[str, Json], *, seconds: float
+    model: Model, source_text: str, schema: dict[str, Json], *, seconds: float
 ) -> ExtractionOutcome:
     """Return the data the model extracts from a text, validated; ask at most twice, in `seconds`.
 
@@ -68,14 +68,14 @@ async def extract_with_model(
     """
     clock = asyncio.get_running_loop().time
     deadline = clock() + seconds
-    told = model_instructions(given, schema)
-    question = ModelRequest(instructions=told, text=fence_text(given), schema=schema)
+    instructions = model_instructions(source_text, schema)
+    question = ModelRequest(instructions=instructions, text=fence_text(source_text), schema=schema)
     answer = await model.complete(question, seconds=seconds)
     first = validate_reply(answer, schema)
     if not first.faults:
         return first
-    mending = retry_prompt(given, answer.text, first.faults)
-    question = ModelRequest(instructions=told, text=mending, schema=schema)
+    mending = retry_prompt(source_text, answer.text, first.faults)
+    question = ModelRequest(instructions=instructions, text=mending, schema=schema)
     try:
         second = validate_reply(await model.complete(question, seconds=deadline - clock()), schema)
     except EndpointFailed as failed:
@@ -85,11 +85,11 @@ async def extract_with_model(
     )
 
 
-def validate_reply(told: ModelReply, schema: dict[str, Json]) -> ExtractionOutcome:
+def validate_reply(reply: ModelReply, schema: dict[str, Json]) -> ExtractionOutcome:
     """Return a model's reply, validated against the schema."""
     data: Json = None
     try:
-        data = extract_json(told.text)
+        data = extract_json(reply.text)
         check_json(data)
         faults = mismatches(data, schema, value="the answer", shape="schema")
     except InvalidInput as refused:
@@ -97,11 +97,11 @@ def validate_reply(told: ModelReply, schema: dict[str, Json]) -> ExtractionOutco
     except ValueError:
         why = (
             "the answer was cut off before its end"
-            if told.truncated
+            if reply.truncated
             else "the answer holds no JSON"
         )
         faults = [Mismatch("$", why)]
-    return ExtractionOutcome(data=data, faults=faults, usage=told.usage)
+    return ExtractionOutcome(data=data, faults=faults, usage=reply.usage)
 
 
 def usage_view(usage: Usage) -> dict[str, Json]:
@@ -154,30 +154,32 @@ class SourceText:
     provenance: Body | None = None
 
 
-async def extract_data(ctx: RequestContext, asked: ExtractData) -> Body:
+async def extract_data(ctx: RequestContext, args: ExtractData) -> Body:
     """Check a candidate; else ask the server's model; else return a prompt for the caller's own."""
-    schema = _schema(asked.wanted)
-    given = await _given(ctx, asked)
-    if given is None or asked.candidate is not None:
-        return _checked(asked, schema)
+    schema = _schema(args.wanted)
+    source = await _read_source(ctx, args)
+    if source is None or args.candidate is not None:
+        return _checked(args, schema)
     model = ctx.services.model
-    if model is None or asked.prompt_only:
-        return _by_yourself(given, schema, asked)
-    whole = label_text(given.text, given.provenance)
+    if model is None or args.prompt_only:
+        return _by_yourself(source, schema, args)
+    labeled_text = label_text(source.text, source.provenance)
     try:
-        outcome = await extract_with_model(model, whole, schema, seconds=ctx.services.model_seconds)
+        outcome = await extract_with_model(
+            model, labeled_text, schema, seconds=ctx.services.model_seconds
+        )
     except EndpointFailed as failed:
-        raise _out_of_reach(failed, asked) from failed
+        raise _out_of_reach(failed, args) from failed
     except SecondAttemptFailed as cut:
         await record_model_usage(ctx, cut.usage)
         cut.failed.details["usage"] = usage_view(cut.usage)
-        raise _out_of_reach(cut.failed, asked) from cut
+        raise _out_of_reach(cut.failed, args) from cut
     await record_model_usage(ctx, outcome.usage)
     usage: Body = {"usage": usage_view(outcome.usage)}
     if outcome.faults:
         wrong: Body = {"status": "invalid", "errors": _errors(outcome.faults)}
-        return {**_by_yourself(given, schema, asked), **wrong, **usage}
-    return {**_extracted(outcome.data, asked), **usage}
+        return {**_by_yourself(source, schema, args), **wrong, **usage}
+    return {**_extracted(outcome.data, args), **usage}
 
 
 def _schema(wanted: Json) -> dict[str, Json]:
@@ -195,22 +197,22 @@ def _schema(wanted: Json) -> dict[str, Json]:
     return wanted
 
 
-async def _given(ctx: RequestContext, asked: ExtractData) -> SourceText | None:
+async def _read_source(ctx: RequestContext, args: ExtractData) -> SourceText | None:
     """Return the text; None if there is only a candidate to check.
 
     Raises:
         NotFound: there is no such artifact, or it belongs to another org.
     """
-    if asked.text is not None and asked.artifact_id is not None:
+    if args.text is not None and args.artifact_id is not None:
         raise InvalidInput("give text or artifactId, not both")
-    if asked.artifact_id is not None:
-        (rows,) = await ctx.read(artifacts.artifact_statement(id_or_nil(asked.artifact_id)))
+    if args.artifact_id is not None:
+        (rows,) = await ctx.read(artifacts.artifact_statement(id_or_nil(args.artifact_id)))
         if not rows:
             raise not_found("artifact")
-        return _from(_artifact(rows[0]), asked)
-    if asked.text is not None:
-        return _from(SourceText(asked.text), asked)
-    if asked.candidate is None:
+        return _from(_artifact(rows[0]), args)
+    if args.text is not None:
+        return _from(SourceText(args.text), args)
+    if args.candidate is None:
         raise InvalidInput("give the text to extract from, or the artifactId of a stored one")
     return None
 
@@ -228,28 +230,28 @@ def _artifact(row: tuple[Any, ...]) -> SourceText:
     return SourceText(text, about)
 
 
-def _from(given: SourceText, asked: ExtractData) -> SourceText:
-    text = given.text[asked.offset :]
-    if not text and asked.candidate is None:
+def _from(source: SourceText, args: ExtractData) -> SourceText:
+    text = source.text[args.offset :]
+    if not text and args.candidate is None:
         raise InvalidInput(
-            f"there is no text at offset {asked.offset:,}: it has {len(given.text):,} characters",
+            f"there is no text at offset {args.offset:,}: it has {len(source.text):,} characters",
             argument="offset",
         )
-    return SourceText(text, given.provenance)
+    return SourceText(text, source.provenance)
 
 
 # Replies
 
 
-def _checked(asked: ExtractData, schema: dict[str, Json]) -> Body:
+def _checked(args: ExtractData, schema: dict[str, Json]) -> Body:
     """Return the errors of a candidate, or the candidate; JSON that came as text is decoded."""
     faults: list[Mismatch] = []
-    for candidate in _readings(asked.candidate):
+    for candidate in _readings(args.candidate):
         faults = mismatches(candidate, schema, value="candidate", shape="schema")
         if not faults:
-            return _extracted(candidate, asked)
+            return _extracted(candidate, args)
     why = "mend what is listed, and call again with the mended candidate"
-    following_call = next_call("extract_data", why, **_which(asked))
+    following_call = next_call("extract_data", why, **_which(args))
     return {"status": "invalid", "errors": _errors(faults), "next": following_call}
 
 
@@ -259,10 +261,10 @@ def _readings(candidate: Json) -> Iterator[Json]:
         yield inside  # type: ignore[misc]  # what JSON text holds is JSON
 
 
-def _extracted(data: Json, asked: ExtractData) -> Body:
+def _extracted(data: Json, args: ExtractData) -> Body:
     size = len(orjson.dumps(data))
     limit = MAX_COMPACT_REPLY_BYTES - REPLY_OVERHEAD
-    if size > limit and not asked.detail:
+    if size > limit and not args.detail:
         raise TooLarge(
             f"the data take {size:,} bytes, a reply has {limit:,}; ask for less in the schema, "
             "or for all with detail",
@@ -273,41 +275,41 @@ def _extracted(data: Json, asked: ExtractData) -> Body:
     return {"status": "extracted", "data": data, "next": next_call("submit_step_result", why)}
 
 
-def _by_yourself(given: SourceText, schema: dict[str, Json], asked: ExtractData) -> Body:
+def _by_yourself(source: SourceText, schema: dict[str, Json], args: ExtractData) -> Body:
     """Return a prompt for the caller's own model; a long text is split."""
     room = MAX_COMPACT_REPLY_BYTES - REPLY_OVERHEAD - MAX_ERROR_BYTES - len(orjson.dumps(schema))
-    piece = truncate(given.text, room)
-    upto, left = asked.offset + len(piece), len(given.text) - len(piece)
+    piece = truncate(source.text, room)
+    upto, left = args.offset + len(piece), len(source.text) - len(piece)
     return {
         "status": "do_it_yourself",
-        "prompt": prompt(label_text(piece, given.provenance)),
+        "prompt": prompt(label_text(piece, source.provenance)),
         "schema": schema,
         "left": left,
-        "next": _next(asked, upto, left),
+        "next": _next(args, upto, left),
     }
 
 
-def _next(asked: ExtractData, upto: int, left: int) -> Json:
+def _next(args: ExtractData, upto: int, left: int) -> Json:
     if left:
         why = f"{left:,} characters of the text are left: read on, with the same schema"
-        reading: Body = {**_which(asked), "promptOnly": True, "offset": upto}
+        reading: Body = {**_which(args), "promptOnly": True, "offset": upto}
         return next_call("extract_data", why, **reading)
     why = "give prompt and schema to your own model, and call again with its JSON as candidate"
-    return next_call("extract_data", why, **_which(asked))
+    return next_call("extract_data", why, **_which(args))
 
 
-def _which(asked: ExtractData) -> Body:
-    return {"artifactId": asked.artifact_id} if asked.artifact_id else {}
+def _which(args: ExtractData) -> Body:
+    return {"artifactId": args.artifact_id} if args.artifact_id else {}
 
 
 def _errors(faults: Iterable[Mismatch]) -> Json:
-    told: list[Json] = [{"path": fault.path, "message": fault.message} for fault in faults]
-    return fit_views(told, MAX_ERROR_BYTES)
+    views: list[Json] = [{"path": fault.path, "message": fault.message} for fault in faults]
+    return fit_views(views, MAX_ERROR_BYTES)
 
 
-def _out_of_reach(failed: EndpointFailed, asked: ExtractData) -> EndpointFailed:
+def _out_of_reach(failed: EndpointFailed, args: ExtractData) -> EndpointFailed:
     why = "get the prompt for your own model, with the same text and schema"
-    arguments: Body = {**_which(asked), "promptOnly": True}
+    arguments: Body = {**_which(args), "promptOnly": True}
     return EndpointFailed(
         f"the endpoint of the server's model gave no usable answer: {failed.message}. Nothing was "
         "written; extract with your own model",

@@ -33,26 +33,26 @@ class GetArtifact(ReadArguments):
     detail: bool = False
 
 
-async def get_artifact(ctx: RequestContext, asked: GetArtifact) -> Body:
+async def get_artifact(ctx: RequestContext, args: GetArtifact) -> Body:
     """Return an artifact with its content, or a source with the artifacts that cite it."""
-    if (asked.artifact_id is None) == (asked.source_id is None):
+    if (args.artifact_id is None) == (args.source_id is None):
         raise InvalidInput("name one of artifactId and sourceId")
-    if asked.source_id is not None:
-        return await _source(ctx, id_or_nil(asked.source_id))
-    artifact_id = id_or_nil(asked.artifact_id or "")
-    found, sources = await ctx.read(
+    if args.source_id is not None:
+        return await _source(ctx, id_or_nil(args.source_id))
+    artifact_id = id_or_nil(args.artifact_id or "")
+    rows, sources = await ctx.read(
         artifacts.artifact_statement(artifact_id), search.sources_statement([artifact_id])
     )
-    if not found:
+    if not rows:
         raise _missing("artifact")
-    return _artifact(found[0], sources, asked)
+    return _artifact(rows[0], sources, args)
 
 
 async def _source(ctx: RequestContext, source_id: str) -> Body:
-    (found,) = await ctx.read(artifacts.source_statement(source_id, MAX_CITATIONS))
-    if not found:
+    (rows,) = await ctx.read(artifacts.source_statement(source_id, MAX_CITATIONS))
+    if not rows:
         raise _missing("source")
-    row_id, url, title, quote, created_at, created_by, retrieved_at, citing = found[0]
+    row_id, url, title, quote, created_at, created_by, retrieved_at, citing = rows[0]
     first = citing[0] if citing else None
     return non_empty(
         sourceId=row_id,
@@ -62,22 +62,22 @@ async def _source(ctx: RequestContext, source_id: str) -> Body:
         retrievedAt=format_time(retrieved_at),
         createdAt=format_time(created_at),
         createdBy=created_by,
-        artifacts=[_citing(one) for one in citing or ()],
+        artifacts=[_citing(citation) for citation in citing or ()],
         next=next_call("get_artifact", "read what was made of it", artifactId=first[0])
         if first
         else next_call("list_active_plans", "see what it may be of use for"),
     )
 
 
-def _citing(one: list[Any]) -> Json:
-    artifact_id, kind, title, plan_id = one
+def _citing(citation: list[Any]) -> Json:
+    artifact_id, kind, title, plan_id = citation
     return non_empty(artifactId=artifact_id, kind=kind, title=title, planId=plan_id)
 
 
-def _artifact(row: tuple[Any, ...], sources: list[tuple[Any, ...]], asked: GetArtifact) -> Body:
+def _artifact(row: tuple[Any, ...], sources: list[tuple[Any, ...]], args: GetArtifact) -> Body:
     artifact_id, plan_id, step_id, kind, title, content, superseded, tags, metadata, *rest = row
     version, created_at, created_by, earlier, later = rest
-    piece = _piece(content, asked)
+    piece = _piece(content, args)
     return non_empty(
         artifactId=artifact_id,
         planId=plan_id,
@@ -87,13 +87,13 @@ def _artifact(row: tuple[Any, ...], sources: list[tuple[Any, ...]], asked: GetAr
         version=version,
         superseded=superseded or None,
         tags=tags or None,
-        **_beside(metadata, [source_view(row[1:]) for row in sources], asked),
+        **_fit_metadata(metadata, [source_view(row[1:]) for row in sources], args),
         createdAt=format_time(created_at),
         createdBy=created_by,
         earlierVersion=earlier,
         laterVersion=later,
         **piece,
-        next=_next(artifact_id, plan_id, asked, piece),
+        next=_next(artifact_id, plan_id, args, piece),
     )
 
 
@@ -109,48 +109,51 @@ def source_view(row: tuple[Any, ...], *, quoted: bool = True) -> Body:
     )
 
 
-def _beside(metadata: Json, sources: list[Body], asked: GetArtifact) -> Body:
+def _fit_metadata(metadata: Json, sources: list[Body], args: GetArtifact) -> Body:
     """Return metadata and sources as far as they fit; only with the beginning of the content."""
-    if asked.offset and not asked.detail:
+    if args.offset and not args.detail:
         return {}
-    kept, left = list[Body](), MAX_DETAIL_BESIDE_BYTES if asked.detail else MAX_METADATA_BYTES
+    included_sources, left = (
+        list[Body](),
+        MAX_DETAIL_BESIDE_BYTES if args.detail else MAX_METADATA_BYTES,
+    )
     for source in sources:
         left -= len(json.dumps(source))
         if left < 0:
             break
-        kept.append(source)
+        included_sources.append(source)
     fits = left > 0 and len(json.dumps(metadata)) <= left
-    beside = non_empty(metadata=metadata if fits else None, sources=cast("Json", kept))
-    if len(kept) < len(sources) or (metadata is not None and not fits):
-        beside["cut"] = next_call(
+    fields = non_empty(metadata=metadata if fits else None, sources=cast("Json", included_sources))
+    if len(included_sources) < len(sources) or (metadata is not None and not fits):
+        fields["cut"] = next_call(
             "get_artifact",
-            f"{len(sources) - len(kept)} sources were left out"
+            f"{len(sources) - len(included_sources)} sources were left out"
             + ("" if fits or metadata is None else ", and the metadata"),
-            **_next_beside(sources[len(kept) :], asked),
+            **_build_fetch_args(sources[len(included_sources) :], args),
         )
-    return beside
+    return fields
 
 
-def _next_beside(left_out: list[Body], asked: GetArtifact) -> Body:
+def _build_fetch_args(left_out: list[Body], args: GetArtifact) -> Body:
     """Return the arguments that fetch what was left out, or its first source."""
-    if asked.detail and left_out:
+    if args.detail and left_out:
         return {"sourceId": left_out[0]["sourceId"]}
-    return {"artifactId": asked.artifact_id, "detail": True}
+    return {"artifactId": args.artifact_id, "detail": True}
 
 
-def _piece(content: Json, asked: GetArtifact) -> Body:
+def _piece(content: Json, args: GetArtifact) -> Body:
     """Return the content, or a piece of its text, and the number of characters after it."""
     text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
-    most = MAX_DETAIL_CONTENT_BYTES if asked.detail else MAX_CONTENT_BYTES
-    if not asked.offset and escaped_size(text) <= most:
+    most = MAX_DETAIL_CONTENT_BYTES if args.detail else MAX_CONTENT_BYTES
+    if not args.offset and escaped_size(text) <= most:
         return {"content": content, "left": 0}
-    piece = truncate(text[asked.offset :], most)
-    return {"content": piece, "left": max(0, len(text) - asked.offset - len(piece))}
+    piece = truncate(text[args.offset :], most)
+    return {"content": piece, "left": max(0, len(text) - args.offset - len(piece))}
 
 
-def _next(artifact_id: str, plan_id: str | None, asked: GetArtifact, piece: Body) -> Json:
+def _next(artifact_id: str, plan_id: str | None, args: GetArtifact, piece: Body) -> Json:
     if piece["left"]:
-        upto = asked.offset + len(str(piece["content"]))
+        upto = args.offset + len(str(piece["content"]))
         return next_call("get_artifact", "read on", artifactId=artifact_id, offset=upto)
     # Never with its title: stored user text must not become an argument of a suggested call.
     if plan_id is not None:

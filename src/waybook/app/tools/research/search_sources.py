@@ -40,35 +40,35 @@ class SearchSources(ReadArguments):
     cursor: str | None = Field(None, max_length=20)
 
 
-async def search_sources(ctx: RequestContext, asked: SearchSources) -> Body:
+async def search_sources(ctx: RequestContext, args: SearchSources) -> Body:
     """Return a page of hits, best first, each with its match reasons and its origin."""
-    start = _read_cursor(asked.cursor)
-    found = await _search(ctx, asked)
-    page = found.hits[start : start + asked.limit]
-    views = fit_views(await _views(ctx, found.question, page), MAX_HITS_BYTES)
+    start = _read_cursor(args.cursor)
+    results = await _search(ctx, args)
+    page = results.hits[start : start + args.limit]
+    views = fit_views(await _views(ctx, results.question, page), MAX_HITS_BYTES)
     upto = start + len(views)
-    more = upto < len(found.hits)
+    more = upto < len(results.hits)
     return non_empty(
         hits=views,
-        searched=found.method,
+        searched=results.method,
         nextCursor=str(upto) if more else None,
-        next=_next(asked, views),
+        next=_next(args, views),
     )
 
 
-async def _search(ctx: RequestContext, asked: SearchSources) -> SearchResults:
+async def _search(ctx: RequestContext, args: SearchSources) -> SearchResults:
     scope = Scope(
-        plan_id=id_or_nil(asked.plan_id) if asked.plan_id else None,
-        kinds=tuple(asked.kinds or ()),
-        since=asked.since,
-        tags=tuple(asked.tags or ()),
+        plan_id=id_or_nil(args.plan_id) if args.plan_id else None,
+        kinds=tuple(args.kinds or ()),
+        since=args.since,
+        tags=tuple(args.tags or ()),
     )
-    found, (there,) = await run_search(
-        ctx, asked.query, scope, search.plan_exists_statement(scope.plan_id)
+    results, (there,) = await run_search(
+        ctx, args.query, scope, search.plan_exists_statement(scope.plan_id)
     )
     if not there[0][0]:
         raise not_found("plan")
-    return found
+    return results
 
 
 async def _views(ctx: RequestContext, question: SearchQuery, page: list[Hit]) -> list[Json]:
@@ -107,7 +107,7 @@ def _view(
         planId=plan_id,
         stepId=step_id,
         url=url,
-        sources=[source_view(one, quoted=False) for one in sources[:MAX_SOURCES]] or None,
+        sources=[source_view(source, quoted=False) for source in sources[:MAX_SOURCES]] or None,
         moreSources=len(sources) - MAX_SOURCES if len(sources) > MAX_SOURCES else None,
         createdAt=format_time(created_at),
         createdBy=author,
@@ -128,14 +128,14 @@ def _why(reason: MatchReason, shown: Snippet) -> Json:
     }
 
 
-def _next(asked: SearchSources, views: list[Json]) -> Json:
+def _next(args: SearchSources, views: list[Json]) -> Json:
     if views:
         best = cast("Body", views[0])
         argument = "artifactId" if best["subject"] == "artifact" else "sourceId"
         return next_call("get_artifact", "read the best of them whole", **{argument: best["id"]})
-    narrowed = asked.plan_id or asked.kinds or asked.tags or asked.since
+    narrowed = args.plan_id or args.kinds or args.tags or args.since
     if narrowed:
-        return next_call("search_sources", "look everywhere, without filters", query=asked.query)
+        return next_call("search_sources", "look everywhere, without filters", query=args.query)
     return next_call("store_research", "nothing is known of it; store what you find out")
 
 

@@ -90,27 +90,27 @@ class StoreResearch(MutatingArguments):
     metadata: LenientJson[dict[str, AnyJson]] | None = None
 
 
-async def store(ctx: RequestContext, asked: StoreResearch) -> Body:
+async def store(ctx: RequestContext, args: StoreResearch) -> Body:
     """Store research as the next version of its name; the very next search finds it."""
-    research = _research(asked)
+    research = _research(args)
     indexing = await _indexing(ctx, research)
-    if asked.plan_id is None and asked.step_id is None:
+    if args.plan_id is None and args.step_id is None:
         return await _apart(ctx, research, indexing)
-    return await _in_plan(ctx, asked, research, indexing)
+    return await _in_plan(ctx, args, research, indexing)
 
 
 async def _in_plan(
-    ctx: RequestContext, asked: StoreResearch, research: Research, how: "ResearchIndexing"
+    ctx: RequestContext, args: StoreResearch, research: Research, how: "ResearchIndexing"
 ) -> Body:
-    step_id = StepId(asked.step_id.lower()) if asked.step_id else None
+    step_id = StepId(args.step_id.lower()) if args.step_id else None
     plan_id = (
-        id_or_nil(asked.plan_id) if asked.plan_id else await ctx.plan_of_step(asked.step_id or "")
+        id_or_nil(args.plan_id) if args.plan_id else await ctx.plan_of_step(args.step_id or "")
     )
     asking = artifacts.existing_in_plan_statements(
         plan_id, research.kind, research.title, [origin.id for origin in research.origins]
     )
     async with ctx.lock_plan(
-        *asking, plan_id=plan_id, step_id=asked.step_id, review=False
+        *asking, plan_id=plan_id, step_id=args.step_id, review=False
     ) as locked:
         before = artifacts.read_existing(*locked.results)
         decision = store_research(locked.plan, step_id, research, before, locked.decision_context)
@@ -124,14 +124,14 @@ async def _apart(ctx: RequestContext, research: Research, how: "ResearchIndexing
         *artifacts.existing_standalone_statements(research.kind, research.title)
     ) as opened:
         before = artifacts.read_existing(opened.results[1])
-        kept, entry = store_standalone(research, before, opened.decision_context)
+        stored, entry = store_standalone(research, before, opened.decision_context)
         written = (
-            writer.store_standalone(kept.artifact_id, entry, opened.write_context())
+            writer.store_standalone(stored.artifact_id, entry, opened.write_context())
             if entry
             else []
         )
-        written += how.statements(kept, before, None, opened.now)
-        return await opened.write(written, _reply(research, kept, how))
+        written += how.statements(stored, before, None, opened.now)
+        return await opened.write(written, _reply(research, stored, how))
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,14 +151,14 @@ class ResearchIndexing:
         return "full text; vectors follow when the embeddings endpoint answers"
 
     def statements(
-        self, kept: StoredResearch, before: ExistingResearch, plan_id: str | None, now: datetime
+        self, stored: StoredResearch, before: ExistingResearch, plan_id: str | None, now: datetime
     ) -> Iterator[Statement]:
         """Yield the statements that index this version in place of the previous one."""
-        if kept.unchanged:
+        if stored.unchanged:
             return
         if before.artifact_id is not None:
             yield artifacts.unindex_statement(before.artifact_id)
-        pieces = _pieces(self.research, kept.artifact_id, plan_id, now)
+        pieces = _pieces(self.research, stored.artifact_id, plan_id, now)
         yield from artifacts.index_statements(pieces, self.embeddings, self.org_id)
 
 
@@ -186,46 +186,46 @@ def _pieces(
     )
 
 
-def _research(asked: StoreResearch) -> Research:
-    if asked.content is None or asked.content == "":
+def _research(args: StoreResearch) -> Research:
+    if args.content is None or args.content == "":
         raise InvalidInput("content: there is nothing in it", argument="content")
-    check_result_size(content=asked.content, metadata=asked.metadata)
-    origins = [_origin(source) for source in asked.sources or ()]
+    check_result_size(content=args.content, metadata=args.metadata)
+    origins = [_origin(source) for source in args.sources or ()]
     return Research(
-        kind=asked.kind,
-        title=asked.title,
-        content=asked.content,
-        tags=tuple(dict.fromkeys(asked.tags or ())),
-        metadata=cast("Json", asked.metadata),
+        kind=args.kind,
+        title=args.title,
+        content=args.content,
+        tags=tuple(dict.fromkeys(args.tags or ())),
+        metadata=cast("Json", args.metadata),
         origins=tuple({origin.id: origin for origin in reversed(origins)}.values())[::-1],
     )
 
 
-def _origin(asked: SourceArgument) -> ResearchSource:
-    told = source_hash(url=asked.url, title=asked.title, quote=asked.quote)
+def _origin(source: SourceArgument) -> ResearchSource:
+    content_hash = source_hash(url=source.url, title=source.title, quote=source.quote)
     return ResearchSource(
-        id=source_id(told),
-        content_hash=told,
-        url=asked.url,
-        title=asked.title,
-        quote=asked.quote,
-        retrieved_at=asked.retrieved_at,
+        id=source_id(content_hash),
+        content_hash=content_hash,
+        url=source.url,
+        title=source.title,
+        quote=source.quote,
+        retrieved_at=source.retrieved_at,
     )
 
 
 def _reply(
     research: Research,
-    kept: StoredResearch,
+    stored: StoredResearch,
     how: ResearchIndexing,
     plan_id: str | None = None,
     step_id: str | None = None,
 ) -> Body:
     return non_empty(
-        artifactId=kept.artifact_id,
+        artifactId=stored.artifact_id,
         kind=research.kind,
         title=research.title,
-        version=kept.version,
-        unchanged=kept.unchanged or None,
+        version=stored.version,
+        unchanged=stored.unchanged or None,
         planId=plan_id,
         stepId=step_id,
         sourceIds=[origin.id for origin in research.origins],

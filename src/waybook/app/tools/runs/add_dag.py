@@ -27,15 +27,15 @@ class AddDag(MutatingArguments):
     definition: AnyJson = Field(description="slug, name, stages, transitions")
 
 
-async def add_dag(ctx: RequestContext, asked: AddDag) -> Body:
+async def add_dag(ctx: RequestContext, args: AddDag) -> Body:
     """Check a definition and store it; an identical one changes nothing."""
-    weight = len(orjson.dumps(asked.definition)) // BYTES_PER_MAP_ITEM
-    checked = partial(compile_definition, asked.definition, 1)
-    chart = await ctx.services.layout_worker.run(ctx.caller.org_id, weight, checked)
-    body, slug = definition_body(chart.dag), chart.dag.slug
+    weight = len(orjson.dumps(args.definition)) // BYTES_PER_MAP_ITEM
+    checked = partial(compile_definition, args.definition, 1)
+    compiled_dag = await ctx.services.layout_worker.run(ctx.caller.org_id, weight, checked)
+    body, slug = definition_body(compiled_dag.dag), compiled_dag.dag.slug
     lock, latest = load.lock_statement(slug), load.definition_statement(slug)
     async with ctx.begin(lock, latest) as opened:
-        return await store_definition(opened, slug, chart.dag.name, body)
+        return await store_definition(opened, slug, compiled_dag.dag.name, body)
 
 
 async def store_definition(opened: OpenTransaction, slug: str, name: str, body: Json) -> Body:
@@ -51,7 +51,7 @@ async def store_definition(opened: OpenTransaction, slug: str, name: str, body: 
         body=body,
         body_hash=digest,
         now=opened.now,
-        by=opened.call.caller.user,
+        by=opened.ctx.caller.user,
     )
     return await opened.write([made], _reply(slug, latest + 1, "added"))
 

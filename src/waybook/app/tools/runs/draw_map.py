@@ -57,25 +57,29 @@ class DrawMap(ReadArguments):
     detail: SkipJsonSchema[bool] = False
 
 
-async def draw_map(ctx: RequestContext, asked: DrawMap) -> Body:
+async def draw_map(ctx: RequestContext, args: DrawMap) -> Body:
     """Return the current drawing; if the caller has seen it, only that it is unchanged."""
-    drawn = await _drawn(ctx, asked)
+    drawn = await _drawn(ctx, args)
     version = sha256(orjson.dumps(drawn)).hexdigest()[:16]
-    if asked.seen == version:
+    if args.seen == version:
         return {"version": version, "unchanged": True, "next": drawn["next"]}
     body: Body = {"version": version, **drawn}
-    return _fitted(body, asked)
+    return _fitted(body, args)
 
 
-async def _drawn(ctx: RequestContext, asked: DrawMap) -> Body:
-    named = [one for one in (asked.plan_id, asked.run_id, asked.dag_slug) if one is not None]
+async def _drawn(ctx: RequestContext, args: DrawMap) -> Body:
+    named = [
+        identifier
+        for identifier in (args.plan_id, args.run_id, args.dag_slug)
+        if identifier is not None
+    ]
     if len(named) != 1:
         raise InvalidInput("name a planId, a runId or a dagSlug, one of the three")
-    if asked.plan_id is not None:
-        return await _plan(ctx, await _look(ctx, asked.plan_id), asked.width)
-    if asked.run_id is not None:
-        return await _run(ctx, await read_run_overview(ctx, asked.run_id), asked.width)
-    return await _dag(ctx, asked.dag_slug or "", asked.width)
+    if args.plan_id is not None:
+        return await _plan(ctx, await _look(ctx, args.plan_id), args.width)
+    if args.run_id is not None:
+        return await _run(ctx, await read_run_overview(ctx, args.run_id), args.width)
+    return await _dag(ctx, args.dag_slug or "", args.width)
 
 
 async def _look(ctx: RequestContext, plan_id: str) -> PlanOverview:
@@ -149,7 +153,7 @@ def _feedback(board: RunOverview) -> Body | None:
     name = next(stage.name for stage in board.compiled_dag.dag.stages if stage.slug == waiting)
     return {
         "title": f"Feedback needed: {name}",
-        "summary": "The stage is complete. What you say of it goes to whoever works on the next.",
+        "summary": "Stage complete. Your feedback goes to the agents working on the next stage.",
         "result": "",
         "about": f"the stage {name}",
         "tool": "submit_stage_feedback",
@@ -159,13 +163,15 @@ def _feedback(board: RunOverview) -> Body | None:
 
 async def _dag(ctx: RequestContext, slug: str, width: int | None) -> Body:
     (rows,) = await ctx.read(load.definition_statement(slug))
-    chart = ctx.services.definition_cache.current(ctx.caller.org_id, slug, rows).compiled_dag
-    drawing = Drawing(diagram_from_structure(valid_structure(chart.dag, chart.graphs)))
+    compiled_dag = ctx.services.definition_cache.current(ctx.caller.org_id, slug, rows).compiled_dag
+    drawing = Drawing(
+        diagram_from_structure(valid_structure(compiled_dag.dag, compiled_dag.graphs))
+    )
     return {
-        "name": chart.dag.name,
+        "name": compiled_dag.dag.name,
         "over": True,
         "svg": await _svg(ctx, drawing, width),
-        "next": next_call("start_run", "start a run of it", dagSlug=chart.dag.slug),
+        "next": next_call("start_run", "start a run of it", dagSlug=compiled_dag.dag.slug),
     }
 
 
@@ -179,25 +185,25 @@ def _progress(status: str, unit: str, statuses: Iterable[str]) -> Json:
     """Return the number of items per status, completed ones first, and the overall status."""
     counts = Counter(statuses)
     parts: list[Json] = [
-        {"status": one, "word": symbol_for(one).label, "count": counts[one]}
-        for one in sorted(counts, key=[*STATUS_SYMBOLS, *counts].index)
+        {"status": item_status, "word": symbol_for(item_status).label, "count": counts[item_status]}
+        for item_status in sorted(counts, key=[*STATUS_SYMBOLS, *counts].index)
     ]
-    done, total = sum(counts[one] for one in DONE_STATUSES), counts.total()
+    done, total = sum(counts[item_status] for item_status in DONE_STATUSES), counts.total()
     word = symbol_for(status).label
     return {"done": done, "total": total, "unit": unit, "word": word, "parts": parts}
 
 
-def _fitted(body: Body, asked: DrawMap) -> Body:
+def _fitted(body: Body, args: DrawMap) -> Body:
     """Return the reply; without the drawing if it is too long and detail was not requested."""
     if len(orjson.dumps(body)) <= (
-        MAX_DETAIL_REPLY_BYTES if asked.detail else MAX_COMPACT_REPLY_BYTES
+        MAX_DETAIL_REPLY_BYTES if args.detail else MAX_COMPACT_REPLY_BYTES
     ):
         return body
-    if asked.detail:
+    if args.detail:
         return {**body, "svg": None, "cut": {"left": "svg", "limit": MAX_DETAIL_REPLY_BYTES}}
-    named = non_empty(planId=asked.plan_id, runId=asked.run_id, dagSlug=asked.dag_slug)
-    whole = next_call("draw_map", "with the drawing", **named, detail=True)
-    return {**body, "svg": None, "cut": {"left": "svg", "get": whole}}
+    named = non_empty(planId=args.plan_id, runId=args.run_id, dagSlug=args.dag_slug)
+    detail_call = next_call("draw_map", "with the drawing", **named, detail=True)
+    return {**body, "svg": None, "cut": {"left": "svg", "get": detail_call}}
 
 
 TOOL = Tool(

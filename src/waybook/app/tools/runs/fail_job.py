@@ -21,9 +21,9 @@ class FailJob(MutatingArguments):
     retryable: bool = Field(description="tried again after a while, 4 times at most")
 
 
-async def fail_job(ctx: RequestContext, asked: FailJob) -> Body:
+async def fail_job(ctx: RequestContext, args: FailJob) -> Body:
     """Schedule the job for a retry, or give it up."""
-    run_id, job_id = await run_of_job(ctx, asked.job_id), id_or_nil(asked.job_id).lower()
+    run_id, job_id = await run_of_job(ctx, args.job_id), id_or_nil(args.job_id).lower()
     async with lock_run(ctx, run_id, jobs.job_statement(job_id)) as locked:
         job = jobs.first_job(locked.results[0])
         if job is None:
@@ -32,9 +32,9 @@ async def fail_job(ctx: RequestContext, asked: FailJob) -> Body:
             locked.run,
             locked.compiled_dag,
             job,
-            attempt=asked.attempt,
-            error=asked.error,
-            retryable=asked.retryable,
+            attempt=args.attempt,
+            error=args.error,
+            retryable=args.retryable,
             context=locked.decision_context,
         )
         failed = decision.reply.job
@@ -50,8 +50,8 @@ async def fail_job(ctx: RequestContext, asked: FailJob) -> Body:
 
 TOOL = Tool(
     name="fail_job",
-    title="Give a job back",
-    description="Say that a job you hold did not work out.",
+    title="Fail a job",
+    description="Report that a job you hold failed.",
     arguments=FailJob,
     output_schema=output_schema(jobId="string", status="string"),
     run=fail_job,

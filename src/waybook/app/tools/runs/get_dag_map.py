@@ -32,30 +32,36 @@ class GetDagMap(ReadArguments):
     detail: bool = False
 
 
-async def get_dag_map(ctx: RequestContext, asked: GetDagMap) -> Body:
+async def get_dag_map(ctx: RequestContext, args: GetDagMap) -> Body:
     """Return stages, steps and edges, and the expected number of jobs."""
-    body = await _whole_map(ctx, asked)
-    return _fitted(body, asked, reply_limit(ctx.caller.channel, detail=asked.detail))
+    body = await _load_map(ctx, args)
+    return _fitted(body, args, reply_limit(ctx.caller.channel, detail=args.detail))
 
 
-async def _whole_map(ctx: RequestContext, asked: GetDagMap) -> Body:
-    named = [one for one in (asked.dag_slug, asked.run_id, asked.plan_id) if one is not None]
+async def _load_map(ctx: RequestContext, args: GetDagMap) -> Body:
+    named = [
+        identifier
+        for identifier in (args.dag_slug, args.run_id, args.plan_id)
+        if identifier is not None
+    ]
     if len(named) != 1:
         raise InvalidInput("name a dagSlug, a runId or a planId, one of the three")
-    if asked.plan_id is not None:
-        loaded, _ = await ctx.load_plan(PlanRequest(plan_id=id_or_nil(asked.plan_id)))
-        after = next_call("get_next_step", "take the next step", planId=asked.plan_id)
+    if args.plan_id is not None:
+        loaded, _ = await ctx.load_plan(PlanRequest(plan_id=id_or_nil(args.plan_id)))
+        after = next_call("get_next_step", "take the next step", planId=args.plan_id)
         return _map(plan_structure(loaded.plan), {}, after)
-    if asked.run_id is not None:
-        seen = await load_run(ctx, asked.run_id)
+    if args.run_id is not None:
+        seen = await load_run(ctx, args.run_id)
         models = {slug: stage.models for slug, stage in seen.loaded.run.stages.items()}
-        return _map(_structure(seen.chart), models, next_job_call(asked.run_id), seen.chart)
-    slug = asked.dag_slug or ""
+        return _map(
+            _structure(seen.compiled_dag), models, next_job_call(args.run_id), seen.compiled_dag
+        )
+    slug = args.dag_slug or ""
     (rows,) = await ctx.read(load.definition_statement(slug))
-    chart = ctx.services.definition_cache.current(ctx.caller.org_id, slug, rows).compiled_dag
-    chosen = {chart.order[0]: validate_models(asked.models)} if asked.models else {}
-    after = next_call("start_run", "start a run of it", dagSlug=chart.dag.slug)
-    return _map(_structure(chart), chosen, after, chart)
+    compiled_dag = ctx.services.definition_cache.current(ctx.caller.org_id, slug, rows).compiled_dag
+    chosen = {compiled_dag.order[0]: validate_models(args.models)} if args.models else {}
+    after = next_call("start_run", "start a run of it", dagSlug=compiled_dag.dag.slug)
+    return _map(_structure(compiled_dag), chosen, after, compiled_dag)
 
 
 def _structure(compiled_dag: CompiledDag) -> Structure:
@@ -81,8 +87,8 @@ def _map(
         for stage in dag.stages
     ]
     transitions: list[Json] = [
-        {"from": one.source, "to": one.target, "condition": one.condition}
-        for one in dag.transitions
+        {"from": transition.source, "to": transition.target, "condition": transition.condition}
+        for transition in dag.transitions
     ]
     return non_empty(
         dagSlug=dag.slug if compiled_dag else None,
@@ -94,27 +100,27 @@ def _map(
     )
 
 
-def _fitted(body: Body, asked: GetDagMap, most: int) -> Body:
+def _fitted(body: Body, args: GetDagMap, most: int) -> Body:
     """Return the map; if it is too long for a client, its stages alone, and the call for all."""
     if len(orjson.dumps(body)) <= most:
         return body
     named = non_empty(
-        dagSlug=asked.dag_slug,
-        runId=asked.run_id,
-        planId=asked.plan_id,
-        models=[*asked.models] if asked.models else None,
+        dagSlug=args.dag_slug,
+        runId=args.run_id,
+        planId=args.plan_id,
+        models=[*args.models] if args.models else None,
     )
-    whole = next_call("get_dag_map", "with steps and edges", **named, detail=True)
+    detail_call = next_call("get_dag_map", "with steps and edges", **named, detail=True)
     stages = cast("list[Body]", body["stages"])
     short: Body = {
         **body,
         "stages": [_alone(stage) for stage in stages],
         "transitions": [],
-        "cut": {"left": "steps, edges and transitions", "get": whole},
+        "cut": {"left": "steps, edges and transitions", "get": detail_call},
     }
-    if asked.detail:
+    if args.detail:
         short["cut"] = {"left": "steps, edges and transitions", "limit": most}
-    return fit_reply(short, ("stages",), whole, most)
+    return fit_reply(short, ("stages",), detail_call, most)
 
 
 def _alone(stage: Body) -> Json:

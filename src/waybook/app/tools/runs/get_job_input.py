@@ -41,93 +41,100 @@ class GetJobInput(ReadArguments):
     offset: int = Field(0, ge=0, le=MAX_OFFSET)
 
 
-async def get_job_input(ctx: RequestContext, asked: GetJobInput) -> Body:
+async def get_job_input(ctx: RequestContext, args: GetJobInput) -> Body:
     """Return a piece of an input, or the list of inputs.
 
     The call is a heartbeat: an agent that reads the inputs of a job is working on it.
     """
-    run_id, job_id = await run_of_job(ctx, asked.job_id), id_or_nil(asked.job_id).lower()
+    run_id, job_id = await run_of_job(ctx, args.job_id), id_or_nil(args.job_id).lower()
     async with open_run(ctx, run_id, jobs.job_statement(job_id)) as locked:
         job = jobs.first_job(locked.results[0])
         if job is None:
             raise job_not_found()
-        body = await _answer(locked, job, asked)
+        body = await _answer(locked, job, args)
         await locked.tx.commit(writer.touch(job_id, locked.loaded.now))
         return body
 
 
-async def _answer(locked: LockedRun, job: Job, asked: GetJobInput) -> Body:
-    if asked.document_id is not None:
-        return await _document(locked, asked.document_id, asked)
-    desk = await load_job_materials(locked, job)
-    if asked.document_key is None:
-        inputs = [{**input_header(one), "length": one.length} for one in desk.inputs]
-        return _list("inputs", inputs, {}, asked)
-    if asked.document_key == DOCUMENTS:
+async def _answer(locked: LockedRun, job: Job, args: GetJobInput) -> Body:
+    if args.document_id is not None:
+        return await _document(locked, args.document_id, args)
+    page_context = await load_job_materials(locked, job)
+    if args.document_key is None:
+        inputs = [
+            {**input_header(job_input), "length": job_input.length}
+            for job_input in page_context.inputs
+        ]
+        return _list("inputs", inputs, {}, args)
+    if args.document_key == DOCUMENTS:
         named: Body = {"documentKey": DOCUMENTS}
-        return _list("documents", required_documents(locked, job), named, asked)
-    which: Body = {"documentKey": asked.document_key}
-    if asked.stage_slug is not None:
-        which["stageSlug"] = asked.stage_slug
-    text = _text(desk, asked.document_key, asked.stage_slug)
-    return _piece(which, which, text[asked.offset :], len(text), asked)
+        return _list("documents", required_documents(locked, job), named, args)
+    which: Body = {"documentKey": args.document_key}
+    if args.stage_slug is not None:
+        which["stageSlug"] = args.stage_slug
+    text = _text(page_context, args.document_key, args.stage_slug)
+    return _piece(which, which, text[args.offset :], len(text), args)
 
 
-async def _document(locked: LockedRun, document_id: str, asked: GetJobInput) -> Body:
+async def _document(locked: LockedRun, document_id: str, args: GetJobInput) -> Body:
     statement = jobs.content_statement(
-        locked.run.id, id_or_nil(document_id), asked.offset, MAX_SLICE_BYTES
+        locked.run.id, id_or_nil(document_id), args.offset, MAX_SLICE_BYTES
     )
-    (found,) = await locked.send(statement)
-    if not found:
+    (rows,) = await locked.send(statement)
+    if not rows:
         raise NotFound(
             "there is no document with this id here",
             next_call=NextCall("get_next_job", {}, "take a job; its inputs have their ids"),
         )
-    key, model, version, length, text, by, at = found[0]
+    key, model, version, length, text, by, at = rows[0]
     head = non_empty(
         documentKey=key, modelId=model, version=version, createdBy=by, createdAt=format_time(at)
     )
-    return _piece(head, {"documentId": document_id}, text, length, asked)
+    return _piece(head, {"documentId": document_id}, text, length, args)
 
 
-def _text(desk: JobMaterials, key: str, stage: str | None) -> str:
+def _text(page_context: JobMaterials, key: str, stage: str | None) -> str:
     """Return a text that is no document of the run: prompt, submitted parts, external input."""
     if key in {PROMPT, SO_FAR}:
-        return desk.prompt if key == PROMPT else desk.so_far
-    outside = [one for one in desk.inputs if one.document is None]
-    found = [one for one in outside if one.document_key == key and stage in {None, one.stage}]
-    if not found:
-        there = [_told(one) for one in outside]
+        return page_context.prompt if key == PROMPT else page_context.so_far
+    outside = [job_input for job_input in page_context.inputs if job_input.document is None]
+    matches = [
+        job_input
+        for job_input in outside
+        if job_input.document_key == key and stage in {None, job_input.stage}
+    ]
+    if not matches:
+        there = [_describe_input(job_input) for job_input in outside]
         raise InvalidInput(
             f"this job has no input {key!r} from outside; documents are named by their documentId",
             inputs=there,
         )
-    return found[0].text
+    return matches[0].text
 
 
-def _told(one: JobInput) -> Json:
-    return {"documentKey": one.document_key, "stageSlug": one.stage}
+def _describe_input(job_input: JobInput) -> Json:
+    return {"documentKey": job_input.document_key, "stageSlug": job_input.stage}
 
 
-def _piece(head: Body, which: Body, rest: str, length: int, asked: GetJobInput) -> Body:
+def _piece(head: Body, which: Body, rest: str, length: int, args: GetJobInput) -> Body:
     text = truncate(rest, MAX_SLICE_BYTES)
-    upto = asked.offset + len(text)
+    upto = args.offset + len(text)
     left = max(0, length - upto)
-    return {**head, "content": text, "left": left, "next": _next(asked, which, upto, left)}
+    return {**head, "content": text, "left": left, "next": _next(args, which, upto, left)}
 
 
-def _list(name: str, views: Sequence[Json], which: Body, asked: GetJobInput) -> Body:
+def _list(name: str, views: Sequence[Json], which: Body, args: GetJobInput) -> Body:
     """Return these views, starting at an offset."""
-    listed = fit_views(views[asked.offset :], MAX_SLICE_BYTES)
-    upto = asked.offset + len(listed)
+    listed = fit_views(views[args.offset :], MAX_SLICE_BYTES)
+    upto = args.offset + len(listed)
     left = max(0, len(views) - upto)
-    return {name: listed, "left": left, "next": _next(asked, which, upto, left)}
+    return {name: listed, "left": left, "next": _next(args, which, upto, left)}
 
 
-def _next(asked: GetJobInput, which: Body, upto: int, left: int) -> Json:
+def _next(args: GetJobInput, which: Body, upto: int, left: int) -> Json:
     if left:
-        return next_call("get_job_input", "read on", jobId=asked.job_id, **which, offset=upto)
-    return next_call("submit_job_result", "when the job's work is done", jobId=asked.job_id)
+        return next_call("get_job_input", "read on", jobId=args.job_id, **which, offset=upto)
+    return next_call("submit_job_result", "when the job's work is done", jobId=args.job_id)
 
 
 TOOL = Tool(

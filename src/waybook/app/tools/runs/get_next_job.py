@@ -52,12 +52,12 @@ class GetNextJob(MutatingArguments):
     another: bool = Field(default=False, description="besides the one you hold")
 
 
-async def get_next_job(ctx: RequestContext, asked: GetNextJob) -> Body:
+async def get_next_job(ctx: RequestContext, args: GetNextJob) -> Body:
     """Claim the next free job and return it with its inputs, or return why none is available."""
-    wanted = _asked(ctx, asked)
+    wanted = _to_job_request(ctx, args)
     for _ in range(MAX_CLAIM_ATTEMPTS):
         run_id = (
-            await _run_with_work(ctx, wanted) if asked.run_id is None else id_or_nil(asked.run_id)
+            await _run_with_work(ctx, wanted) if args.run_id is None else id_or_nil(args.run_id)
         )
         if run_id is None:
             break
@@ -69,21 +69,21 @@ async def get_next_job(ctx: RequestContext, asked: GetNextJob) -> Body:
             if not isinstance(reply, AttemptsExhausted):
                 return await locked.write(decision, await _reply(locked, reply), *before)
             await locked.write(decision, {}, *before, keep=False)
-    return await _nothing_anywhere(ctx, asked)
+    return await _nothing_anywhere(ctx, args)
 
 
-def _asked(ctx: RequestContext, asked: GetNextJob) -> JobRequest:
-    types = {*asked.job_types} if asked.job_types else set(CLAIMABLE_TYPES)
+def _to_job_request(ctx: RequestContext, args: GetNextJob) -> JobRequest:
+    types = {*args.job_types} if args.job_types else set(CLAIMABLE_TYPES)
     unknown = sorted(types - CLAIMABLE_TYPES)
     if unknown:
         raise InvalidInput(
             f"jobTypes: there is no type {unknown[0]!r} to take; PLAN and EXECUTE are"
         )
     return JobRequest(
-        model=asked.model_id,
+        model=args.model_id,
         job_type=types.pop() if len(types) == 1 else None,
         lease_seconds=ctx.services.lease.total_seconds(),
-        holder=None if asked.another else ctx.actor().holder,
+        holder=None if args.another else ctx.actor().holder,
     )
 
 
@@ -120,7 +120,7 @@ async def _reply(locked: LockedRun, reply: NextJob) -> Body:
             why = "a person looks at the stage; pass on what they say, it opens the next stage"
             args: Body = {"runId": run_id, "stageSlug": stages[0]}
             call = next_call("submit_stage_feedback", why, **args)
-            place = run_url(run_id, locked.call.services.base_url)
+            place = run_url(run_id, locked.ctx.services.base_url)
             return {"status": "awaiting_feedback", **args, "runUrl": place, "next": call}
         case StageFailed(stage, steps):
             why = "give what failed a fresh start, once its cause is gone"
@@ -134,7 +134,7 @@ async def _reply(locked: LockedRun, reply: NextJob) -> Body:
             usage = locked.run.usage.as_reply()
             return {"status": "run_complete", "runId": run_id, "usage": usage, "next": call}
         case AttemptsExhausted():
-            raise AssertionError("nobody is handed a job that was given up")
+            raise AssertionError("a job that was given up is not handed out again")
         case _:
             assert_never(reply)
 
@@ -154,7 +154,7 @@ async def _ready(locked: LockedRun, ready: JobReady) -> Body:
         jobType=str(job.job_type),
         modelId=job.model,
         attempt=job.attempt,
-        leaseSeconds=round(locked.call.services.lease.total_seconds()),
+        leaseSeconds=round(locked.ctx.services.lease.total_seconds()),
         resumed=ready.resumed or None,
         next=next_call("submit_job_result", "when the job's work is done", **args),
     )
@@ -167,30 +167,32 @@ async def _ready(locked: LockedRun, ready: JobReady) -> Body:
 def _nothing(nothing: NothingReady, run: Run) -> Body:
     running: list[Json] = [
         non_empty(
-            stageSlug=one.stage,
-            stepKey=one.step_key,
-            status=str(one.status),
-            modelId=one.model,
-            jobs=one.count,
-            readyAt=format_time(one.ready_at) if one.status is JobStatus.RETRYING else None,
+            stageSlug=job_group.stage,
+            stepKey=job_group.step_key,
+            status=str(job_group.status),
+            modelId=job_group.model,
+            jobs=job_group.count,
+            readyAt=format_time(job_group.ready_at)
+            if job_group.status is JobStatus.RETRYING
+            else None,
         )
-        for one in nothing.open_jobs
+        for job_group in nothing.open_jobs
     ]
     why = "others still work, or jobs wait for their time or another model; ask again later"
     look = next_call("get_run_progress", why, runId=run.id)
-    counted = sum(one.count for one in nothing.open_jobs)
+    counted = sum(job_group.count for job_group in nothing.open_jobs)
     units = sum(step.total - step.done - step.failed for step in run.steps.values())
     more: Json = {"left": {"jobs": units - counted}, "get": look} if units > counted else None
     body = non_empty(status="nothing_ready", runId=run.id, open=running, cut=more, next=look)
     return fit_reply(body, ("open",), look)
 
 
-async def _nothing_anywhere(ctx: RequestContext, asked: GetNextJob) -> Body:
+async def _nothing_anywhere(ctx: RequestContext, args: GetNextJob) -> Body:
     why = "no run has a job for you now; see the runs there are, or start one"
-    told_of: Body = {"runId": asked.run_id} if asked.run_id else {}
+    fields: Body = {"runId": args.run_id} if args.run_id else {}
     body: Body = {
         "status": "nothing_ready",
-        **told_of,
+        **fields,
         "open": [],
         "next": next_call("list_dags", why),
     }

@@ -27,26 +27,26 @@ class GetRunProgress(ReadArguments):
     detail: bool = False
 
 
-async def get_run_progress(ctx: RequestContext, asked: GetRunProgress) -> Body:
+async def get_run_progress(ctx: RequestContext, args: GetRunProgress) -> Body:
     """Return the report, and the suggested next call."""
-    if (asked.run_id is None) == (asked.plan_id is None):
+    if (args.run_id is None) == (args.plan_id is None):
         raise InvalidInput("name either a runId or a planId, one of the two")
-    if asked.run_id is not None:
-        following_call = next_job_call(asked.run_id)
+    if args.run_id is not None:
+        following_call = next_job_call(args.run_id)
     else:
-        following_call = next_call("get_next_step", "take the next step", planId=asked.plan_id)
-    found = cast("Body", await load_report(ctx, run_id=asked.run_id, plan_id=asked.plan_id))
-    limit = reply_limit(ctx.caller.channel, detail=asked.detail)
-    return fit_report({**found, "next": following_call}, asked, limit)
+        following_call = next_call("get_next_step", "take the next step", planId=args.plan_id)
+    report = cast("Body", await load_report(ctx, run_id=args.run_id, plan_id=args.plan_id))
+    limit = reply_limit(ctx.caller.channel, detail=args.detail)
+    return fit_report({**report, "next": following_call}, args, limit)
 
 
-def fit_report(body: Body, asked: GetRunProgress, most: int = MAX_COMPACT_REPLY_BYTES) -> Body:
+def fit_report(body: Body, args: GetRunProgress, most: int = MAX_COMPACT_REPLY_BYTES) -> Body:
     """Return the report; if it is too long, without its documents, then without its steps."""
     if _fits(body, most):
         return body
-    named: Body = {"runId": asked.run_id} if asked.run_id else {"planId": asked.plan_id}
-    whole = next_call("get_run_progress", "the whole report", **named, detail=True)
-    rest = None if asked.detail else whole
+    named: Body = {"runId": args.run_id} if args.run_id else {"planId": args.plan_id}
+    detail_call = next_call("get_run_progress", "the whole report", **named, detail=True)
+    rest = None if args.detail else detail_call
     short = _without(body, rest, documents=[])
     if not _fits(short, most):
         short = _without(body, rest, documents=[], steps=None)
@@ -57,10 +57,10 @@ def _fits(body: Body, most: int) -> bool:
     return len(orjson.dumps(body)) <= most
 
 
-def _without(body: Body, whole: Json, **empty: Json) -> Body:
+def _without(body: Body, detail_call: Json, **empty: Json) -> Body:
     stages = cast("list[Body]", body["stages"])
     short: list[Json] = [{**stage, **empty} for stage in stages]
-    cut: Body = {"left": " and ".join(empty), **non_empty(get=whole)}
+    cut: Body = {"left": " and ".join(empty), **non_empty(get=detail_call)}
     return {**body, "stages": short, "cut": cut}
 
 

@@ -25,17 +25,17 @@ class ListDags(ReadArguments):
 
 async def list_dags(ctx: RequestContext, _: ListDags) -> Body:
     """Return every definition in its latest version, and the open runs."""
-    stored, found = await ctx.read(
+    stored, run_rows = await ctx.read(
         load.definitions_statement(), load.find_statement(MAX_RUNS, open_only=True)
     )
     charts = {**builtin_dags(), **{row[0]: _chart(ctx, *row) for row in stored}}
     body: Body = {
         "dags": [_view(charts[slug]) for slug in sorted(charts)],
-        "openRuns": [_run_view(run) for run in await read_run_summaries(ctx, found)],
+        "openRuns": [_run_view(run) for run in await read_run_summaries(ctx, run_rows)],
         "next": next_call("start_run", "start a run of one of them"),
     }
-    whole = next_call("get_dag_map", "one definition, whole")
-    return fit_reply(body, ("openRuns", "dags"), whole)
+    detail_call = next_call("get_dag_map", "one definition, whole")
+    return fit_reply(body, ("openRuns", "dags"), detail_call)
 
 
 def _chart(ctx: RequestContext, slug: str, *row: Any) -> CompiledDag:  # noqa: ANN401 - as it was found

@@ -16,9 +16,9 @@ class RegenerateDocument(MutatingArguments):
     document_id: Id
 
 
-async def regenerate_document(ctx: RequestContext, asked: RegenerateDocument) -> Body:
+async def regenerate_document(ctx: RequestContext, args: RegenerateDocument) -> Body:
     """Create a new job for a document; progress does not change."""
-    document_id = id_or_nil(asked.document_id)
+    document_id = id_or_nil(args.document_id)
     (rows,) = await ctx.read(jobs.run_of_document_statement(document_id))
     if not rows:
         raise _not_found()
@@ -26,13 +26,13 @@ async def regenerate_document(ctx: RequestContext, asked: RegenerateDocument) ->
     statement = jobs.document_job_statement(run_id, document_id)
     async with lock_run(ctx, run_id, statement) as locked:
         job_id, _, latest = locked.results[0][0]
-        (found,) = await locked.send(jobs.job_statement(job_id))
-        job = jobs.read_job(found[0])
+        (job_rows,) = await locked.send(jobs.job_statement(job_id))
+        job = jobs.read_job(job_rows[0])
         decision = regenerate(locked.run, locked.compiled_dag, job, latest, locked.decision_context)
         body: Body = {
             "runId": run_id,
             **job_view(decision.reply.job),
-            "next": next_job_call(run_id, "take the job that writes it anew"),
+            "next": next_job_call(run_id, "claim the job that regenerates it"),
         }
         return await locked.write(decision, body, job)
 
@@ -46,7 +46,7 @@ def _not_found() -> NotFound:
 
 TOOL = Tool(
     name="regenerate_document",
-    title="Have a document written anew",
+    title="Regenerate a document",
     description="A new job for a document that is done; its result is a new version of it.",
     arguments=RegenerateDocument,
     output_schema=output_schema(jobId="string"),

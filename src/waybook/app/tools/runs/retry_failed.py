@@ -17,18 +17,18 @@ class RetryFailed(MutatingArguments):
     step_key: Id | None = None
 
 
-async def retry_failed(ctx: RequestContext, asked: RetryFailed) -> Body:
+async def retry_failed(ctx: RequestContext, args: RetryFailed) -> Body:
     """Reset every failed job of a stage, or of one of its steps."""
-    statement = jobs.failed_statement(id_or_nil(asked.run_id), asked.stage_slug, asked.step_key)
-    async with lock_run(ctx, asked.run_id, statement) as locked:
+    statement = jobs.failed_statement(id_or_nil(args.run_id), args.stage_slug, args.step_key)
+    async with lock_run(ctx, args.run_id, statement) as locked:
         failed = [jobs.read_job(row) for row in locked.results[0]]
-        named = (locked.run, locked.compiled_dag, asked.stage_slug)
-        decision = decide_retry(*named, failed, locked.decision_context, step_key=asked.step_key)
+        named = (locked.run, locked.compiled_dag, args.stage_slug)
+        decision = decide_retry(*named, failed, locked.decision_context, step_key=args.step_key)
         run = decision.run
         body: Body = {
             "runId": run.id,
             "retried": len(decision.reply.jobs),
-            **stage_view(run, locked.compiled_dag, asked.stage_slug),
+            **stage_view(run, locked.compiled_dag, args.stage_slug),
             "next": next_job_call(run.id),
         }
         return await locked.write(decision, body, *failed)
@@ -36,8 +36,8 @@ async def retry_failed(ctx: RequestContext, asked: RetryFailed) -> Body:
 
 TOOL = Tool(
     name="retry_failed",
-    title="Retry what failed",
-    description="Give the failed jobs of a stage, or of one step, a fresh start.",
+    title="Retry failed jobs",
+    description="Retry the failed jobs of a stage or of one step.",
     arguments=RetryFailed,
     output_schema=output_schema(retried="integer"),
     run=retry_failed,

@@ -29,57 +29,64 @@ class StartRun(MutatingArguments):
     dag_slug: Id
     name: Name
     input: AnyJson = Field(description="its subject: a text, or texts by document key")
-    models: LenientJson[list[Id]] = Field(description="whoever works; each job is for one of them")
+    models: LenientJson[list[Id]] = Field(description="model names; each job is for one of them")
 
 
-async def start_run(ctx: RequestContext, asked: StartRun) -> Body:
+async def start_run(ctx: RequestContext, args: StartRun) -> Body:
     """Create a run, pinned to the definition's latest version, and start its first stage."""
-    if asked.input is None:
+    if args.input is None:
         raise InvalidInput("input: say what the run is about, in a text or texts by document key")
-    check_result_size(input=asked.input)
-    async with ctx.begin(load.definition_statement(asked.dag_slug)) as opened:
-        chart, made = _chart(opened, asked.dag_slug)
-        given = (chart, new_id(), asked.name, asked.input, asked.models, opened.decision_context)
-        decision = new_run(*given)
+    check_result_size(input=args.input)
+    async with ctx.begin(load.definition_statement(args.dag_slug)) as opened:
+        compiled_dag, made = _chart(opened, args.dag_slug)
+        run_args = (
+            compiled_dag,
+            new_id(),
+            args.name,
+            args.input,
+            args.models,
+            opened.decision_context,
+        )
+        decision = new_run(*run_args)
         run = decision.run
         write_context = opened.write_context()
         statements = writer.statements(None, {}, decision, write_context)
         statements += run_notification_statements(
-            ctx.services, ctx.caller, None, run, chart, write_context
+            ctx.services, ctx.caller, None, run, compiled_dag, write_context
         )
         body: Body = {
             "runId": run.id,
             "name": run.name,
-            "dagSlug": chart.dag.slug,
-            "version": chart.version,
+            "dagSlug": compiled_dag.dag.slug,
+            "version": compiled_dag.version,
             "stages": [started_view(stage, run) for stage in decision.reply.stages],
             "next": next_job_call(run.id, "take the first job"),
         }
         look = next_call("get_run_progress", "all that was started", runId=run.id)
         reply = await opened.write([*made, *statements], fit_reply(body, ("stages",), look))
-        news = ChangeEvent(RUN, run.id, len(decision.entries), list_changed=True)
-        ctx.services.bus.publish(ctx.caller.org_id, news)
+        event = ChangeEvent(RUN, run.id, len(decision.entries), list_changed=True)
+        ctx.services.bus.publish(ctx.caller.org_id, event)
         return reply
 
 
 def _chart(opened: OpenTransaction, slug: str) -> tuple[CompiledDag, list[Statement]]:
     """Return the definition to use, and the statements that store it if it is not stored yet."""
-    charts, org_id = opened.call.services.definition_cache, opened.call.caller.org_id
+    charts, org_id = opened.ctx.services.definition_cache, opened.ctx.caller.org_id
     current = charts.current(org_id, slug, opened.results[0])
-    chart = current.compiled_dag
+    compiled_dag = current.compiled_dag
     if not current.unsaved_body:
-        return chart, []
-    body = definition_body(chart.dag)
+        return compiled_dag, []
+    body = definition_body(compiled_dag.dag)
     made = writer.add_definition(
         slug=slug,
-        version=chart.version,
-        name=chart.dag.name,
+        version=compiled_dag.version,
+        name=compiled_dag.dag.name,
         body=body,
         body_hash=definition_hash(body),
         now=opened.now,
         by=BUILTIN_AUTHOR,
     )
-    return chart, [made]
+    return compiled_dag, [made]
 
 
 TOOL = Tool(

@@ -19,16 +19,16 @@ class StartStage(MutatingArguments):
     )
 
 
-async def start_stage(ctx: RequestContext, asked: StartStage) -> Body:
+async def start_stage(ctx: RequestContext, args: StartStage) -> Body:
     """Start a stage; one that is already started does not change."""
-    async with lock_run(ctx, asked.run_id) as locked:
+    async with lock_run(ctx, args.run_id) as locked:
         decision = start_open_stage(
-            locked.run, locked.compiled_dag, asked.stage_slug, asked.models, locked.decision_context
+            locked.run, locked.compiled_dag, args.stage_slug, args.models, locked.decision_context
         )
         run = decision.run
         body: Body = {
             "runId": run.id,
-            **stage_view(run, locked.compiled_dag, asked.stage_slug),
+            **stage_view(run, locked.compiled_dag, args.stage_slug),
             "started": [started_view(stage, run) for stage in decision.reply.stages],
             "next": next_job_call(run.id),
         }

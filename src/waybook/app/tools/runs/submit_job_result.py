@@ -51,10 +51,10 @@ class SubmitJobResult(MutatingArguments):
     usage: UsageArgument = None
 
 
-async def submit_job_result(ctx: RequestContext, asked: SubmitJobResult) -> Body:
+async def submit_job_result(ctx: RequestContext, args: SubmitJobResult) -> Body:
     """Complete the job; close the steps it completes, and open those that become free."""
-    submission = _submission(asked)
-    run_id, job_id = await run_of_job(ctx, asked.job_id), id_or_nil(asked.job_id).lower()
+    submission = _submission(args)
+    run_id, job_id = await run_of_job(ctx, args.job_id), id_or_nil(args.job_id).lower()
     async with lock_run(ctx, run_id, jobs.job_statement(job_id)) as locked:
         job = jobs.first_job(locked.results[0])
         if job is None:
@@ -85,21 +85,23 @@ async def _before(locked: LockedRun, job: Job) -> tuple[list[str], int]:
     return parts, rows[0][1] + 1
 
 
-def _submission(asked: SubmitJobResult) -> Submission:
-    if (asked.content is None) == (not asked.documents):
+def _submission(args: SubmitJobResult) -> Submission:
+    if (args.content is None) == (not args.documents):
         raise InvalidInput("hand in either `content` or `documents`, one of the two")
-    handed = asked.documents or [DocumentArgument(content=asked.content)]
-    check_result_size(**{f"document {n}": one.content for n, one in enumerate(handed, 1)})
+    handed = args.documents or [DocumentArgument(content=args.content)]
+    check_result_size(**{f"document {n}": document.content for n, document in enumerate(handed, 1)})
     return Submission(
         documents=tuple(
             SubmittedDocument(
-                content=_text(one.content), document_key=one.document_key, model=one.model_id
+                content=_text(document.content),
+                document_key=document.document_key,
+                model=document.model_id,
             )
-            for one in handed
+            for document in handed
         ),
-        attempt=asked.attempt,
-        continues=asked.continues,
-        usage=to_usage(asked.usage),
+        attempt=args.attempt,
+        continues=args.continues,
+        usage=to_usage(args.usage),
     )
 
 
@@ -133,7 +135,7 @@ TOOL = Tool(
     title="Submit a job's result",
     description=(
         "Complete a job you hold. continues: a part, the rest becomes a job of its own. "
-        "STALE_ATTEMPT: somebody took over; your result is kept, not counted."
+        "STALE_ATTEMPT: another worker took over; your result is stored only."
     ),
     arguments=SubmitJobResult,
     output_schema=output_schema(runId="string", jobStatus="string"),

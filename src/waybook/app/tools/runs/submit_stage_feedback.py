@@ -25,23 +25,23 @@ class SubmitStageFeedback(MutatingArguments):
     place: SkipJsonSchema[Literal["app"] | None] = None
 
 
-async def submit_stage_feedback(ctx: RequestContext, asked: SubmitStageFeedback) -> Body:
+async def submit_stage_feedback(ctx: RequestContext, args: SubmitStageFeedback) -> Body:
     """Store the feedback, and start the stages it opens."""
-    async with lock_run(ctx, asked.run_id, accounts.policy_statement()) as locked:
+    async with lock_run(ctx, args.run_id, accounts.policy_statement()) as locked:
         decision = give_feedback(
             locked.run,
             locked.compiled_dag,
-            asked.stage_slug,
-            asked.feedback,
-            asked.models,
+            args.stage_slug,
+            args.feedback,
+            args.models,
             locked.decision_context._replace(policy=accounts.read_policy(locked.results[-1])),
-            place=asked.place,
+            place=args.place,
         )
         run = decision.run
         over = next_call("get_run_progress", "see where the run stands", runId=run.id)
         body: Body = {
             "runId": run.id,
-            "stageSlug": asked.stage_slug,
+            "stageSlug": args.stage_slug,
             "started": [started_view(stage, run) for stage in decision.reply.stages],
             "next": next_job_call(run.id) if decision.reply.stages else over,
         }

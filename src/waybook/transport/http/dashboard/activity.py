@@ -25,22 +25,22 @@ def history_rows(happenings: Iterable[HistoryEntry]) -> list[HistoryRow]:
     """Return a row per entry: actor, channel, event and comment."""
     return [
         HistoryRow(
-            seq=one.seq,
-            at=one.at,
-            who=f"{one.actor} ({one.session})" if one.session else one.actor,
-            channel=one.channel,
-            what=_what(one),
-            comment=one.comment,
+            seq=entry.seq,
+            at=entry.at,
+            who=f"{entry.actor} ({entry.session})" if entry.session else entry.actor,
+            channel=entry.channel,
+            what=_what(entry),
+            comment=entry.comment,
         )
-        for one in happenings
+        for entry in happenings
     ]
 
 
-def _what(one: HistoryEntry) -> str:
-    if one.decision is not None:
-        return f"decided a review: {one.decision}"
-    what = event_label(one.event, one.action)
-    return what if one.step_order is None else what.replace("a step", f"step {one.step_order}")
+def _what(entry: HistoryEntry) -> str:
+    if entry.decision is not None:
+        return f"decided a review: {entry.decision}"
+    what = event_label(entry.event, entry.action)
+    return what if entry.step_order is None else what.replace("a step", f"step {entry.step_order}")
 
 
 #: Width of a timeline in SVG units.
@@ -85,10 +85,12 @@ EMPTY = StepTimeline()
 
 def build_timeline(moves: Iterable[StepStatusChange], now: datetime) -> Timeline:
     """Return the timelines of the steps, with idle time left out."""
-    found = spans_of((StatusChange(move.step_id, move.at, move.status) for move in moves), now)
-    axis = Axis([one for spans in found.values() for one in spans])
+    spans_by_step = spans_of(
+        (StatusChange(move.step_id, move.at, move.status) for move in moves), now
+    )
+    axis = Axis([span for spans in spans_by_step.values() for span in spans])
     return Timeline(
-        lines={step_id: _line(spans, axis) for step_id, spans in found.items()},
+        lines={step_id: _line(spans, axis) for step_id, spans in spans_by_step.items()},
         worked=axis.worked,
         cuts=tuple(dict.fromkeys(axis.cuts(WIDTH))),
     )
@@ -97,17 +99,17 @@ def build_timeline(moves: Iterable[StepStatusChange], now: datetime) -> Timeline
 def _line(spans: Sequence[Span], axis: Axis) -> StepTimeline:
     waited = time_waited(spans)
     return StepTimeline(
-        segments=tuple(_stretch(one, axis) for one in spans),
+        segments=tuple(_stretch(span, axis) for span in spans),
         worked=time_spent(spans),
         waited=waited or None,
     )
 
 
-def _stretch(one: Span, axis: Axis) -> TimelineSegment:
-    left, right = axis.column(one.start, WIDTH), axis.column(one.end, WIDTH)
+def _stretch(span: Span, axis: Axis) -> TimelineSegment:
+    left, right = axis.column(span.start, WIDTH), axis.column(span.end, WIDTH)
     width = max(right - left, MIN_SEGMENT_WIDTH)
-    said = f"{STATUS_WORDS.get(one.status, 'worked on')} {format_duration(one.length)}"
-    return TimelineSegment(min(left, WIDTH - width), width, str(one.status), said)
+    label = f"{STATUS_WORDS.get(span.status, 'worked on')} {format_duration(span.length)}"
+    return TimelineSegment(min(left, WIDTH - width), width, str(span.status), label)
 
 
 STATUS_WORDS = {"awaiting_input": "waited for a person", "failed": "worked on in vain"}

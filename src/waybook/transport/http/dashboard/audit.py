@@ -44,7 +44,7 @@ COLUMNS: Final = ("at", "subject", "subject_id", "seq", "event", "actor", "chann
 FORMULA_PREFIXES: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
-async def export_audit(ctx: RequestContext, asked: AuditFilter, form: str) -> Response:
+async def export_audit(ctx: RequestContext, filter_: AuditFilter, form: str) -> Response:
     """Return a streamed file of the matching entries, newest first.
 
     Raises:
@@ -53,7 +53,7 @@ async def export_audit(ctx: RequestContext, asked: AuditFilter, form: str) -> Re
     if form not in EXPORT_FORMATS:
         raise HTTPException(404)
     kind, lines = EXPORT_FORMATS[form]
-    pages = all_entries(ctx, asked)
+    pages = all_entries(ctx, filter_)
     # Fetch the first page before the response starts, while an error can still set its status.
     first = await anext(pages)
     headers = {
@@ -179,13 +179,13 @@ class EntryView:
 def entry_view(entry: SealedEntry) -> EntryView:
     """Return the entry for display, truncated to the limits above."""
     changes = list(changes_in([entry]))
-    told = entry_details(entry)
-    action = told.get("action")
+    details = entry_details(entry)
+    action = details.get("action")
     return EntryView(
         entry=entry,
         what=event_label(entry.event, action if isinstance(action, str) else None, _kind(entry)),
         details=tuple(
-            (name, display_value(value)) for name, value in told.items() if name != "action"
+            (name, display_value(value)) for name, value in details.items() if name != "action"
         ),
         changes=tuple(
             ChangeView(
@@ -227,29 +227,29 @@ FILTERS: Final = ("subject", "event", "actor", "channel", "since", "until")
 
 @dataclass(frozen=True, slots=True)
 class AuditPage:
-    desk: PageContext
+    page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
         """Render the entries, newest first; an invalid filter is reported on the page."""
         try:
-            found = await browse_audit(
-                await self.desk.request_context(request), filter_from_query(request)
+            page = await browse_audit(
+                await self.page_context.request_context(request), filter_from_query(request)
             )
             error = None
         except InvalidInput as refused:
-            found, error = EntriesPage([], None), refused.message
-        return await self.desk.render_page(
+            page, error = EntriesPage([], None), refused.message
+        return await self.page_context.render_page(
             request,
             "audit",
             status_code=400 if error else 200,
-            entries=[entry_view(entry) for entry in found.entries],
+            entries=[entry_view(entry) for entry in page.entries],
             fault=error,
             asked={name: query_param(request, name) or "" for name in FILTERS},
             events=[str(event) for event in Event],
             channels=[str(channel) for channel in Channel],
             first=query_param(request, "behind") is None,
-            further=current_url_with(request, behind=found.next_cursor)
-            if found.next_cursor
+            further=current_url_with(request, behind=page.next_cursor)
+            if page.next_cursor
             else None,
             newest=current_url_with(request, behind=None),
             files={form: _file_address(request, form) for form in ("csv", "jsonl")},
@@ -257,7 +257,7 @@ class AuditPage:
 
     async def export(self, request: Request) -> Response:
         """Return the same entries as a file."""
-        call = await self.desk.request_context(request)
+        call = await self.page_context.request_context(request)
         return await export_audit(call, filter_from_query(request), request.path_params["form"])
 
 
@@ -281,12 +281,12 @@ def filter_from_query(request: Request) -> AuditFilter:
 
 def _time(text: str) -> datetime:
     try:
-        told = datetime.fromisoformat(text)
-        return told.astimezone(UTC) if told.tzinfo else told.replace(tzinfo=UTC)
+        timestamp = datetime.fromisoformat(text)
+        return timestamp.astimezone(UTC) if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
         raise InvalidInput(f"“{text}” is not a time; write it like 2030-01-31T08:00") from None
 
 
 def _file_address(request: Request, form: str) -> str:
-    _, _, asked = current_url_with(request, behind=None).partition("?")
-    return f"/audit.{form}?{asked}" if asked else f"/audit.{form}"
+    _, _, query = current_url_with(request, behind=None).partition("?")
+    return f"/audit.{form}?{query}" if query else f"/audit.{form}"

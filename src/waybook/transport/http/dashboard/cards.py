@@ -10,10 +10,10 @@ from waybook.transport.http.html.layout import RichText, to_rich_text
 
 #: Past-tense description of each decision.
 DECISION_TEXT = {
-    "approve": "approved it",
-    "modify": "sent it back with feedback",
+    "approve": "approved",
+    "modify": "requested changes",
     "skip": "skipped the step",
-    "reject": "rejected it, and the plan failed",
+    "reject": "rejected; the plan failed",
 }
 
 
@@ -93,7 +93,7 @@ def decided_card(seen: ReviewRecord, typed: FormInput, *, too_late: bool) -> Dec
     if seen.decision is None:
         return card
     outcome = DecisionOutcome(
-        by=seen.decided_by or "somebody",
+        by=seen.decided_by or "another user",
         text=DECISION_TEXT[seen.decision],
         at=seen.decided_at,
         feedback=seen.feedback,

@@ -45,58 +45,56 @@ MAX_CARDS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class InboxPage:
-    desk: PageContext
+    page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
         """Render a card for each pending item."""
-        call = await self.desk.request_context(request)
-        decisions = [decision_card(one) for one in await list_reviews(call, limit=MAX_CARDS)]
+        call = await self.page_context.request_context(request)
+        decisions = [decision_card(item) for item in await list_reviews(call, limit=MAX_CARDS)]
         feedback = [
-            feedback_card(one) for one in await runs_awaiting_feedback(call, most=MAX_CARDS)
+            feedback_card(item) for item in await runs_awaiting_feedback(call, most=MAX_CARDS)
         ]
         every: list[DecisionCard | FeedbackCard] = [*decisions, *feedback]
         every.sort(key=lambda card: card.since)
-        return await self.desk.render_page(request, "inbox", cards=every[:MAX_CARDS])
+        return await self.page_context.render_page(request, "inbox", cards=every[:MAX_CARDS])
 
 
 #: Values of the decision buttons; `wait` cancels the confirmation of a rejection.
 DECISIONS: Final = frozenset({"approve", "modify", "skip", "reject", "wait"})
 ALREADY_DECIDED_CODES: Final = frozenset({"NOT_AWAITING_REVIEW", "PLAN_TERMINAL"})
 NO_BUTTON_MESSAGE: Final = "choose one of the buttons"
-FEEDBACK_REQUIRED_MESSAGE: Final = (
-    "say what should be done differently: whoever works on it reads that"
-)
+FEEDBACK_REQUIRED_MESSAGE: Final = "describe the requested changes; the agent will read them"
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionHandler:
-    desk: PageContext
+    page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
         """Submit a decision; a rejection must be confirmed."""
-        said = SubmittedForm(await read_form(request))
-        decision, feedback = said.text("decision"), said.text("feedback")
+        form = SubmittedForm(await read_form(request))
+        decision, feedback = form.text("decision"), form.text("feedback")
         typed = FormInput(feedback=feedback)
         if decision not in DECISIONS:
             typed = FormInput(feedback=feedback, error=NO_BUTTON_MESSAGE)
-            return await self._card(request, said, typed, HTTPStatus.BAD_REQUEST)
+            return await self._card(request, form, typed, HTTPStatus.BAD_REQUEST)
         if decision == "wait":
-            return await self._card(request, said, typed, HTTPStatus.OK)
-        if decision == "reject" and not said.text("confirmed"):
+            return await self._card(request, form, typed, HTTPStatus.OK)
+        if decision == "reject" and not form.text("confirmed"):
             typed = FormInput(feedback=feedback, confirming=True)
-            return await self._card(request, said, typed, HTTPStatus.OK)
-        return await self._carry_out(request, said, decision)
+            return await self._card(request, form, typed, HTTPStatus.OK)
+        return await self._carry_out(request, form, decision)
 
-    async def _carry_out(self, request: Request, said: SubmittedForm, decision: str) -> Response:
-        feedback = said.text("feedback")
-        asked = {"planId": said.text("planId"), "reviewId": said.text("reviewId")}
-        told = {"feedback": feedback} if feedback.strip() else {}
-        answer = await self.desk.call_tool(
-            request, "submit_user_decision", {**asked, "decision": decision, **told}
+    async def _carry_out(self, request: Request, form: SubmittedForm, decision: str) -> Response:
+        feedback = form.text("feedback")
+        args = {"planId": form.text("planId"), "reviewId": form.text("reviewId")}
+        optional_args = {"feedback": feedback} if feedback.strip() else {}
+        answer = await self.page_context.call_tool(
+            request, "submit_user_decision", {**args, "decision": decision, **optional_args}
         )
         if not answer.is_error:
-            return said.redirect_back(request) or await self._card(
-                request, said, FormInput(), HTTPStatus.OK
+            return form.redirect_back(request) or await self._card(
+                request, form, FormInput(), HTTPStatus.OK
             )
         needed = error_details(answer).get("argument") == "feedback" and not feedback.strip()
         typed = FormInput(
@@ -104,66 +102,74 @@ class DecisionHandler:
         )
         late = code_of(answer) in ALREADY_DECIDED_CODES
         status = HTTPStatus.CONFLICT if late else HTTPStatus.BAD_REQUEST
-        return await self._card(request, said, typed, status, too_late=late)
+        return await self._card(request, form, typed, status, too_late=late)
 
     async def _card(
         self,
         request: Request,
-        said: SubmittedForm,
+        form: SubmittedForm,
         typed: FormInput,
         status: int,
         *,
         too_late: bool = False,
     ) -> Response:
         """Render the current state of the review."""
-        seen = await read_review(await self.desk.request_context(request), said.text("reviewId"))
+        seen = await read_review(
+            await self.page_context.request_context(request), form.text("reviewId")
+        )
         card = decided_card(seen, typed, too_late=too_late)
-        return await respond(self.desk, request, said, status, decision=card)
+        return await respond(self.page_context, request, form, status, decision=card)
 
 
 @dataclass(frozen=True, slots=True)
 class FeedbackHandler:
-    desk: PageContext
+    page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
         """Submit the feedback on a stage, which starts the next stage."""
-        said = SubmittedForm(await read_form(request))
-        run_id, slug, words = (said.text(name) for name in ("runId", "stageSlug", "feedback"))
-        stage = await read_pending_stage(await self.desk.request_context(request), run_id, slug)
-        models = said.text("models")
+        form = SubmittedForm(await read_form(request))
+        run_id, slug, words = (form.text(name) for name in ("runId", "stageSlug", "feedback"))
+        stage = await read_pending_stage(
+            await self.page_context.request_context(request), run_id, slug
+        )
+        models = form.text("models")
         card = replace(feedback_card(stage, FormInput(feedback=words)), models=models)
         if not words.strip():
             error = "say something of the stage: your words open the next one"
-            return await self._refused(request, said, card, error)
+            return await self._refused(request, form, card, error)
         chosen = [name.strip() for name in models.split(",") if name.strip()]
-        asked = {"runId": run_id, "stageSlug": slug, "feedback": words, "models": chosen or None}
-        answer = await self.desk.call_tool(request, "submit_stage_feedback", asked)
+        args = {"runId": run_id, "stageSlug": slug, "feedback": words, "models": chosen or None}
+        answer = await self.page_context.call_tool(request, "submit_stage_feedback", args)
         if not answer.is_error:
-            who = (await self.desk.caller(request)).user
+            who = (await self.page_context.caller(request)).user
             done = replace(
                 card, outcome=DecisionOutcome(by=who, text="gave feedback", feedback=words)
             )
-            return said.redirect_back(request) or await respond(
-                self.desk, request, said, HTTPStatus.OK, feedback=done
+            return form.redirect_back(request) or await respond(
+                self.page_context, request, form, HTTPStatus.OK, feedback=done
             )
         if code_of(answer) == "NOT_AWAITING_REVIEW":
             late = replace(card, outcome=_earlier(answer))
-            return await respond(self.desk, request, said, HTTPStatus.CONFLICT, feedback=late)
-        return await self._refused(request, said, card, error_message(answer))
+            return await respond(
+                self.page_context, request, form, HTTPStatus.CONFLICT, feedback=late
+            )
+        return await self._refused(request, form, card, error_message(answer))
 
     async def _refused(
-        self, request: Request, said: SubmittedForm, card: FeedbackCard, error: str
+        self, request: Request, form: SubmittedForm, card: FeedbackCard, error: str
     ) -> Response:
         shown = replace(card, typed=replace(card.typed, error=error))
-        return await respond(self.desk, request, said, HTTPStatus.BAD_REQUEST, feedback=shown)
+        return await respond(
+            self.page_context, request, form, HTTPStatus.BAD_REQUEST, feedback=shown
+        )
 
 
 def _earlier(answer: Answer) -> DecisionOutcome:
     """Return the feedback that another user gave first."""
-    told = error_details(answer)
-    at, words = told.get("decidedAt"), told.get("feedback")
+    details = error_details(answer)
+    at, words = details.get("decidedAt"), details.get("feedback")
     return DecisionOutcome(
-        by=str(told.get("decidedBy") or "somebody"),
+        by=str(details.get("decidedBy") or "another user"),
         text="gave feedback",
         at=datetime.fromisoformat(at) if isinstance(at, str) else None,
         feedback=words if isinstance(words, str) else None,

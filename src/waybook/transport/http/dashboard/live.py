@@ -44,29 +44,31 @@ STREAMED: Final = {
 
 @dataclass(slots=True)
 class LiveUpdates:
-    desk: PageContext
+    page_context: PageContext
     listeners: StreamLimiter = field(
         default_factory=lambda: StreamLimiter(MAX_STREAMS, MAX_STREAMS_PER_ORG)
     )
 
     async def stream(self, request: Request) -> Response:
         """Stream the changes of the caller's org as they happen."""
-        caller = await self.desk.caller(request)
+        caller = await self.page_context.caller(request)
         if full := self.listeners.limit_error(caller.org_id):
             return json_response(
                 full.as_json(), http_status(full.code), retry_after_header(full.details)
             )
         since = request.headers.get("last-event-id") or request.query_params.get("since", "")
-        told = self._told(request, caller, since[:MAX_POSITION_LENGTH])
-        return StreamingResponse(told, headers=STREAMED, media_type="text/event-stream")
+        events = self._stream_events(request, caller, since[:MAX_POSITION_LENGTH])
+        return StreamingResponse(events, headers=STREAMED, media_type="text/event-stream")
 
     async def pending_count(self, request: Request) -> Response:
         """Render the number of items that wait for a user, shown in the frame of every page."""
-        await self.desk.request_context(request)
-        return await self.desk.render_page(request, "waiting")
+        await self.page_context.request_context(request)
+        return await self.page_context.render_page(request, "waiting")
 
-    async def _told(self, request: Request, caller: Caller, since: str) -> AsyncIterator[str]:
-        feed, bus = ChangeFeed(), self.desk.doorway.house.bus
+    async def _stream_events(
+        self, request: Request, caller: Caller, since: str
+    ) -> AsyncIterator[str]:
+        feed, bus = ChangeFeed(), self.page_context.dispatcher.services.bus
         asking = PeriodicReauth(request)
         if self.listeners.limit_error(caller.org_id):
             return  # the limit was reached after the first check; a reconnect reports the error

@@ -30,13 +30,16 @@ from waybook.transport.http.dashboard.page import PageContext
 
 @dataclass(frozen=True, slots=True)
 class HealthPage:
-    desk: PageContext
+    page_context: PageContext
     #: None if the settings are not to be shown.
-    found: LoadedSettings | None = None
+    loaded_settings: LoadedSettings | None = None
 
     async def __call__(self, request: Request) -> Response:
         """Render the check results and the settings; requires the admin scope."""
-        call, services = await self.desk.request_context(request), self.desk.doorway.house
+        call, services = (
+            await self.page_context.request_context(request),
+            self.page_context.dispatcher.services,
+        )
         require_scope(call.caller, Scope.ADMIN, "looking at the server's health")
         seen = await check_database(call)
         abilities = await services.search_backend.capabilities(
@@ -49,19 +52,19 @@ class HealthPage:
         findings += check_notifications(
             await count_deliveries(call), configured=bool(services.notification_events)
         )
-        if self.found is not None:
-            findings += await asyncio.to_thread(_machine, self.found)
-        return await self.desk.render_page(
+        if self.loaded_settings is not None:
+            findings += await asyncio.to_thread(_machine, self.loaded_settings)
+        return await self.page_context.render_page(
             request,
             "health",
             findings=findings,
             thresholds=_thresholds(services),
-            settings=effective_settings(self.found) if self.found else (),
+            settings=effective_settings(self.loaded_settings) if self.loaded_settings else (),
         )
 
 
-def _machine(found: LoadedSettings) -> list[CheckResult]:
-    return [*check_machine(found.settings), *check_webhooks(found.settings)]
+def _machine(loaded: LoadedSettings) -> list[CheckResult]:
+    return [*check_machine(loaded.settings), *check_webhooks(loaded.settings)]
 
 
 def _thresholds(services: Services) -> dict[str, object]:
@@ -78,20 +81,20 @@ DEFAULT_WINDOW: Final = "24h"
 
 @dataclass(frozen=True, slots=True)
 class CallsPage:
-    desk: PageContext
+    page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
         """Render the calls of a time window."""
-        asked = request.query_params.get("window", DEFAULT_WINDOW)
-        window = asked if asked in WINDOWS else DEFAULT_WINDOW
-        call = await self.desk.request_context(request)
+        requested = request.query_params.get("window", DEFAULT_WINDOW)
+        window = requested if requested in WINDOWS else DEFAULT_WINDOW
+        call = await self.page_context.request_context(request)
         counted = await count_calls(call, WINDOWS[window])
-        return await self.desk.render_page(
+        return await self.page_context.render_page(
             request,
             "calls",
             calls=counted,
             window=window,
             windows=tuple(WINDOWS),
             most=MAX_COUNTED,
-            dropped=self.desk.doorway.calls.dropped_of[call.caller.org_id],
+            dropped=self.page_context.dispatcher.calls.dropped_of[call.caller.org_id],
         )

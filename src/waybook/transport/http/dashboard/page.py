@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class PageContext:
-    doorway: Dispatcher
+    dispatcher: Dispatcher
     caller: Callable[[Request], Awaitable[Caller]]
 
     async def request_context(self, request: Request) -> RequestContext:
@@ -43,9 +43,9 @@ class PageContext:
         require_scope(caller, Scope.PLAN_READ, "looking")
         # Taken before anything is read, so that the page is notified of every later change.
         if not hasattr(request.state, "position"):
-            self.doorway.require_capacity(caller)
-            request.state.position = self.doorway.house.bus.position(caller.org_id)
-        return RequestContext(services=self.doorway.house, caller=caller)
+            self.dispatcher.require_capacity(caller)
+            request.state.position = self.dispatcher.services.bus.position(caller.org_id)
+        return RequestContext(services=self.dispatcher.services, caller=caller)
 
     async def call_tool(
         self, request: Request, tool: str, arguments: Mapping[str, object]
@@ -56,9 +56,9 @@ class PageContext:
             RateLimited: the org exceeded its rate limit.
         """
         caller = await self.caller(request)
-        if self.doorway.retry_after(caller):
-            self.doorway.require_capacity(caller, tool)
-        return await self.doorway.dispatch(caller, tool, arguments)
+        if self.dispatcher.retry_after(caller):
+            self.dispatcher.require_capacity(caller, tool)
+        return await self.dispatcher.dispatch(caller, tool, arguments)
 
     async def run_layout(self, request: Request, dag: Dag, work: Callable[[], T]) -> T:
         """Return the result of layout work; a large map is laid out in a worker thread.
@@ -67,7 +67,7 @@ class PageContext:
             Busy: the org has too many drawings in progress.
         """
         org_id = (await self.caller(request)).org_id
-        return await self.doorway.house.layout_worker.run(org_id, layout_cost(dag), work)
+        return await self.dispatcher.services.layout_worker.run(org_id, layout_cost(dag), work)
 
     async def picture(self, request: Request, job: DrawingJob) -> str:
         """Return a map as SVG; a large one is drawn by the worker process.
@@ -77,17 +77,17 @@ class PageContext:
             TooLarge: it takes too long to draw.
         """
         org_id = (await self.caller(request)).org_id
-        return await self.doorway.house.layout_worker.picture(org_id, job)
+        return await self.dispatcher.services.layout_worker.picture(org_id, job)
 
     async def render_page(
         self, request: Request, name: str, *, status_code: int = 200, **shown: object
     ) -> HTMLResponse:
         """Render a page in its frame, which shows the number of items that wait for a user."""
-        found = await count_pending(await self.request_context(request))
+        pending = await count_pending(await self.request_context(request))
         token = csrf_token(request)
         framed = {
-            "waiting": found.total,
-            "now": found.now,
+            "waiting": pending.total,
+            "now": pending.now,
             "token": token,
             "position": request.state.position,
             **shown,
@@ -140,13 +140,13 @@ def error_details(answer: Answer) -> dict[str, object]:
 
 
 async def respond(
-    desk: PageContext, request: Request, said: SubmittedForm, status: int, **card: object
+    page_context: PageContext, request: Request, form: SubmittedForm, status: int, **card: object
 ) -> Response:
     """Render a page that contains the card only; an open page extracts the card from it."""
     shown: dict[str, object] = {"decision": None, "feedback": None, **card}
     code = HTTPStatus.OK if is_partial_request(request) else status
-    return await desk.render_page(
-        request, "decide", status_code=code, back=said.return_path, **shown
+    return await page_context.render_page(
+        request, "decide", status_code=code, back=form.return_path, **shown
     )
 
 

@@ -50,7 +50,7 @@ from waybook.transport.http.requests import SANDBOX_HEADERS
 
 @dataclass(frozen=True, slots=True)
 class PlanPage:
-    desk: PageContext
+    page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
         """Render the page, or handle the form that adds steps."""
@@ -59,17 +59,17 @@ class PlanPage:
         return await self._shown(request)
 
     async def _shown(self, request: Request, refusal: FormError | None = None) -> Response:
-        call = await self.desk.request_context(request)
+        call = await self.page_context.request_context(request)
         sheet = await read_plan_detail(call, request.path_params["plan_id"], _page(request))
         code = refusal.status if refusal else 200
-        view = plan_view(sheet, await self.desk.picture(request, map_job(sheet)))
-        return await self.desk.render_page(
+        view = plan_view(sheet, await self.page_context.picture(request, map_job(sheet)))
+        return await self.page_context.render_page(
             request, "plan", status_code=code, view=view, plan=sheet.plan, refusal=refusal
         )
 
     async def _add(self, request: Request, fields: FormData) -> Response:
         plan_id = request.path_params["plan_id"]
-        answer = await self.desk.call_tool(
+        answer = await self.page_context.call_tool(
             request,
             "modify_plan",
             modification_arguments(plan_id, fields, add_steps_modification(fields)),
@@ -80,14 +80,14 @@ class PlanPage:
 
 
 def _page(request: Request) -> int | None:
-    asked = request.query_params.get("page", "")
+    text = request.query_params.get("page", "")
     # No plan has a page number with more digits.
-    return int(asked[:9]) if asked.isascii() and asked.isdecimal() else None
+    return int(text[:9]) if text.isascii() and text.isdecimal() else None
 
 
 @dataclass(frozen=True, slots=True)
 class StepPage:
-    desk: PageContext
+    page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
         """Render the page, or handle one of its forms."""
@@ -98,7 +98,7 @@ class StepPage:
     async def _read(self, request: Request) -> StepDetail:
         named = request.path_params
         return await read_step_detail(
-            await self.desk.request_context(request), named["plan_id"], named["step_id"]
+            await self.page_context.request_context(request), named["plan_id"], named["step_id"]
         )
 
     async def _shown(
@@ -108,7 +108,7 @@ class StepPage:
         refusal: FormError | None = None,
         preview: ChangePreview | None = None,
     ) -> Response:
-        return await self.desk.render_page(
+        return await self.page_context.render_page(
             request,
             "step",
             status_code=refusal.status if refusal else 200,
@@ -123,9 +123,11 @@ class StepPage:
         """Apply a form, or preview its effect, or report why it was refused."""
         sheet = await self._read(request)
         plan, action = sheet.plan, field_text(fields, "action")
-        asked = modification_arguments(plan.id, fields, step_modification(sheet, action, fields))
+        args = modification_arguments(plan.id, fields, step_modification(sheet, action, fields))
         preview = "preview" in fields
-        answer = await self.desk.call_tool(request, "modify_plan", {**asked, "dryRun": preview})
+        answer = await self.page_context.call_tool(
+            request, "modify_plan", {**args, "dryRun": preview}
+        )
         if answer.is_error:
             now = await self._read(request)
             return await self._shown(request, now, form_error(answer, action, fields))
@@ -147,40 +149,40 @@ MAPS: Final = {"svg": DrawingFormat.SVG, "mmd": DrawingFormat.MERMAID}
 
 @dataclass(frozen=True, slots=True)
 class PlanExport:
-    desk: PageContext
+    page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
         """Return the export in the requested format as an attachment that no browser executes."""
         ending, plan_id = request.path_params["ending"], request.path_params["plan_id"]
         if ending not in TYPES:
             raise HTTPException(404)
-        call = await self.desk.request_context(request)
+        call = await self.page_context.request_context(request)
         if ending in MAPS:
             board = await read_plan_overview(call, plan_id)
             text = await self._map(request, ending, plan_drawing(board))
             return Response(text, headers=_headers(board.plan.name, ending))
-        found = await read_plan_rows(call, plan_id)
-        headers = _headers(found.name, ending)
+        rows = await read_plan_rows(call, plan_id)
+        headers = _headers(rows.name, ending)
         if ending == "md":
-            return Response(report_text(found), headers=headers)
-        return StreamingResponse(_everything(call, found), headers=headers)
+            return Response(report_text(rows), headers=headers)
+        return StreamingResponse(_everything(call, rows), headers=headers)
 
     async def _map(self, request: Request, ending: str, drawing: Drawing) -> str:
         if MAPS[ending] is not DrawingFormat.SVG:
             return export_drawing(MAPS[ending], drawing)
-        return await self.desk.picture(request, DrawingJob(drawing, styled=True)) + "\n"
+        return await self.page_context.picture(request, DrawingJob(drawing, styled=True)) + "\n"
 
 
 def _headers(name: str, ending: str) -> dict[str, str]:
-    kept = f'attachment; filename="{safe_file_name(name)}.{ending}"'
-    return {**SANDBOX_HEADERS, "content-disposition": kept, "content-type": TYPES[ending]}
+    disposition = f'attachment; filename="{safe_file_name(name)}.{ending}"'
+    return {**SANDBOX_HEADERS, "content-disposition": disposition, "content-type": TYPES[ending]}
 
 
-async def _everything(ctx: RequestContext, found: PlanRows) -> AsyncIterator[bytes]:
+async def _everything(ctx: RequestContext, rows: PlanRows) -> AsyncIterator[bytes]:
     """Yield the export; the audit is read page by page, as it may be too long for memory."""
-    yield orjson.dumps(export_body(found))[:-1] + b',"audit":['
+    yield orjson.dumps(export_body(rows))[:-1] + b',"audit":['
     comma = b""
-    async for page in export_audit(ctx, found):
+    async for page in export_audit(ctx, rows):
         yield comma + b",".join(orjson.dumps(entry_view(entry)) for entry in page)
         comma = b","
     yield b"]}\n"
@@ -191,33 +193,35 @@ MARKDOWN: Final = frozenset({"text/markdown", "text/x-markdown"})
 
 @dataclass(frozen=True, slots=True)
 class OutputsPage:
-    desk: PageContext
+    page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
         """Render the latest version of each output of all plans."""
         behind = query_param(request, "behind")
-        found = await latest_outputs(await self.desk.request_context(request), behind)
-        return await self.desk.render_page(
+        page = await latest_outputs(await self.page_context.request_context(request), behind)
+        return await self.page_context.render_page(
             request,
             "outputs",
-            outputs=found.outputs,
+            outputs=page.outputs,
             first=behind is None,
-            further=current_url_with(request, behind=found.next_cursor)
-            if found.next_cursor
+            further=current_url_with(request, behind=page.next_cursor)
+            if page.next_cursor
             else None,
         )
 
     async def of_plan(self, request: Request) -> Response:
         """Render every version of every output of a plan."""
         plan_id = request.path_params["plan_id"]
-        name, found = await plan_outputs(await self.desk.request_context(request), plan_id)
-        return await self.desk.render_page(
-            request, "plan_outputs", plan_id=plan_id, plan_name=name, outputs=found
+        name, outputs = await plan_outputs(
+            await self.page_context.request_context(request), plan_id
+        )
+        return await self.page_context.render_page(
+            request, "plan_outputs", plan_id=plan_id, plan_name=name, outputs=outputs
         )
 
     async def show(self, request: Request) -> Response:
         """Render an output as a page without active content."""
-        call = await self.desk.request_context(request)
+        call = await self.page_context.request_context(request)
         return output_html(await read_output(call, request.path_params["output_id"]))
 
 

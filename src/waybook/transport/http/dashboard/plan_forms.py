@@ -57,12 +57,12 @@ def modification_arguments(
 ) -> dict[str, object]:
     """Return the tool arguments of a form, based on the revision the user saw."""
     revision = field_text(fields, "revision")
-    asked: dict[str, object] = {"planId": plan_id, "modifications": [modification]}
+    args: dict[str, object] = {"planId": plan_id, "modifications": [modification]}
     if why := field_text(fields, "rationale"):
-        asked["modificationRationale"] = why
+        args["modificationRationale"] = why
     # Our forms contain the revision; -1 matches no plan, so a form without it is refused.
-    asked["expectedRevision"] = int(revision) if is_number(revision) else -1
-    return asked
+    args["expectedRevision"] = int(revision) if is_number(revision) else -1
+    return args
 
 
 def add_steps_modification(fields: FormData) -> Modification:
@@ -73,11 +73,11 @@ def add_steps_modification(fields: FormData) -> Modification:
     }
     if title := field_text(fields, "title"):
         step["title"] = title
-    asked: Modification = {"action": "add_steps", "steps": [step]}
+    modification: Modification = {"action": "add_steps", "steps": [step]}
     after = field_text(fields, "after")
     if is_number(after):
-        asked["insertAfterOrder"] = int(after)
-    return asked
+        modification["insertAfterOrder"] = int(after)
+    return modification
 
 
 def form_error(answer: Answer, action: str, fields: FormData) -> FormError:
@@ -107,8 +107,8 @@ def step_modification(sheet: StepDetail, action: str, fields: FormData) -> Modif
             instructions = field_text(fields, "instructions")
             return {"action": action, "stepId": step_id, "instructions": instructions}
         case "fail_step":
-            told = {"reason": field_text(fields, "reason"), "retry": "retry" in fields}
-            return {"action": action, "stepId": step_id, **told}
+            details = {"reason": field_text(fields, "reason"), "retry": "retry" in fields}
+            return {"action": action, "stepId": step_id, **details}
         case _:
             return {"action": action, "stepId": step_id}
 
@@ -130,14 +130,16 @@ def change_preview(sheet: StepDetail, answer: Answer, fields: FormData) -> Chang
     """Return the changes of a dry run as sentences."""
     named = {str(step.id): step for step in sheet.plan.steps}
     diff = answer.body.get("diff")
-    told = [change for change in diff if isinstance(change, dict)] if isinstance(diff, list) else []
+    changes = (
+        [change for change in diff if isinstance(change, dict)] if isinstance(diff, list) else []
+    )
     lines = [
         f"step {named[change['id']].order} becomes step {change['to']}"
-        for change in told
+        for change in changes
         if change["entity"] == "step" and change["field"] == "order" and change["id"] in named
     ]
-    gone = [change for change in told if change["entity"] == "step" and change["to"] is None]
-    lines = [*(f"step {named[one['id']].order} goes" for one in gone), *lines]
+    gone = [change for change in changes if change["entity"] == "step" and change["to"] is None]
+    lines = [*(f"step {named[removal['id']].order} goes" for removal in gone), *lines]
     more = len(lines) - MAX_LINES
     shown = [*lines[:MAX_LINES], f"and {more} more move"] if more > 0 else lines
     return ChangePreview(action=field_text(fields, "action"), lines=shown, typed=_typed(fields))

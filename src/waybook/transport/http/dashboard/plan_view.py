@@ -196,7 +196,7 @@ def plan_view(sheet: PlanDetail, svg: str | None = None) -> PlanView:
     plan = sheet.plan
     statuses = plan.statuses()
     done, total = count_done(statuses), len(statuses)
-    found = Counter(statuses)
+    counts = Counter(statuses)
     timeline = build_timeline(sheet.status_changes, sheet.now)
     return PlanView(
         sheet=sheet,
@@ -205,7 +205,7 @@ def plan_view(sheet: PlanDetail, svg: str | None = None) -> PlanView:
         done=done,
         total=total,
         percent=percent(done, total),
-        counts={str(status): found[status] for status in COUNTED_STATUSES if found[status]},
+        counts={str(status): counts[status] for status in COUNTED_STATUSES if counts[status]},
         stalled=[_stalled(sheet, step, gap) for step, gap in sheet.stalled],
         card=decision_card(sheet.review) if sheet.review else None,
         map=draw_plan_map(sheet, svg),

@@ -42,14 +42,14 @@ class PlanListQuery:
 
     def address(self, **other: object) -> str:
         """Return the URL of this list with some parameters replaced."""
-        told = {
+        params = {
             "state": None if self.state == OPEN else self.state,
             "q": self.text or None,
             "mine": "1" if self.mine else None,
             "before": self.before,
             **other,
         }
-        query = urlencode({name: value for name, value in told.items() if value is not None})
+        query = urlencode({name: value for name, value in params.items() if value is not None})
         return f"/?{query}" if query else "/"
 
     @property
@@ -59,23 +59,23 @@ class PlanListQuery:
 
 @dataclass(frozen=True, slots=True)
 class PlansPage:
-    desk: PageContext
+    page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
         """Render pending items, the number of plans by state, and a page of plans."""
-        call, asked = (
-            await self.desk.request_context(request),
+        call, query = (
+            await self.page_context.request_context(request),
             query_from_request(request.query_params),
         )
-        found = await browse_plans(call, filter_of(asked, call.caller.user))
-        return await self.desk.render_page(
+        page = await browse_plans(call, filter_of(query, call.caller.user))
+        return await self.page_context.render_page(
             request,
             "plans",
-            asked=asked,
-            found=found,
-            choices=state_filters(asked, found),
+            asked=query,
+            found=page,
+            choices=state_filters(query, page),
             needs=await list_pending_actions(call, most=MAX_LINES),
-            older=asked.address(before=found.next) if found.next else None,
+            older=query.address(before=page.next) if page.next else None,
             resume=resume_prompt,
             mcp=f"{request.url.scheme}://{request.headers['host']}/mcp",
         )
@@ -98,30 +98,30 @@ def query_from_request(query: QueryParams) -> PlanListQuery:
     )
 
 
-def filter_of(asked: PlanListQuery, user: str) -> PlanFilter:
+def filter_of(query: PlanListQuery, user: str) -> PlanFilter:
     """Convert the query parameters to a database filter."""
     return PlanFilter(
-        state=None if asked.state in {OPEN, ALL} else PlanStatus(asked.state),
-        all=asked.state == ALL,
-        text=asked.text,
-        creator=user if asked.mine else None,
-        before=asked.before,
+        state=None if query.state in {OPEN, ALL} else PlanStatus(query.state),
+        all=query.state == ALL,
+        text=query.text,
+        creator=user if query.mine else None,
+        before=query.before,
     )
 
 
-def state_filters(asked: PlanListQuery, found: PlanListPage) -> list[StateFilter]:
+def state_filters(query: PlanListQuery, page: PlanListPage) -> list[StateFilter]:
     """Return the filters: open, all, then every state that has plans."""
-    counted: dict[str, int] = {OPEN: found.open, ALL: found.total}
-    counted |= {state: found.counts[state] for state in PlanStatus if found.counts.get(state)}
-    if asked.state not in counted:
-        counted[asked.state] = 0
-    closed = found.total - found.open
+    counted: dict[str, int] = {OPEN: page.open, ALL: page.total}
+    counted |= {state: page.counts[state] for state in PlanStatus if page.counts.get(state)}
+    if query.state not in counted:
+        counted[query.state] = 0
+    closed = page.total - page.open
     return [
         StateFilter(
             name=name,
             count=f"{count:,}" + ("+" if closed >= MAX_COUNTED and _is_cut(name) else ""),
-            address=asked.address(state=None if name == OPEN else name, before=None),
-            chosen=name == asked.state,
+            address=query.address(state=None if name == OPEN else name, before=None),
+            chosen=name == query.state,
         )
         for name, count in counted.items()
     ]

@@ -24,66 +24,70 @@ from waybook.transport.http.html.layout import serve_asset
 def dashboard_routes(
     dispatcher: Dispatcher,
     caller: Callable[[Request], Awaitable[Caller]],
-    found: LoadedSettings | None = None,
+    loaded: LoadedSettings | None = None,
 ) -> list[Route]:
     """Return the routes; `caller` authenticates requests, `found` are the effective settings."""
-    desk = PageContext(dispatcher, caller)
-    live = LiveUpdates(desk)
+    page_context = PageContext(dispatcher, caller)
+    live = LiveUpdates(page_context)
     pages: dict[str, Endpoint] = {
-        "/": PlansPage(desk),
-        "/inbox": InboxPage(desk),
-        "/plans/{plan_id}/export.{ending}": PlanExport(desk),
-        **_run_pages(desk),
-        **_record_pages(desk),
-        "/calls": CallsPage(desk),
+        "/": PlansPage(page_context),
+        "/inbox": InboxPage(page_context),
+        "/plans/{plan_id}/export.{ending}": PlanExport(page_context),
+        **_run_pages(page_context),
+        **_record_pages(page_context),
+        "/calls": CallsPage(page_context),
         # On a server with several orgs, only the operator may see the machine's settings.
-        "/health": HealthPage(desk, None if found and found.settings.requires_auth else found),
+        "/health": HealthPage(
+            page_context, None if loaded and loaded.settings.requires_auth else loaded
+        ),
     }
     both: dict[str, Endpoint] = {
-        "/plans/{plan_id}": PlanPage(desk),
-        "/plans/{plan_id}/steps/{step_id}": StepPage(desk),
-        "/tokens": TokensPage(desk),
+        "/plans/{plan_id}": PlanPage(page_context),
+        "/plans/{plan_id}/steps/{step_id}": StepPage(page_context),
+        "/tokens": TokensPage(page_context),
     }
-    run = RunPage(desk)
+    run = RunPage(page_context)
     acts: dict[str, Endpoint] = {
-        "/decisions": DecisionHandler(desk),
-        "/feedback": FeedbackHandler(desk),
+        "/decisions": DecisionHandler(page_context),
+        "/feedback": FeedbackHandler(page_context),
         "/runs/{run_id}/retry": run.retry,
         "/runs/{run_id}/regenerate": run.regenerate,
     }
     return [
-        *_routes(desk, pages, "GET"),
-        *_routes(desk, both, "GET", "POST"),
-        *_routes(desk, acts, "POST"),
+        *_routes(page_context, pages, "GET"),
+        *_routes(page_context, both, "GET", "POST"),
+        *_routes(page_context, acts, "POST"),
         Route("/live", live.stream),
-        Route("/live/waiting", with_error_pages(desk, live.pending_count)),
+        Route("/live/waiting", with_error_pages(page_context, live.pending_count)),
         Route("/static/{version}/{name}", serve_asset),
     ]
 
 
-def _routes(desk: PageContext, endpoints: dict[str, Endpoint], *methods: str) -> list[Route]:
+def _routes(
+    page_context: PageContext, endpoints: dict[str, Endpoint], *methods: str
+) -> list[Route]:
     """Return routes whose errors are shown as error pages."""
     return [
-        Route(path, with_error_pages(desk, endpoint), methods=[*methods])
+        Route(path, with_error_pages(page_context, endpoint), methods=[*methods])
         for path, endpoint in endpoints.items()
     ]
 
 
-def _run_pages(desk: PageContext) -> dict[str, Endpoint]:
+def _run_pages(page_context: PageContext) -> dict[str, Endpoint]:
     """Return the pages of runs and workflows."""
-    workflows = WorkflowsPage(desk)
+    workflows = WorkflowsPage(page_context)
     return {
-        "/runs": RunsPage(desk),
-        "/runs/{run_id}": RunPage(desk),
-        "/runs/{run_id}/export.{ending}": RunExport(desk),
+        "/runs": RunsPage(page_context),
+        "/runs/{run_id}": RunPage(page_context),
+        "/runs/{run_id}/export.{ending}": RunExport(page_context),
         "/dags": workflows,
         "/dags/{slug:path}": workflows.show,
     }
 
 
-def _record_pages(desk: PageContext) -> dict[str, Endpoint]:
+def _record_pages(page_context: PageContext) -> dict[str, Endpoint]:
     """Return the pages of outputs and of the audit."""
-    outputs, audit = OutputsPage(desk), AuditPage(desk)
+    outputs, audit = OutputsPage(page_context), AuditPage(page_context)
     return {
         "/outputs": outputs,
         "/outputs/{output_id}": outputs.show,

@@ -91,8 +91,8 @@ class RunView:
     @property
     def expected(self) -> int | None:
         """Expected documents of the started stages; None if unknown for one of them."""
-        told = [stage.expected for stage in self.stages if stage.started]
-        return None if None in told else sum(one or 0 for one in told)
+        counts = [stage.expected for stage in self.stages if stage.started]
+        return None if None in counts else sum(count or 0 for count in counts)
 
     @property
     def card(self) -> FeedbackCard | None:
@@ -115,21 +115,21 @@ class RunView:
         )
 
 
-def run_view(whole: RunDetail, svg: str, piece: int = 1) -> RunView:
+def run_view(detail: RunDetail, svg: str, piece: int = 1) -> RunView:
     """Return the view of a run with its map and one page of its documents."""
-    board, found = whole.overview, whole.documents
-    pieces = max(1, -(-len(found) // DOCUMENTS_PER_PAGE))
+    board, documents = detail.overview, detail.documents
+    pieces = max(1, -(-len(documents) // DOCUMENTS_PER_PAGE))
     piece = min(max(piece, 1), pieces)
     return RunView(
-        detail=whole,
-        stages=_stages(whole),
+        detail=detail,
+        stages=_stages(detail),
         # Our own drawing, in which every text is escaped.
         map_svg=Markup(svg),  # noqa: S704
         input_text=_readable(board.input_text),
-        documents=found[(piece - 1) * DOCUMENTS_PER_PAGE : piece * DOCUMENTS_PER_PAGE],
+        documents=documents[(piece - 1) * DOCUMENTS_PER_PAGE : piece * DOCUMENTS_PER_PAGE],
         document_page=piece,
         document_pages=pieces,
-        history=tuple(_told(news) for news in reversed(board.history)),
+        history=tuple(_to_history_row(event) for event in reversed(board.history)),
         warnings=tuple(board.report["warnings"]),
     )
 
@@ -139,53 +139,56 @@ def stage_name(compiled_dag: CompiledDag, slug: str) -> str:
     return compiled_dag.stages[slug].name or slug
 
 
-def _stages(whole: RunDetail) -> tuple[StageView, ...]:
-    chart, reports = whole.overview.compiled_dag, whole.overview.report["stages"]
-    told = {report["stageSlug"]: report for report in reports}
-    return tuple(_stage(whole, place, told[slug]) for place, slug in enumerate(chart.order, 1))
+def _stages(detail: RunDetail) -> tuple[StageView, ...]:
+    compiled_dag, reports = detail.overview.compiled_dag, detail.overview.report["stages"]
+    reports_by_slug = {report["stageSlug"]: report for report in reports}
+    return tuple(
+        _stage(detail, place, reports_by_slug[slug])
+        for place, slug in enumerate(compiled_dag.order, 1)
+    )
 
 
-def _stage(whole: RunDetail, place: int, told: StageReport) -> StageView:
-    board, slug = whole.overview, told["stageSlug"]
-    progress = told["progress"] or {"completedSteps": 0, "totalSteps": 0, "failedSteps": 0}
+def _stage(detail: RunDetail, place: int, report: StageReport) -> StageView:
+    board, slug = detail.overview, report["stageSlug"]
+    progress = report["progress"] or {"completedSteps": 0, "totalSteps": 0, "failedSteps": 0}
     names = {step.key: step.name for step in board.compiled_dag.stages[slug].recipe.steps}
     return StageView(
         anchor=f"stage-{place}",
         slug=slug,
         name=stage_name(board.compiled_dag, slug),
-        status=str(told["status"] or "unknown"),
+        status=str(report["status"] or "unknown"),
         done=progress["completedSteps"],
         total=progress["totalSteps"],
         failed=progress["failedSteps"],
         started=board.run.stages.get(slug),
-        expected=told["documentsExpected"],
-        available=told["documentsAvailable"],
-        warnings=tuple(told["warnings"]),
+        expected=report["documentsExpected"],
+        available=report["documentsAvailable"],
+        warnings=tuple(report["warnings"]),
         steps=tuple(
             _step(f"step-{place}-{number}", names[step["stepKey"]], step)
-            for number, step in enumerate(told["steps"] or (), 1)
+            for number, step in enumerate(report["steps"] or (), 1)
         ),
-        failures=tuple(one for one in whole.failures if one.stage == slug),
+        failures=tuple(failure for failure in detail.failures if failure.stage == slug),
     )
 
 
-def _step(anchor: str, name: str, told: StepReport) -> StepView:
-    jobs = told["jobs"]
+def _step(anchor: str, name: str, report: StepReport) -> StepView:
+    jobs = report["jobs"]
     return StepView(
         anchor=anchor,
-        key=told["stepKey"],
-        name=name or told["stepKey"],
-        status=str(told["status"]),
+        key=report["stepKey"],
+        name=name or report["stepKey"],
+        status=str(report["status"]),
         done=jobs["done"],
         active=jobs["active"],
         failed=jobs["failed"],
-        started_at=_time(told["startedAt"]),
-        completed_at=_time(told["completedAt"]),
+        started_at=_time(report["startedAt"]),
+        completed_at=_time(report["completedAt"]),
     )
 
 
-def _time(told: str | None) -> datetime | None:
-    return datetime.fromisoformat(told) if told else None
+def _time(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
 
 
 def map_job(board: RunOverview) -> DrawingJob:
@@ -195,13 +198,13 @@ def map_job(board: RunOverview) -> DrawingJob:
     return DrawingJob(run_drawing(board), links=Links(by_stage=links))
 
 
-def _told(news: RunEvent) -> RunHistoryRow:
-    about = f": {news.subject}" if news.subject else ""
+def _to_history_row(event: RunEvent) -> RunHistoryRow:
+    about = f": {event.subject}" if event.subject else ""
     return RunHistoryRow(
-        seq=news.seq,
-        at=news.at,
-        who=news.session or news.actor,
-        what=f"{event_label(news.event, news.action, RUN)}{about}",
+        seq=event.seq,
+        at=event.at,
+        who=event.session or event.actor,
+        what=f"{event_label(event.event, event.action, RUN)}{about}",
     )
 
 

@@ -35,14 +35,14 @@ from waybook.transport.http.requests import SANDBOX_HEADERS, http_status
 
 #: Confirmations shown after an action.
 CONFIRMATIONS: Final = {
-    "retry": "What failed has a fresh start; agents can take it again.",
-    "regenerate": "A job to write the document anew is waiting for an agent.",
+    "retry": "Failed jobs were reset and can be claimed again.",
+    "regenerate": "Regeneration queued.",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class RunPage:
-    desk: PageContext
+    page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
         """Render the page of a run."""
@@ -51,41 +51,45 @@ class RunPage:
     async def retry(self, request: Request) -> Response:
         """Retry the failed jobs of a stage."""
         fields = await read_form(request)
-        asked = {"stageSlug": _field(fields, "stage")}
-        return await self._act(request, fields, "retry_failed", asked)
+        args = {"stageSlug": _field(fields, "stage")}
+        return await self._act(request, fields, "retry_failed", args)
 
     async def regenerate(self, request: Request) -> Response:
         """Request that a document be written again."""
         fields = await read_form(request)
-        asked = {"documentId": _field(fields, "document")}
-        return await self._act(request, fields, "regenerate_document", asked)
+        args = {"documentId": _field(fields, "document")}
+        return await self._act(request, fields, "regenerate_document", args)
 
     async def _act(
-        self, request: Request, fields: FormData, tool: str, asked: Mapping[str, object]
+        self, request: Request, fields: FormData, tool: str, args: Mapping[str, object]
     ) -> Response:
         """Call the tool and redirect to the page, or show the error on the page."""
         run_id = request.path_params["run_id"]
-        deed = request.url.path.rpartition("/")[2]
-        named = {} if "documentId" in asked else {"runId": run_id}
+        action = request.url.path.rpartition("/")[2]
+        named = {} if "documentId" in args else {"runId": run_id}
         # The key makes a repeated submission of one form idempotent, but not of other forms on the
         # page.
         place = _field(fields, "stage") or _field(fields, "document")
         key = f"{_field(fields, 'key')[:64]}:{place}"[:200]
-        answer = await self.desk.call_tool(request, tool, {**named, **asked, "idempotencyKey": key})
+        answer = await self.page_context.call_tool(
+            request, tool, {**named, **args, "idempotencyKey": key}
+        )
         if answer.is_error:
             return await self._page(request, answer)
-        return RedirectResponse(f"/runs/{quote(run_id, safe='')}?done={deed}", HTTPStatus.SEE_OTHER)
+        return RedirectResponse(
+            f"/runs/{quote(run_id, safe='')}?done={action}", HTTPStatus.SEE_OTHER
+        )
 
     async def _page(self, request: Request, refused: Answer | None = None) -> Response:
-        whole = await read_run_detail(
-            await self.desk.request_context(request), request.path_params["run_id"]
+        detail = await read_run_detail(
+            await self.page_context.request_context(request), request.path_params["run_id"]
         )
         piece = request.query_params.get("docs", "")
         page = int(piece) if piece.isdecimal() and len(piece) < 6 else 1  # noqa: PLR2004 - no run has more
-        svg = await self.desk.picture(request, map_job(whole.overview))
-        made = partial(run_view, whole, svg, page)
-        view = await self.desk.run_layout(request, whole.overview.compiled_dag.dag, made)
-        return await self.desk.render_page(
+        svg = await self.page_context.picture(request, map_job(detail.overview))
+        made = partial(run_view, detail, svg, page)
+        view = await self.page_context.run_layout(request, detail.overview.compiled_dag.dag, made)
+        return await self.page_context.render_page(
             request,
             "run",
             status_code=http_status(code_of(refused)) if refused else 200,
@@ -102,19 +106,19 @@ def _field(fields: FormData, name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _report(whole: RunDetail) -> str:
-    run = whole.overview.run
-    told = {
-        **whole.overview.report,
+def _report(detail: RunDetail) -> str:
+    run = detail.overview.run
+    payload = {
+        **detail.overview.report,
         "runId": run.id,
         "name": run.name,
         "usage": run.usage.as_reply(),
     }
-    return orjson.dumps(told, option=orjson.OPT_INDENT_2).decode() + "\n"
+    return orjson.dumps(payload, option=orjson.OPT_INDENT_2).decode() + "\n"
 
 
-def _drawn(form: DrawingFormat, whole: RunDetail) -> str:
-    return export_drawing(form, run_drawing(whole.overview))
+def _drawn(form: DrawingFormat, detail: RunDetail) -> str:
+    return export_drawing(form, run_drawing(detail.overview))
 
 
 #: Media type and renderer by file extension.
@@ -130,7 +134,7 @@ EXPORT_FORMATS: Final[Mapping[str, tuple[str, Callable[[RunDetail], str]]]] = Ma
 
 @dataclass(frozen=True, slots=True)
 class RunExport:
-    desk: PageContext
+    page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
         """Return the export in the requested format as an attachment that no browser executes."""
@@ -138,17 +142,17 @@ class RunExport:
         if ending not in EXPORT_FORMATS:
             raise HTTPException(404)
         kind, made = EXPORT_FORMATS[ending]
-        whole = await read_run_detail(
-            await self.desk.request_context(request), request.path_params["run_id"]
+        detail = await read_run_detail(
+            await self.page_context.request_context(request), request.path_params["run_id"]
         )
         if ending == "svg":
-            job = DrawingJob(run_drawing(whole.overview), styled=True)
-            text = await self.desk.picture(request, job) + "\n"
+            job = DrawingJob(run_drawing(detail.overview), styled=True)
+            text = await self.page_context.picture(request, job) + "\n"
         else:
-            text = await self.desk.run_layout(
-                request, whole.overview.compiled_dag.dag, partial(made, whole)
+            text = await self.page_context.run_layout(
+                request, detail.overview.compiled_dag.dag, partial(made, detail)
             )
-        return file_response(f"{safe_file_name(whole.overview.run.name)}.{ending}", kind, text)
+        return file_response(f"{safe_file_name(detail.overview.run.name)}.{ending}", kind, text)
 
 
 def file_response(name: str, kind: str, text: str) -> Response:
@@ -166,27 +170,27 @@ STATES: Final = ("open", *map(str, RunState))
 
 @dataclass(frozen=True, slots=True)
 class RunsPage:
-    desk: PageContext
+    page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
         """Render the runs that match the filter."""
         state = query_param(request, "state")
-        asked = RunFilter(
+        filter_ = RunFilter(
             state=state if state in STATES else None,
             dag=query_param(request, "dag"),
             text=query_param(request, "q") or "",
             before=query_param(request, "before") or LAST_ID,
         )
-        found = await list_runs(await self.desk.request_context(request), asked)
-        last = found.runs[-1].run.id if found.more else None
-        return await self.desk.render_page(
+        page = await list_runs(await self.page_context.request_context(request), filter_)
+        last = page.runs[-1].run.id if page.more else None
+        return await self.page_context.render_page(
             request,
             "runs",
-            runs=found.runs,
+            runs=page.runs,
             named=stage_name,
             states=STATES,
-            asked=asked,
-            first=asked.before == LAST_ID,
+            asked=filter_,
+            first=filter_.before == LAST_ID,
             further=current_url_with(request, before=last) if last else None,
             newest=current_url_with(request, before=None),
         )

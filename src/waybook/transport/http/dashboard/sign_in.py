@@ -53,19 +53,18 @@ from waybook.transport.http.requests import http_status
 SIGN_IN_PATH: Final = "/sign-in"
 CALLBACK_PATH: Final = "/sign-in/callback"
 UNKNOWN_CREDENTIAL_MESSAGE: Final = (
-    "This token does not let you in. It may be mistyped, or count no more; whoever gave it to you "
-    "can make you a new one."
+    "Invalid or expired token. Ask your administrator for a new one."
 )
 SIGN_IN_FAILED_MESSAGE: Final = (
-    "Signing in did not work: your account is not known here, or the attempt took too long. Try "
-    "again, or ask whoever looks after this place."
+    "Sign-in failed: your account is not registered here, or the attempt timed out. "
+    "Try again or contact your administrator."
 )
-FORM_EXPIRED_MESSAGE: Final = "The page had been open for long. Please try again."
+FORM_EXPIRED_MESSAGE: Final = "This form has expired. Please try again."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignInPage:
-    house: Services
+    services: Services
     #: Public base URL of this server.
     base_url: str
     #: Identity provider accepted in addition to tokens; browser sign-in needs its client id.
@@ -98,7 +97,7 @@ class SignInPage:
         try:
             # An open page alone does not count as activity of the user.
             known = await authenticate_session(
-                self.house, secret, notes=request.url.path != "/live"
+                self.services, secret, notes=request.url.path != "/live"
             )
         except Unauthenticated:
             return None
@@ -142,7 +141,9 @@ class SignInPage:
             return refused
         key = fields.get("key")
         try:
-            started = await start_by_token(self.house, key.strip() if isinstance(key, str) else "")
+            started = await start_by_token(
+                self.services, key.strip() if isinstance(key, str) else ""
+            )
         except Unauthenticated:
             return self._page(request, then, UNKNOWN_CREDENTIAL_MESSAGE, HTTPStatus.FORBIDDEN)
         except WaybookError as error:
@@ -157,7 +158,7 @@ class SignInPage:
             await read_form(request)
         except Forbidden:
             return RedirectResponse("/", HTTPStatus.SEE_OTHER)
-        await end_session(self.house, read_cookie(request, SESSION))
+        await end_session(self.services, read_cookie(request, SESSION))
         reply = RedirectResponse(SIGN_IN_PATH, HTTPStatus.SEE_OTHER)
         delete_cookie(request, reply, SESSION)
         if request.url.scheme == "https":
@@ -194,9 +195,9 @@ class SignInPage:
         if refused := self._too_often(request, then):
             return refused
         try:
-            now = await database_time(self.house)
+            now = await database_time(self.services)
             claims = await exchange_code(self.issuer, flow, returned, back=self._back, now=now)
-            started = await start_by_issuer(self.house, self.issuer, claims)
+            started = await start_by_issuer(self.services, self.issuer, claims)
         except Forbidden:
             reply = self._page(request, then, SIGN_IN_FAILED_MESSAGE, HTTPStatus.FORBIDDEN)
         except WaybookError as error:
@@ -215,7 +216,7 @@ class SignInPage:
 
     async def _let_in(self, request: Request, reply: Response, secret: str) -> None:
         """Set the new session cookie and end the previous session."""
-        await end_session(self.house, read_cookie(request, SESSION))
+        await end_session(self.services, read_cookie(request, SESSION))
         self.failures.exempt(secret)
         set_session_cookie(request, reply, secret)
 
@@ -223,8 +224,8 @@ class SignInPage:
         wait = self.attempts.retry_after(client_address_of(request, self.proxies))
         if not wait:
             return None
-        told = f"Too many attempts. Try again in {wait} seconds."
-        reply = self._page(request, then, told, HTTPStatus.TOO_MANY_REQUESTS)
+        message = f"Too many attempts. Try again in {wait} seconds."
+        reply = self._page(request, then, message, HTTPStatus.TOO_MANY_REQUESTS)
         reply.headers["retry-after"] = str(wait)
         return reply
 

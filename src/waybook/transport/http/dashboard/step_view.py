@@ -118,14 +118,14 @@ def step_view(sheet: StepDetail) -> StepView:
         schema=_json(schema) if schema is not None else None,
         before=_neighbour(sheet, plan.steps[step.order - 2]) if step.order > 1 else None,
         after=_neighbour(sheet, plan.steps[step.order]) if step.order < len(plan.steps) else None,
-        needs=[_neighbour(sheet, one) for one in plan.steps if one.id in step.depends_on],
-        needed_by=[_neighbour(sheet, one) for one in plan.steps if step.id in one.depends_on],
+        needs=[_neighbour(sheet, item) for item in plan.steps if item.id in step.depends_on],
+        needed_by=[_neighbour(sheet, item) for item in plan.steps if step.id in item.depends_on],
         result=_handed(result.summary) if result else None,
         report=_handed(result.report) if result else None,
         line=timeline.line(step.id),
         attempts=_tries(sheet),
-        conditions=[_condition(sheet, one) for one in sheet.conditions],
-        artifacts=[_artifact(sheet, one) for one in sheet.research],
+        conditions=[_condition(sheet, item) for item in sheet.conditions],
+        artifacts=[_artifact(sheet, item) for item in sheet.research],
         history=history_rows(sheet.history),
         modifiable=plan.status in MODIFIABLE,
         blockers=sheet.blockers,
@@ -160,13 +160,13 @@ def _tries(sheet: StepDetail) -> list[AttemptView]:
     last = len(spans) - 1
     return [
         AttemptView(
-            status=str(one.status),
-            start=one.start,
-            length=one.length,
+            status=str(span.status),
+            start=span.start,
+            length=span.length,
             who=f"{move.actor} ({move.session})" if move.session else move.actor,
             open=number == last and sheet.step.status in {StepStatus.IN_PROGRESS, WAITING},
         )
-        for number, (one, move) in enumerate(zip(spans, begun, strict=True))
+        for number, (span, move) in enumerate(zip(spans, begun, strict=True))
     ]
 
 
@@ -176,8 +176,8 @@ WAITING = StepStatus.AWAITING_INPUT
 def _condition(sheet: StepDetail, condition: Condition) -> ConditionView:
     steps = {step.id: step for step in sheet.plan.steps}
     of, target = steps.get(condition.step_id), steps.get(condition.target_step_id or sheet.step.id)
-    told = sheet.branch(condition)
-    said = told.get("error") or told.get("note")
+    branch = sheet.branch(condition)
+    message = branch.get("error") or branch.get("note")
     return ConditionView(
         expression=condition.expression,
         action=condition.action.replace("_", " "),
@@ -185,7 +185,7 @@ def _condition(sheet: StepDetail, condition: Condition) -> ConditionView:
         target=_neighbour(sheet, target) if target and condition.target_step_id else None,
         reason=condition.reason,
         outcome=condition.outcome and condition.outcome.replace("_", " "),
-        message=str(said) if said else None,
+        message=str(message) if message else None,
     )
 
 
@@ -195,5 +195,5 @@ def _artifact(sheet: StepDetail, stored: StoredArtifact) -> ArtifactView:
         stored=stored,
         content=to_rich_text(stored.content.value),
         cut=max(0, stored.content.length - len(text)) if isinstance(text, str) else 0,
-        sources=[one for one in sheet.sources if one.artifact_id == stored.id],
+        sources=[source for source in sheet.sources if source.artifact_id == stored.id],
     )

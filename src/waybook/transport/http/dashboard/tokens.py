@@ -39,12 +39,12 @@ from waybook.transport.http.requests import http_status
 MAX_TOKEN_DAYS: Final = 3_650
 #: Confirmations shown after an action.
 CONFIRMATIONS: Final = {
-    "revoke": "The token counts no more.",
-    "policy": "Reviews are decided so from now on.",
-    "add_user": "They may come in; give them a token.",
-    "scopes": "That is what they may do from now on.",
-    "disable": "They are kept out, whatever they show.",
-    "enable": "They may come in again.",
+    "revoke": "Token revoked.",
+    "policy": "Review policy saved.",
+    "add_user": "User added. Create a token for them next.",
+    "scopes": "Permissions saved.",
+    "disable": "User disabled.",
+    "enable": "User enabled.",
 }
 #: Description of each scope.
 SCOPE_LABELS: Final[Mapping[Scope, str]] = {
@@ -52,7 +52,7 @@ SCOPE_LABELS: Final[Mapping[Scope, str]] = {
     Scope.PLAN_WRITE: "work on plans",
     Scope.RUN_WRITE: "work on runs",
     Scope.REVIEW: "decide reviews",
-    Scope.ADMIN: "everything, users and tokens included",
+    Scope.ADMIN: "administer the org (includes users and tokens)",
 }
 
 
@@ -60,7 +60,7 @@ SCOPE_LABELS: Final[Mapping[Scope, str]] = {
 class TokensView:
     """Transient state of the page: error, new token, confirmation and form input."""
 
-    fault: str | None = None
+    error: str | None = None
     issued: IssuedToken | None = None
     #: Id of the token whose revocation awaits confirmation.
     confirming: str | None = None
@@ -70,31 +70,31 @@ class TokensView:
 
 @dataclass(frozen=True, slots=True)
 class TokensPage:
-    desk: PageContext
+    page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
         """Render the page, or handle one of its forms."""
         if request.method != "POST":
             return await self._page(request, TokensView())
-        said = SubmittedForm(await read_form(request))
-        act, call = said.text("act"), await self.desk.request_context(request)
+        form = SubmittedForm(await read_form(request))
+        act, call = form.text("act"), await self.page_context.request_context(request)
         try:
-            shown = await FORM_ACTIONS.get(act, _unclear)(call, said)
+            shown = await FORM_ACTIONS.get(act, _unclear)(call, form)
         except WaybookError as error:
-            typed = {name: said.text(name) for name in ("label", "name")}
+            typed = {name: form.text(name) for name in ("label", "name")}
             status = http_status(error.code)
-            shown = TokensView(fault=error.message, typed=typed, status=status)
+            shown = TokensView(error=error.message, typed=typed, status=status)
         if shown is None:
             return RedirectResponse(f"/tokens?done={act}", HTTPStatus.SEE_OTHER)
         return await self._page(request, shown)
 
     async def _page(self, request: Request, shown: TokensView) -> Response:
-        members = await list_members(await self.desk.request_context(request))
+        members = await list_members(await self.page_context.request_context(request))
 
         def counting(token: Token) -> bool:
             return is_active(token, members.now)
 
-        return await self.desk.render_page(
+        return await self.page_context.render_page(
             request,
             "tokens",
             status_code=shown.status,
@@ -105,7 +105,7 @@ class TokensPage:
             usual=DEFAULT_SCOPES,
             days=DEFAULT_DAYS,
             counting=counting,
-            address=f"{self.desk.doorway.house.base_url}/mcp",
+            address=f"{self.page_context.dispatcher.services.base_url}/mcp",
         )
 
 
@@ -113,43 +113,43 @@ class TokensPage:
 FormAction = Callable[[RequestContext, SubmittedForm], Awaitable[TokensView | None]]
 
 
-async def _create(ctx: RequestContext, said: SubmittedForm) -> TokensView:
-    asked = TokenRequest(
-        user=said.text("user"), label=said.text("label"), scopes=_scopes(said), days=_days(said)
+async def _create(ctx: RequestContext, form: SubmittedForm) -> TokensView:
+    token_request = TokenRequest(
+        user=form.text("user"), label=form.text("label"), scopes=_scopes(form), days=_days(form)
     )
-    return TokensView(issued=await add_token(ctx, asked))
+    return TokensView(issued=await add_token(ctx, token_request))
 
 
-async def _revoke(ctx: RequestContext, said: SubmittedForm) -> TokensView | None:
-    token_id = said.text("id")
-    if not said.text("confirmed"):
+async def _revoke(ctx: RequestContext, form: SubmittedForm) -> TokensView | None:
+    token_id = form.text("id")
+    if not form.text("confirmed"):
         return TokensView(confirming=token_id)
     await revoke_token(ctx, token_id)
     return None
 
 
-async def _policy(ctx: RequestContext, said: SubmittedForm) -> None:
+async def _policy(ctx: RequestContext, form: SubmittedForm) -> None:
     try:
-        policy = ReviewPolicy(said.text("policy"))
+        policy = ReviewPolicy(form.text("policy"))
     except ValueError:
         raise InvalidInput("choose who decides reviews", argument="policy") from None
     await change_org(ctx, policy=policy)
 
 
-async def _add_user(ctx: RequestContext, said: SubmittedForm) -> None:
-    await add_user(ctx, NewUser(name=said.text("name"), scopes=_scopes(said)))
+async def _add_user(ctx: RequestContext, form: SubmittedForm) -> None:
+    await add_user(ctx, NewUser(name=form.text("name"), scopes=_scopes(form)))
 
 
-async def _change_scopes(ctx: RequestContext, said: SubmittedForm) -> None:
-    await change_scopes(ctx, said.text("user"), _scopes(said))
+async def _change_scopes(ctx: RequestContext, form: SubmittedForm) -> None:
+    await change_scopes(ctx, form.text("user"), _scopes(form))
 
 
-async def _disable(ctx: RequestContext, said: SubmittedForm) -> None:
-    await disable_user(ctx, said.text("user"))
+async def _disable(ctx: RequestContext, form: SubmittedForm) -> None:
+    await disable_user(ctx, form.text("user"))
 
 
-async def _enable(ctx: RequestContext, said: SubmittedForm) -> None:
-    await enable_user(ctx, said.text("user"))
+async def _enable(ctx: RequestContext, form: SubmittedForm) -> None:
+    await enable_user(ctx, form.text("user"))
 
 
 async def _unclear(_: RequestContext, __: SubmittedForm) -> TokensView:
@@ -167,17 +167,17 @@ FORM_ACTIONS: Final[Mapping[str, FormAction]] = {
 }
 
 
-def _scopes(said: SubmittedForm) -> tuple[Scope, ...]:
+def _scopes(form: SubmittedForm) -> tuple[Scope, ...]:
     known = {str(scope): scope for scope in Scope}
-    chosen = said.fields.getlist("scope")
+    chosen = form.fields.getlist("scope")
     if any(word not in known for word in chosen):
         raise InvalidInput("there is no such scope", argument="scope")
     return tuple(known[str(word)] for word in chosen)
 
 
-def _days(said: SubmittedForm) -> int | None:
+def _days(form: SubmittedForm) -> int | None:
     """Return the lifetime in days; None if the token does not expire."""
-    text = said.text("days").strip()
+    text = form.text("days").strip()
     if not text:
         return None
     days = int(text) if text.isascii() and text.isdecimal() and len(text) < 5 else 0  # noqa: PLR2004 - of four digits

@@ -28,28 +28,30 @@ MAX_VERSION_DIGITS: Final = 9
 
 @dataclass(frozen=True, slots=True)
 class WorkflowsPage:
-    desk: PageContext
+    page_context: PageContext
 
     async def __call__(self, request: Request) -> Response:
         """Render the list of workflows."""
-        found = await list_workflows(await self.desk.request_context(request))
-        return await self.desk.render_page(request, "workflows", workflows=found, named=stage_name)
+        workflows = await list_workflows(await self.page_context.request_context(request))
+        return await self.page_context.render_page(
+            request, "workflows", workflows=workflows, named=stage_name
+        )
 
     async def show(self, request: Request) -> Response:
         """Render a workflow: map, stages with their prompts, expected documents."""
-        call = await self.desk.request_context(request)
+        call = await self.page_context.request_context(request)
         version = _number(query_param(request, "version"))
-        found = await read_workflow(call, request.path_params["slug"], version)
+        workflow = await read_workflow(call, request.path_params["slug"], version)
         # Our own drawing, in which every text is escaped.
-        drawn = Markup(await self.desk.picture(request, _map_job(found.chart)))  # noqa: S704
-        return await self.desk.render_page(
+        drawn = Markup(await self.page_context.picture(request, _map_job(workflow.compiled_dag)))  # noqa: S704
+        return await self.page_context.render_page(
             request,
             "workflow",
-            workflow=found,
-            chart=found.chart,
+            workflow=workflow,
+            chart=workflow.compiled_dag,
             drawn=drawn,
             counts=MODEL_COUNTS,
-            expected=documents_by_models(found.chart),
+            expected=documents_by_models(workflow.compiled_dag),
             named=stage_name,
         )
 

@@ -18,24 +18,23 @@ from waybook.transport.http.html.layout import render_template
 #: Path prefixes for programs; all others are pages.
 PROGRAM_PATHS: Final = ("/mcp", "/api", "/healthz", "/readyz", "/metrics", "/static")
 TITLES: Final = {
-    HTTPStatus.BAD_REQUEST: "That cannot be asked",
-    HTTPStatus.UNAUTHORIZED: "Who are you?",
-    HTTPStatus.FORBIDDEN: "Not this way",
-    HTTPStatus.NOT_FOUND: "There is nothing here",
-    HTTPStatus.METHOD_NOT_ALLOWED: "That cannot be asked",
-    HTTPStatus.CONFLICT: "Not any more",
-    HTTPStatus.TOO_MANY_REQUESTS: "Not so fast",
-    HTTPStatus.INTERNAL_SERVER_ERROR: "Something broke here",
-    HTTPStatus.SERVICE_UNAVAILABLE: "The database is out of reach",
+    HTTPStatus.BAD_REQUEST: "Bad request",
+    HTTPStatus.UNAUTHORIZED: "Please sign in",
+    HTTPStatus.FORBIDDEN: "You don't have access",
+    HTTPStatus.NOT_FOUND: "Page not found",
+    HTTPStatus.METHOD_NOT_ALLOWED: "Method not allowed",
+    HTTPStatus.CONFLICT: "This has already changed",
+    HTTPStatus.TOO_MANY_REQUESTS: "Too many requests",
+    HTTPStatus.INTERNAL_SERVER_ERROR: "Internal error",
+    HTTPStatus.SERVICE_UNAVAILABLE: "Database unavailable",
 }
 HINTS: Final = {
-    HTTPStatus.NOT_FOUND: "The address may be mistyped, or of something that is not yours.",
-    HTTPStatus.TOO_MANY_REQUESTS: "Pages of your org were asked for too often just now. "
-    "Nothing is lost; wait a second, and ask again.",
-    HTTPStatus.INTERNAL_SERVER_ERROR: "What happened stands in the log of the server. What was "
-    "acknowledged is kept; what was not has left no trace.",
-    HTTPStatus.SERVICE_UNAVAILABLE: "What was acknowledged is in the database and stays there. "
-    "Try again in a moment.",
+    HTTPStatus.NOT_FOUND: "Check the URL. You may not have access to this item.",
+    HTTPStatus.TOO_MANY_REQUESTS: "Your org sent too many requests. "
+    "Nothing was lost; try again in a second.",
+    HTTPStatus.INTERNAL_SERVER_ERROR: "See the server log for details. "
+    "Acknowledged changes are saved; anything else was rolled back.",
+    HTTPStatus.SERVICE_UNAVAILABLE: "Acknowledged changes are saved. Try again in a moment.",
 }
 
 
@@ -51,7 +50,7 @@ class ErrorView:
 def wants_html(request: Request) -> bool:
     """Return whether a browser requested a page."""
     path = request.url.path
-    of_programs = any(path == one or path.startswith(f"{one}/") for one in PROGRAM_PATHS)
+    of_programs = any(path == prefix or path.startswith(f"{prefix}/") for prefix in PROGRAM_PATHS)
     return not of_programs and "text/html" in request.headers.get("accept", "")
 
 
@@ -60,14 +59,14 @@ def error_page(request: Request, status_code: int, message: str) -> HTMLResponse
     status = HTTPStatus(status_code)
     may_help = status >= HTTPStatus.INTERNAL_SERVER_ERROR or status is HTTPStatus.TOO_MANY_REQUESTS
     retried = request.method == "GET" and may_help
-    said = message[:1].upper() + message[1:]
-    mishap = ErrorView(
-        title=TITLES.get(status, "That did not work"),
-        message=said if said.endswith((".", "!", "?")) else f"{said}.",
+    text = message[:1].upper() + message[1:]
+    view = ErrorView(
+        title=TITLES.get(status, "Request failed"),
+        message=text if text.endswith((".", "!", "?")) else f"{text}.",
         hint=HINTS.get(status, ""),
         retry_url=str(request.url.replace(scheme="", netloc="")) if retried else None,
     )
-    shown = {"waiting": 0, "now": None, "token": csrf_token(request), "mishap": mishap}
+    shown = {"waiting": 0, "now": None, "token": csrf_token(request), "mishap": view}
     return render_template(request, "error", shown, status_code=status)
 
 

@@ -79,10 +79,10 @@ def safe_return_path(address: object, otherwise: str = "/inbox") -> str:
 
 def current_url_with(request: Request, **changes: str | int | None) -> str:
     """Return the URL of this page with some query parameters changed; None removes one."""
-    asked = {**request.query_params, **changes}
-    asked.pop("part", None)
-    told = urlencode({name: value for name, value in asked.items() if value not in {None, ""}})
-    return f"{request.url.path}?{told}" if told else request.url.path
+    params = {**request.query_params, **changes}
+    params.pop("part", None)
+    query = urlencode({name: value for name, value in params.items() if value not in {None, ""}})
+    return f"{request.url.path}?{query}" if query else request.url.path
 
 
 def query_param(request: Request, name: str) -> str | None:

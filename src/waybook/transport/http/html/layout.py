@@ -120,6 +120,17 @@ def time_tag(at: datetime | None, now: datetime) -> Markup:
     )
 
 
+#: Functions that every template can call by their own name.
+TEMPLATE_HELPERS: Final = (
+    asset_url,
+    icon,
+    status_badge,
+    time_tag,
+    format_duration,
+    format_cost,
+)
+
+
 def _environment() -> Environment:
     folder = str(files("waybook.transport.http.html").joinpath("templates"))
     made = Environment(
@@ -129,15 +140,8 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals.update(
-        asset=asset_url,
-        icon=icon,
-        status=status_badge,
-        moment=time_tag,
-        span=format_duration,
-        money=format_cost,
-    )
-    made.filters["address"] = partial(quote, safe="")
+    made.globals.update({helper.__name__: helper for helper in TEMPLATE_HELPERS})
+    made.filters["urlquote"] = partial(quote, safe="")
     # A part rendered alone has no template header that could import these macros.
     parts = vars(made.get_template("parts.html").module)
     made.globals.update({name: part for name, part in parts.items() if name[0] != "_"})
@@ -152,7 +156,7 @@ def render_template(
 ) -> HTMLResponse:
     """Render a page, or only the requested part of it."""
     template = TEMPLATES.get_template(f"{name}.html")
-    told = {
+    context = {
         "path": request.url.path,
         "query": dict(request.query_params),
         # The signed-in user, if sign-in is enabled.
@@ -160,12 +164,12 @@ def render_template(
         **view,
     }
     part = request.query_params.get("part", "")
-    text = _part(template, part, told) if part in template.blocks else template.render(told)
+    text = _part(template, part, context) if part in template.blocks else template.render(context)
     return HTMLResponse(escape_hidden_characters(text), status_code, PAGE_HEADERS)
 
 
-def _part(template: Template, part: str, told: Mapping[str, object]) -> str:
-    return "".join(template.blocks[part](template.new_context(dict(told))))
+def _part(template: Template, part: str, context: Mapping[str, object]) -> str:
+    return "".join(template.blocks[part](template.new_context(dict(context))))
 
 
 #: Texts with more characters, or more lines, are collapsed.
@@ -192,8 +196,8 @@ def to_rich_text(value: Json) -> RichText | None:
     if value is None or value == "":
         return None
     text = value if isinstance(value, str) else json_to_markdown(value, 4)
-    kept = text[:MAX_LENGTH]
+    excerpt = text[:MAX_LENGTH]
     # Headings in the text must not become part of the page's outline.
-    html = _HEADING.sub(r'<p class="head"><strong>\1</strong></p>', markdown_to_html(kept))
+    html = _HEADING.sub(r'<p class="head"><strong>\1</strong></p>', markdown_to_html(excerpt))
     long = len(text) > LONG or text.count("\n") > TALL
-    return RichText(Markup(html), long, len(text) - len(kept))  # noqa: S704 - it has been sanitised
+    return RichText(Markup(html), long, len(text) - len(excerpt))  # noqa: S704 - it has been sanitised

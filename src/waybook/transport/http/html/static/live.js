@@ -1,4 +1,4 @@
-// One stream for all tabs of a browser. Shared by them, or a tab's own where nothing is shared.
+// One event stream for all tabs of a browser, or one per tab without shared workers.
 "use strict";
 const ports = new Set();
 let source, at, up, timer, wait = 500;
@@ -25,7 +25,7 @@ const add = port => port.onmessage = ({ data }) => {
   if (!data) return ports.delete(port);
   ports.add(port);
   if (!source) return at = data, open();
-  // A page that was read before our last event may have missed it.
+  // A page that was loaded before the last event may have missed it.
   const [us, ours] = at.split("."), [page, its] = data.split(".");
   if (up != null) port.postMessage({ up, at, topics: us == page && +its >= +ours ? "" : "*" });
 };

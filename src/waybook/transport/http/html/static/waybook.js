@@ -1,10 +1,10 @@
-// The little that pages do by themselves; without it they work all the same.
+// Optional page behavior: every page also works without scripts.
 "use strict";
 (() => {
   const doc = document, find = s => doc.querySelector(s);
   doc.documentElement.classList.add("js");
 
-  // A button copies the text that is folded beside it; where that is not allowed, it shows it.
+  // Copy the collapsed text next to the button; show it if copying is not allowed.
   doc.addEventListener("click", async event => {
     const button = event.target.closest("[data-copy]");
     if (!button) return;
@@ -19,7 +19,7 @@
     }
   });
 
-  // Keys, never while somebody types.
+  // Keyboard shortcuts, ignored while the user types.
   const GO = {p: "/", i: "/inbox", r: "/runs"};
   let waits = 0;
   const move = way => {
@@ -41,14 +41,14 @@
     event.preventDefault();
   });
 })();
-// A map too large for its window shows where things stand.
+// Scroll a map that is larger than its window to the current step.
 for (const map of document.querySelectorAll(".map[data-centre]")) {
   const box = map.querySelector(`[data-step="${map.dataset.centre}"]`)?.getBoundingClientRect();
   const seen = map.getBoundingClientRect();
   if (box) map.scrollBy(box.x + box.width / 2 - seen.x - seen.width / 2, box.y + box.height / 2 - seen.y - seen.height / 2);
 }
 
-// What is shown stays true: elements whose topics changed fetch themselves anew.
+// Live updates: elements whose topics changed are fetched again.
 (() => {
   const mark = document.getElementById("live"), changed = new Set(), shared = self.SharedWorker;
   let at = mark.dataset.at, port, timer, last = 0, kept = [];
@@ -92,24 +92,24 @@ for (const map of document.querySelectorAll(".map[data-centre]")) {
   });
   start();
 
-  // What somebody typed, opened or scrolled to stays as they left it.
+  // Keep what the user typed, opened or scrolled to.
   const keep = (old, ...names) => kept.push([old.id, Object.fromEntries(names.map(name => [name, old[name]]))]);
   addEventListener("htmx:beforeSwap", ({ detail }) => {
     const part = detail.target, focus = document.activeElement;
     if (detail.requestConfig.triggeringEvent?.type != "live") return;
     const fresh = new DOMParser().parseFromString(detail.serverResponse, "text/html");
-    // A part may come with the element around it, or without.
+    // A fragment may include its enclosing element or not.
     if (!fresh.getElementById(part.id)) detail.swapOverride = "innerHTML", detail.selectOverride = "unset";
-    // What somebody has just been told stays, until they have read it.
+    // Keep a status message until the user has read it.
     let lost = part.querySelector(".outcome");
     for (const old of part.querySelectorAll("input:not([type=hidden]),textarea,select,details[id],.map[id]")) {
       const now = fresh.getElementById(old.id);
-      // Changed by hand; or given back with a fault, so that it is in the page already.
+      // Edited by the user, or returned with an error and therefore already in the page.
       if (old.ariaInvalid || (now && old.value && !now.value) || (old.options
         ? (old.querySelector("[selected]") || old.options[0]) != old.selectedOptions[0]
         : old.value != old.defaultValue || old.checked != old.defaultChecked)) {
         keep(old, "value", "checked");
-        // The field may be gone, but not what stands in it.
+        // The field may be gone; its text must not be lost.
         lost ||= !now;
       }
       if (old == focus && old.selectionEnd != null) keep(old, "selectionStart", "selectionEnd");

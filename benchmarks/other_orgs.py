@@ -5,7 +5,7 @@ second one, in a separate process, repeats the same expensive call on several co
 attack is measured against a baseline taken in the same round, and the ratio of the 99th percentiles
 is compared with the promised limit. All traffic is loopback, bounded in calls and in time.
 
-    python benchmarks/neighbours.py [--calls 200] [--rounds 2] [--only drawing]
+    python benchmarks/other_orgs.py [--calls 200] [--rounds 2] [--only drawing]
 """
 
 import argparse
