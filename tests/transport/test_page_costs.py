@@ -8,13 +8,13 @@ import pytest
 
 from statements import prepared
 from transport.pages import a_reader
+from waybook.app.queries.runs import RunFilter, RunOrder, page_statement
 from waybook.background import render_all_orgs
 from waybook.store import audit, calls
 from waybook.store.driver.connection import DbConnection, Message, Results
+from waybook.store.driver.ids import LAST_ID
 from waybook.store.driver.queries import Statement
 from waybook.store.plans import details
-from waybook.store.runs import load
-from waybook.store.runs.load import LAST_ID, RunFilter
 from worlds import Agent, World
 
 #: Query plans differ between server versions.
@@ -97,8 +97,11 @@ async def test_a_page_costs_the_same_number_of_queries_however_much_there_is(
 
 
 QUERIES = {
-    "runs_page": (load.page_statement(RunFilter(), 26), "run_pkey"),
-    "runs_page_of": (load.page_statement(RunFilter(state="open", text="a"), 26), "run_pkey"),
+    "runs_page": (page_statement(RunFilter(order=RunOrder.START), 26), "run_pkey"),
+    "runs_page_of": (
+        page_statement(RunFilter(state="open", text="a", order=RunOrder.START), 26),
+        "run_pkey",
+    ),
     "audit_page": (
         audit.SQL["page"](
             since="-infinity",

@@ -7,10 +7,9 @@ import httpx2
 import pytest
 
 from transport.pages import TOKEN, a_reader, words
-from waybook.app.queries.runs import find_runs, list_runs
+from waybook.app.queries.runs import RunFilter, RunOrder, list_runs
 from waybook.app.request.request_context import RequestContext
 from waybook.background import render_all_orgs
-from waybook.store.runs.load import RunFilter
 from worlds import Agent, Body, World
 
 
@@ -74,11 +73,11 @@ async def test_list_runs_filter_by_state_returns_runs_in_that_state(
     )
     await agent.run(name="goes on")
     call = RequestContext(services=agent.dispatcher.services, caller=agent.caller)
-    every = await find_runs(call, open_only=False)
+    every = (await list_runs(call, RunFilter())).runs
     assert {run.state for run in every} == {"awaiting_feedback", "failed", "in_progress"}
     for state in {str(run.state) for run in every}:
-        page = await list_runs(call, RunFilter(state=state))
-        assert [item.run.id for item in page.runs] == [r.id for r in every if r.state == state]
+        page = await list_runs(call, RunFilter(state=state, order=RunOrder.START))
+        assert [item.id for item in page.runs] == [r.id for r in every if r.state == state]
 
 
 async def test_run_page_shows_same_figures_as_progress_report(

@@ -4,7 +4,7 @@ import pytest
 
 from waybook.app.queries.documents import list_documents, read_document
 from waybook.app.queries.run import read_run_overview
-from waybook.app.queries.runs import find_runs, resolve_run
+from waybook.app.queries.runs import OPEN, RunFilter, RunSummary, list_runs, resolve_run
 from waybook.app.request.request_context import RequestContext
 from waybook.background import render_all_orgs
 from waybook.core.decision_context import Channel
@@ -17,6 +17,12 @@ def looking(agent: Agent) -> RequestContext:
     return RequestContext(
         services=agent.dispatcher.services, caller=agent.acting_as("pat", Channel.CLI).caller
     )
+
+
+async def find_runs(
+    ctx: RequestContext, text: str = "", *, open_only: bool = True
+) -> list[RunSummary]:
+    return (await list_runs(ctx, RunFilter(text=text, state=OPEN if open_only else None))).runs
 
 
 async def rendered(agent: Agent) -> None:

@@ -21,7 +21,7 @@ and (j.status in ('pending', 'retrying', 'waiting') and j.ready_at <= app_now()
         and greatest(j.seen_at, j.started_at) < app_now() - %(lease)s * interval '1 second');
 
 -- name: stages_of_run
--- The stages of a run in the order they were started, the steps of each counted.
+-- The stages of a run in the order they were started, the steps of each counted, with its models.
 (select json_agg(json_build_array(g.stage_slug, g.completed_at is not null,
                                   g.feedback is not null,
                                   (select count(*) from stage_step s
@@ -31,7 +31,8 @@ and (j.status in ('pending', 'retrying', 'waiting') and j.ready_at <= app_now()
                                   (select count(*) from stage_step s
                                     where s.run_id = g.run_id
                                       and s.stage_slug = g.stage_slug
-                                      and s.failed > 0 and s.closed_at is null))
+                                      and s.failed > 0 and s.closed_at is null),
+                                  g.models)
                  order by g.started_at, g.stage_slug)
    from stage_run g
   where g.run_id = r.id);
@@ -39,8 +40,27 @@ and (j.status in ('pending', 'retrying', 'waiting') and j.ready_at <= app_now()
 -- name: row_of_run
 -- A run in a list.
 r.id::text, r.name, r.dag_slug, r.dag_version, b.created_at, b.created_by, r.updated_at,
-r.completed_at, app_now(),
-:stages_of_run;
+r.completed_at, app_now() as now, :stages_of_run as stages;
+
+-- name: runs_asked_for
+-- What a list of runs was narrowed to, and the state of each run.
+run r
+join run_brief b on b.run_id = r.id
+cross join lateral (
+      select case when r.completed_at is not null then 'completed'
+                  when exists (select from stage_step s
+                                where s.run_id = r.id and s.failed > 0 and s.closed_at is null)
+                  then 'failed'
+                  when exists (select from stage_run g
+                                where g.run_id = r.id and g.completed_at is null)
+                  then 'in_progress'
+                  else 'awaiting_feedback' end as state) w
+where r.id < %(before)s::uuid
+  and (%(state)s::text is null or (%(state)s::text = 'open' and r.completed_at is null)
+       or w.state = %(state)s::text)
+  and (%(dag)s::text is null or r.dag_slug = %(dag)s::text)
+  and (starts_with(r.id::text, lower(%(text)s::text))
+       or strpos(lower(r.name), lower(%(text)s::text)) > 0);
 
 -- name: steps_of_plan
 -- The steps of a plan, counted by status.

@@ -17,9 +17,8 @@ from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json, rfc3339
 from waybook.store import audit
 from waybook.store.audit import SealedEntry
-from waybook.store.driver.ids import is_id
+from waybook.store.driver.ids import LAST_ID, is_id
 from waybook.store.driver.queries import Statement
-from waybook.store.runs.load import LAST_ID
 
 PAGE_SIZE = 500
 

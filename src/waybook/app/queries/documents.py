@@ -15,11 +15,10 @@ from waybook.errors import InvalidInput, NextCall, NotFound
 from waybook.json_values import rfc3339
 from waybook.plan.output import Output, file_extension
 from waybook.run.model import CompiledDag
-from waybook.store.driver.ids import is_id
+from waybook.store.driver.ids import LAST_ID, is_id
 from waybook.store.plans import details
 from waybook.store.plans.load import PlanRequest
 from waybook.store.runs import jobs
-from waybook.store.runs.load import LAST_ID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

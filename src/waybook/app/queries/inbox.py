@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar, NamedTuple
 
-from waybook.app.queries.runs import RunSummary, find_runs, read_run_summaries
+from waybook.app.queries.runs import RunFilter, RunSummary, list_runs, read_run_summaries
 from waybook.app.request.lookups import id_or_nil, not_found
 from waybook.app.request.request_context import RequestContext
 from waybook.json_values import Json
@@ -13,6 +13,7 @@ from waybook.plan.model import DecisionKind
 from waybook.plan.states import PlanStatus
 from waybook.store.plans import load
 from waybook.store.runs import load as load_store
+from waybook.store.runs.load import RunSummaryRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,18 +147,18 @@ async def read_pending_stage(ctx: RequestContext, run_id: str, slug: str) -> Pen
     Raises:
         NotFound: there is no such run here, or it has no such stage.
     """
-    runs = await find_runs(ctx, id_or_nil(run_id), open_only=False, limit=1)
+    runs = (await list_runs(ctx, RunFilter(text=id_or_nil(run_id)), limit=1)).runs
     if not runs or runs[0].compiled_dag.dag.stage(slug) is None:
         raise not_found("run" if not runs else "stage")
     return PendingFeedback(run=runs[0], stage_slug=slug, since=runs[0].updated_at)
 
 
-async def _awaiting(ctx: RequestContext, rows: Sequence[Sequence[Any]]) -> list[PendingFeedback]:
-    runs = await read_run_summaries(ctx, [row[:-1] for row in rows])
+async def _awaiting(ctx: RequestContext, rows: Sequence[RunSummaryRow]) -> list[PendingFeedback]:
+    runs = await read_run_summaries(ctx, rows)
     return [
-        PendingFeedback(run=run, stage_slug=run.awaiting.slug, since=row[-1])
+        PendingFeedback(run=run, stage_slug=run.awaiting.slug, since=row.awaiting_since)
         for run, row in zip(runs, rows, strict=True)
-        if run.awaiting is not None
+        if run.awaiting is not None and row.awaiting_since is not None
     ]
 
 

@@ -1,25 +1,52 @@
-"""Lists of runs: pages with document counts, and lookup by id prefix or part of a name."""
+"""Lists of runs in one of two orders, and lookup by id prefix or part of a name."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from enum import Enum, auto
+from typing import NamedTuple
 
 from waybook.app.queries.plans import MAX_CANDIDATES, resolve_one
 from waybook.app.request.definition_cache import compile_definition
-from waybook.app.request.locking import load_definition
 from waybook.app.request.request_context import RequestContext
 from waybook.dag.expansion.counts import documents_expected
 from waybook.dag.progress.structure import structure_counts, valid_structure
 from waybook.run.model import CompiledDag
 from waybook.run.status import RunState
-from waybook.store.driver.ids import is_id
+from waybook.store.driver.ids import LAST_ID, is_id
+from waybook.store.driver.queries import Statement
 from waybook.store.runs import load
-from waybook.store.runs.load import LAST_ID, RunFilter
+from waybook.store.runs.load import RunSummaryRow
+
+PAGE_SIZE = 25
+#: State of a filter that all runs match that are not completed.
+OPEN = "open"
+
+
+class RunOrder(Enum):
+    """Order of a list of runs."""
+
+    #: Newest activity first; documents are not counted.
+    ACTIVITY = auto()
+    #: Last started first; a page can start after a run.
+    START = auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StageSummary:
+class RunFilter:
+    """Filter and order of a list of runs."""
+
+    #: One of the run states, or `OPEN`.
+    state: str | None = None
+    dag: str | None = None
+    #: Beginning of the id, or part of the name.
+    text: str = ""
+    #: Only runs started before this one; an invalid id is ignored.
+    before: str | None = None
+    order: RunOrder = RunOrder.ACTIVITY
+
+
+class StageSummary(NamedTuple):
     """Started stage, with its step counts."""
 
     slug: str
@@ -28,11 +55,12 @@ class StageSummary:
     has_feedback: bool
     closed: int
     failed: int
+    models: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
-    """Run in a list: its name, status and last activity."""
+    """Run in a list: its name, state, counts and last activity."""
 
     id: str
     name: str
@@ -45,13 +73,15 @@ class RunSummary:
     now: datetime
     #: Started stages, in the order they were started.
     stages: tuple[StageSummary, ...]
+    #: None if the list does not count documents.
+    documents_available: int | None
 
     @property
     def state(self) -> RunState:
         """Return the state of the run as a whole."""
         if self.completed_at is not None:
             return RunState.COMPLETED
-        if any(stage.failed for stage in self.stages):
+        if self.steps_failed:
             return RunState.FAILED
         return RunState.AWAITING_FEEDBACK if self.awaiting else RunState.IN_PROGRESS
 
@@ -69,31 +99,64 @@ class RunSummary:
         return next((s for s in self.stages if not s.has_feedback and after(s.slug)), None)
 
     @property
-    def completed_stages(self) -> int:
+    def stages_done(self) -> int:
         return sum(stage.completed for stage in self.stages)
 
     @property
-    def total_stages(self) -> int:
+    def stages_total(self) -> int:
         return len(self.compiled_dag.order)
 
     def steps_of(self, slug: str) -> int:
         """Return the number of steps of a stage."""
         return len(self.compiled_dag.graphs[slug].order)
 
+    @property
+    def steps_done(self) -> int:
+        return sum(stage.closed for stage in self.stages)
 
-async def find_runs(
-    ctx: RequestContext, text: str = "", *, open_only: bool = True, limit: int = 100
-) -> list[RunSummary]:
-    """Return runs by id prefix or part of the name, newest activity first."""
-    (rows,) = await ctx.read(load.find_statement(limit, open_only=open_only, text=text))
-    return await read_run_summaries(ctx, rows)
+    @property
+    def steps_failed(self) -> int:
+        return sum(stage.failed for stage in self.stages)
+
+    @property
+    def steps_total(self) -> int:
+        """Return the number of steps of the started stages."""
+        return sum(self.steps_of(stage.slug) for stage in self.stages)
+
+    @property
+    def documents_expected(self) -> int | None:
+        """Return how many documents the started stages will have; None where unknown."""
+        dag, models = self.compiled_dag, {stage.slug: stage.models for stage in self.stages}
+        counts = structure_counts(valid_structure(dag.dag, dag.graphs), models)
+        if not counts.keys() >= models.keys():
+            return None
+        return sum(documents_expected(dag.stages[slug], counts[slug]) for slug in models)
 
 
-async def read_run_summaries(
-    ctx: RequestContext, rows: Sequence[Sequence[Any]]
-) -> list[RunSummary]:
-    """Return the runs from their rows, each with its definition."""
-    return [_read_summary(row, await load_definition(ctx, row[2], row[3])) for row in rows]
+@dataclass(frozen=True, slots=True)
+class RunPage:
+    runs: list[RunSummary]
+    #: Whether more runs follow the last one.
+    more: bool
+
+
+def page_statement(wanted: RunFilter, most: int) -> Statement:
+    """Return the statement that reads the first runs of a list."""
+    before = wanted.before or LAST_ID
+    return load.list_statement(
+        by_activity=wanted.order is RunOrder.ACTIVITY,
+        before=before if is_id(before) else LAST_ID,
+        state=wanted.state,
+        dag=wanted.dag,
+        text=wanted.text,
+        most=most,
+    )
+
+
+async def list_runs(ctx: RequestContext, wanted: RunFilter, limit: int = PAGE_SIZE) -> RunPage:
+    """Return a page of runs: one read, and a second one for definitions not cached yet."""
+    (rows,) = await ctx.read(page_statement(wanted, limit + 1))
+    return RunPage(await read_run_summaries(ctx, rows[:limit]), more=len(rows) > limit)
 
 
 async def resolve_run(ctx: RequestContext, text: str | None) -> RunSummary:
@@ -105,100 +168,42 @@ async def resolve_run(ctx: RequestContext, text: str | None) -> RunSummary:
         NotFound: there is no such run.
         InvalidInput: there are several.
     """
-    candidates = await find_runs(ctx, text or "", open_only=text is None, limit=MAX_CANDIDATES)
+    wanted = RunFilter(text=text or "", state=OPEN if text is None else None)
+    candidates = (await list_runs(ctx, wanted, MAX_CANDIDATES)).runs
     return resolve_one(candidates, text, what="run", tool="list_dags")
 
 
-def _read_summary(row: Sequence[Any], compiled_dag: CompiledDag) -> RunSummary:
-    run_id, name, _, _, created_at, created_by, updated_at, completed_at, now, stages = row
-    return RunSummary(
-        id=run_id,
-        name=name,
-        compiled_dag=compiled_dag,
-        created_at=created_at,
-        created_by=created_by,
-        updated_at=updated_at,
-        completed_at=completed_at,
-        now=now,
-        stages=tuple(
-            StageSummary(
-                slug=slug,
-                completed=completed,
-                has_feedback=has_feedback,
-                closed=closed,
-                failed=failed,
-            )
-            for slug, completed, has_feedback, closed, failed in stages or ()
-        ),
-    )
+async def read_run_summaries(
+    ctx: RequestContext, rows: Sequence[RunSummaryRow]
+) -> list[RunSummary]:
+    """Return the runs from their rows, each with its definition."""
+    dags = await _load_definitions(ctx, {(row.dag_slug, row.dag_version) for row in rows})
+    return [
+        RunSummary(
+            id=row.id,
+            name=row.name,
+            compiled_dag=dags[row.dag_slug, row.dag_version],
+            created_at=row.created_at,
+            created_by=row.created_by,
+            updated_at=row.updated_at,
+            completed_at=row.completed_at,
+            now=row.now,
+            stages=tuple(StageSummary(*stage) for stage in row.stages or ()),
+            documents_available=row.documents_available,
+        )
+        for row in rows
+    ]
 
 
-PAGE_SIZE = 25
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunListItem:
-    """Run in a list; its documents are counted separately from its steps."""
-
-    run: RunSummary
-    #: None where it cannot be known.
-    documents_expected: int | None
-    documents_available: int
-
-    @property
-    def steps_done(self) -> int:
-        return sum(stage.closed for stage in self.run.stages)
-
-    @property
-    def steps_failed(self) -> int:
-        return sum(stage.failed for stage in self.run.stages)
-
-    @property
-    def steps_total(self) -> int:
-        """Return the number of steps of the started stages."""
-        return sum(self.run.steps_of(stage.slug) for stage in self.run.stages)
-
-
-@dataclass(frozen=True, slots=True)
-class RunListPage:
-    runs: list[RunListItem]
-    #: Whether more runs follow the last one.
-    more: bool
-
-
-async def list_runs(ctx: RequestContext, filter_: RunFilter, limit: int = PAGE_SIZE) -> RunListPage:
-    """Return a page of runs: one read, and a second one for definitions not cached yet."""
-    before = filter_.before if is_id(filter_.before) else LAST_ID
-    filter_ = RunFilter(state=filter_.state, dag=filter_.dag, text=filter_.text, before=before)
-    (rows,) = await ctx.read(load.page_statement(filter_, limit + 1))
-    shown = rows[:limit]
-    await _learn_charts(ctx, {(row[2], row[3]) for row in shown})
-    runs = await read_run_summaries(ctx, [row[:10] for row in shown])
-    listed = [_listed(run, *row[10:]) for run, row in zip(runs, shown, strict=True)]
-    return RunListPage(listed, more=len(rows) > limit)
-
-
-async def _learn_charts(ctx: RequestContext, named: set[tuple[str, int]]) -> None:
-    """Load every definition that these runs use into the cache."""
-    org_id, charts = ctx.caller.org_id, ctx.services.definition_cache
-    unknown = [key for key in sorted(named) if charts.get(org_id, *key) is None]
-    if unknown:
-        (rows,) = await ctx.read(load.named_statement(unknown))
-        for _, version, body in rows:
-            charts.put(org_id, compile_definition(body, version))
-
-
-def _listed(run: RunSummary, models: Any, available: int) -> RunListItem:  # noqa: ANN401 - a row's
-    return RunListItem(
-        run=run,
-        documents_expected=_expected(run.compiled_dag, models or {}),
-        documents_available=available,
-    )
-
-
-def _expected(compiled_dag: CompiledDag, models: Mapping[str, Sequence[str]]) -> int | None:
-    """Return how many documents the started stages will have, as their report says."""
-    counts = structure_counts(valid_structure(compiled_dag.dag, compiled_dag.graphs), models)
-    if not counts.keys() >= models.keys():
-        return None
-    return sum(documents_expected(compiled_dag.stages[slug], counts[slug]) for slug in models)
+async def _load_definitions(
+    ctx: RequestContext, keys: set[tuple[str, int]]
+) -> dict[tuple[str, int], CompiledDag]:
+    """Return these versions of definitions; those not cached are read at once, and cached."""
+    org_id, cache = ctx.caller.org_id, ctx.services.definition_cache
+    found = {key: dag for key in keys if (dag := cache.get(org_id, *key)) is not None}
+    if missing := sorted(keys - found.keys()):
+        (rows,) = await ctx.read(load.named_statement(missing))
+        for row in rows:
+            compiled_dag = compile_definition(row.body, row.version)
+            found[row.slug, row.version] = cache.put(org_id, compiled_dag)
+    return found

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from waybook.app.queries.inbox import OpenReview, list_reviews
 from waybook.app.queries.plans import resolve_plan
-from waybook.app.queries.runs import RunSummary, find_runs, resolve_run
+from waybook.app.queries.runs import OPEN, RunFilter, RunSummary, list_runs, resolve_run
 from waybook.app.request.outbox import review_url
 from waybook.cli.inputs import read_argument
 from waybook.cli.options import database_options, json_option
@@ -74,6 +74,8 @@ async def _pass_on(settings: Settings, text: str, args: dict[str, object]) -> di
 
 
 MAX_LINES = 20
+#: Open runs among which those that await feedback are looked for.
+MAX_RUNS = 100
 
 
 def print_empty_inbox(console: Console) -> None:
@@ -290,7 +292,8 @@ async def _go_through(settings: Settings, plan: str | None) -> None:
 
 async def _waiting_runs(here: AppSession, plan: str | None) -> list[RunSummary]:
     """Return the runs that await feedback; none if the inbox is limited to one plan."""
-    return [] if plan else [run for run in await find_runs(here.call) if run.awaiting]
+    runs = [] if plan else (await list_runs(here.call, RunFilter(state=OPEN), MAX_RUNS)).runs
+    return [run for run in runs if run.awaiting]
 
 
 def _say_rest(console: Console, runs: list[RunSummary], *, empty: bool) -> None:

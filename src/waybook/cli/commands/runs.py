@@ -15,7 +15,7 @@ from rich.text import Text
 
 from waybook.app.queries.diagrams import run_drawing
 from waybook.app.queries.run import RunOverview, load_report, read_run_overview
-from waybook.app.queries.runs import RunSummary, find_runs, resolve_run
+from waybook.app.queries.runs import OPEN, RunFilter, RunSummary, list_runs, resolve_run
 from waybook.app.request.outbox import run_url
 from waybook.cli.commands.plans import unique_prefix_length
 from waybook.cli.diagram_files import export_options, pop_requested_exports, write_exports
@@ -61,8 +61,9 @@ def runs_command(*, closed_too: bool, limit: int, as_json: bool, **flags: object
 
 
 async def _find(settings: Settings, *, closed_too: bool, limit: int) -> list[RunSummary]:
+    wanted = RunFilter(state=None if closed_too else OPEN)
     async with open_app(settings) as here:
-        return await find_runs(here.call, open_only=not closed_too, limit=limit)
+        return (await list_runs(here.call, wanted, limit)).runs
 
 
 def _table(runs: list[RunSummary], width: int) -> Table:
@@ -103,7 +104,7 @@ def _row(run: RunSummary, short: int) -> dict[str, Text]:
         "of": Text(run.compiled_dag.dag.slug),
         "status": RUN_STYLES[run.state].text(),
         "bar": segmented_bar(_counts(run), BAR_WIDTH),
-        "stages": Text(f"{run.completed_stages} of {run.total_stages}"),
+        "stages": Text(f"{run.stages_done} of {run.stages_total}"),
         "steps": stage_progress_text(run),
         "activity": Text(format_age(run.updated_at, run.now), style="dim"),
     }
@@ -112,9 +113,9 @@ def _row(run: RunSummary, short: int) -> dict[str, Text]:
 def _counts(run: RunSummary) -> Counter[StepStatus]:
     """Return the stage counts by the status they are drawn as in a bar."""
     failed = sum(stage.failed > 0 for stage in run.stages)
-    done = run.completed_stages
+    done = run.stages_done
     running = len(run.stages) - done - failed
-    waiting = run.total_stages - len(run.stages)
+    waiting = run.stages_total - len(run.stages)
     return Counter(
         {
             StepStatus.COMPLETED: done,
@@ -141,8 +142,8 @@ def _as_json(run: RunSummary, base_url: str) -> dict[str, object]:
         "dagSlug": run.compiled_dag.dag.slug,
         "version": run.compiled_dag.version,
         "status": str(run.state),
-        "completedStages": run.completed_stages,
-        "totalStages": run.total_stages,
+        "completedStages": run.stages_done,
+        "totalStages": run.stages_total,
         "currentStage": run.current.slug if run.current else None,
         "awaitingFeedback": run.awaiting.slug if run.awaiting else None,
         "runUrl": run_url(run.id, base_url),

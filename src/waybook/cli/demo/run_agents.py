@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from waybook.app.queries.runs import find_runs
+from waybook.app.queries.runs import resolve_run
 from waybook.background import render_all_orgs
 from waybook.cli.demo import script
 from waybook.cli.demo.environment import ENGINE
@@ -148,7 +148,7 @@ async def give_feedback(scene: DemoContext) -> None:
 
 
 async def _awaits(scene: DemoContext, stage: str) -> bool:
-    (run,) = await find_runs(scene.call, scene.run_id)
+    run = await resolve_run(scene.call, scene.run_id)
     return run.awaiting is not None and run.awaiting.slug == stage
 
 

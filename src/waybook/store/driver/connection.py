@@ -45,8 +45,8 @@ from waybook.store.driver.wire import (
 log = logging.getLogger(__name__)
 
 Connection: TypeAlias = AsyncConnection[TupleRow]
-#: Rows of each statement, one list per statement.
-Results: TypeAlias = list[list[tuple[Any, ...]]]
+#: Rows of each statement, one list per statement; of the row class of its query, if it has one.
+Results: TypeAlias = list[list[Any]]
 #: Statements of one round trip; a plain string is a statement that is not prepared.
 Message: TypeAlias = Sequence[Statement | str]
 

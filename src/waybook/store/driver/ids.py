@@ -6,6 +6,8 @@ from re import IGNORECASE
 from re import compile as pattern
 
 _ID = pattern("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", IGNORECASE)
+#: Sorts after every id.
+LAST_ID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
 
 def new_id() -> str:

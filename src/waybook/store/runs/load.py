@@ -6,37 +6,60 @@ Versions of a definition are kept forever; each run uses one of them.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from waybook.core.replay import Rows as RunRows
 from waybook.core.usage import totals_from_json
 from waybook.dag.expansion.lineage import Origins
+from waybook.json_values import Json
 from waybook.run.model import Run, StageRun, StepRun
 from waybook.store.audit import ChainHead
 from waybook.store.driver.connection import Results
 from waybook.store.driver.queries import AsJson, Statement, load
 
-SQL = load("runs/load")
+
+class RunSummaryRow(NamedTuple):
+    """Run in a list."""
+
+    id: str
+    name: str
+    dag_slug: str
+    dag_version: int
+    created_at: datetime
+    created_by: str
+    updated_at: datetime
+    completed_at: datetime | None
+    #: Database time of the query.
+    now: datetime
+    #: Started stages in the order they were started: slug, whether it is completed, whether it has
+    #: feedback, its closed and its failed steps, its models.
+    stages: list[tuple[str, bool, bool, int, int, list[str]]] | None
+    #: None where documents are not counted.
+    documents_available: int | None
+    #: Time since which the run awaits feedback; None where this is not asked for.
+    awaiting_since: datetime | None
+
+
+class NamedDefinitionRow(NamedTuple):
+    """Body of a version of a definition."""
+
+    slug: str
+    version: int
+    body: Json
+
+
+SQL = load(
+    "runs/load",
+    definitions_named=NamedDefinitionRow,
+    runs_by_activity=RunSummaryRow,
+    runs_by_start=RunSummaryRow,
+    awaiting_runs=RunSummaryRow,
+)
 LOAD_RUN = SQL["load_run"]
 LOCK_RUN = LOAD_RUN.for_update("r")
 
 #: Number of statements that load a run.
 LOAD_STATEMENT_COUNT = 3
-
-#: Sorts after every id.
-LAST_ID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunFilter:
-    """Filters of a list of runs."""
-
-    #: One of the run statuses, or `open`.
-    state: str | None = None
-    dag: str | None = None
-    text: str = ""
-    #: Only runs started before this one.
-    before: str = LAST_ID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,21 +92,15 @@ def brief_statement(run_id: str) -> Statement:
     return SQL["run_brief"](run_id=run_id)
 
 
-def find_statement(most: int, *, open_only: bool, text: str = "") -> Statement:
-    """Select the runs of the org, newest activity first."""
-    return SQL["find_runs"](most=most, open_only=open_only, text=text)
+def list_statement(*, by_activity: bool, **values: str | int | None) -> Statement:
+    """Select the runs of a list, by newest activity or by start."""
+    query = SQL["runs_by_activity"] if by_activity else SQL["runs_by_start"]
+    return query(**values)
 
 
 def awaiting_statement(most: int) -> Statement:
     """Select the runs that wait for a person."""
     return SQL["awaiting_runs"](most=most)
-
-
-def page_statement(filter_: RunFilter, most: int) -> Statement:
-    """Select a page of runs, the last started first."""
-    return SQL["runs_page"](
-        before=filter_.before, state=filter_.state, dag=filter_.dag, text=filter_.text, most=most
-    )
 
 
 def recent_events_statement(run_id: str, most: int) -> Statement:

@@ -22,27 +22,37 @@ select input, created_at, created_by
   from run_brief
  where run_id = %(run_id)s;
 
--- name: find_runs
--- Runs by the beginning of their id or a part of their name, newest activity first, each with its
--- stages in the order they were started, and the steps of each counted; an empty text finds all.
-select :row_of_run
-  from run r
-  join run_brief b on b.run_id = r.id
- where (not %(open_only)s or r.completed_at is null)
-   and (starts_with(r.id::text, lower(%(text)s::text))
-        or strpos(lower(r.name), lower(%(text)s::text)) > 0)
+-- name: runs_by_activity
+-- Runs in a list, newest activity first; their documents are not counted.
+select :row_of_run, null::bigint as documents_available, null::timestamptz as awaiting_since
+  from :runs_asked_for
  order by r.updated_at desc, r.id desc
+ limit %(most)s;
+
+-- name: runs_by_start
+-- Runs in a list, the last started first, with the number of documents there are to read.
+select :row_of_run,
+       (select count(distinct (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
+                               coalesce(d.reviewer, '')))
+          from rendered_document h
+          join document d on d.id = h.document_id
+         where h.run_id = r.id) as documents_available,
+       null::timestamptz as awaiting_since
+  from :runs_asked_for
+ order by r.id desc
  limit %(most)s;
 
 -- name: awaiting_runs
 -- Runs where nothing goes on until a person has said something of a completed stage, longest
--- waiting first; what is told of each is what `find_runs` tells, and since when it waits.
+-- waiting first; what is told of each is what `runs_by_activity` tells, and since when it waits.
 select r.id::text, r.name, r.dag_slug, r.dag_version, b.created_at, b.created_by, r.updated_at,
-       r.completed_at, app_now(), g.stages, g.since
+       r.completed_at, app_now() as now, g.stages, null::bigint as documents_available,
+       g.since as awaiting_since
   from run r
   join run_brief b on b.run_id = r.id
   cross join lateral (
-         select json_agg(json_build_array(g.stage_slug, true, g.feedback is not null, 0, 0)
+         select json_agg(json_build_array(g.stage_slug, true, g.feedback is not null, 0, 0,
+                                          g.models)
                          order by g.started_at, g.stage_slug) as stages,
                 max(g.completed_at) as since
            from stage_run g
@@ -130,36 +140,6 @@ select 'usage', u.id::text, json_build_object(
          'at', u.at, 'by', u.by)
   from usage u
  where u.run_id = %(run_id)s;
-
--- name: runs_page
--- Runs that were started before one of them, latest first, with what a list shows of each: its
--- stages as above, their models, how many documents there are to read, and where it stands.
-select :row_of_run,
-       (select json_object_agg(g.stage_slug, g.models) from stage_run g where g.run_id = r.id),
-       (select count(distinct (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
-                               coalesce(d.reviewer, '')))
-          from rendered_document h
-          join document d on d.id = h.document_id
-         where h.run_id = r.id)
-  from run r
-  join run_brief b on b.run_id = r.id
-  cross join lateral (
-        select case when r.completed_at is not null then 'completed'
-                    when exists (select from stage_step s
-                                  where s.run_id = r.id and s.failed > 0 and s.closed_at is null)
-                    then 'failed'
-                    when exists (select from stage_run g
-                                  where g.run_id = r.id and g.completed_at is null)
-                    then 'in_progress'
-                    else 'awaiting_feedback' end as state) w
- where r.id < %(before)s::uuid
-   and (%(state)s::text is null or w.state = %(state)s::text
-        or (%(state)s::text = 'open' and r.completed_at is null))
-   and (%(dag)s::text is null or r.dag_slug = %(dag)s::text)
-   and (starts_with(r.id::text, lower(%(text)s::text))
-        or strpos(lower(r.name), lower(%(text)s::text)) > 0)
- order by r.id desc
- limit %(most)s;
 
 -- name: definition
 -- A version of a definition; the latest if none is named.

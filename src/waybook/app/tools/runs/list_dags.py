@@ -2,7 +2,13 @@
 
 from typing import Any
 
-from waybook.app.queries.runs import RunSummary, read_run_summaries
+from waybook.app.queries.runs import (
+    OPEN,
+    RunFilter,
+    RunSummary,
+    page_statement,
+    read_run_summaries,
+)
 from waybook.app.request.arguments import ReadArguments
 from waybook.app.request.definition_cache import builtin_dags
 from waybook.app.request.reply import fit_reply, format_time, next_call
@@ -25,9 +31,8 @@ class ListDags(ReadArguments):
 
 async def list_dags(ctx: RequestContext, _: ListDags) -> Body:
     """Return every definition in its latest version, and the open runs."""
-    stored, run_rows = await ctx.read(
-        load.definitions_statement(), load.find_statement(MAX_RUNS, open_only=True)
-    )
+    open_runs = page_statement(RunFilter(state=OPEN), MAX_RUNS)
+    stored, run_rows = await ctx.read(load.definitions_statement(), open_runs)
     charts = {**builtin_dags(), **{row[0]: _chart(ctx, *row) for row in stored}}
     body: Body = {
         "dags": [_view(charts[slug]) for slug in sorted(charts)],
@@ -69,8 +74,8 @@ def _run_view(run: RunSummary) -> Body:
         "version": run.compiled_dag.version,
         "currentStage": run.current.slug if run.current else None,
         "awaitingFeedback": run.awaiting.slug if run.awaiting else None,
-        "completedSteps": sum(stage.closed for stage in run.stages),
-        "failedSteps": sum(stage.failed for stage in run.stages),
+        "completedSteps": run.steps_done,
+        "failedSteps": run.steps_failed,
         "createdAt": format_time(run.created_at),
         "createdBy": run.created_by,
         "updatedAt": format_time(run.updated_at),

@@ -20,13 +20,12 @@ from starlette.responses import RedirectResponse, Response
 
 from waybook.app.queries.diagrams import run_drawing
 from waybook.app.queries.run import RunDetail, read_run_detail
-from waybook.app.queries.runs import list_runs
+from waybook.app.queries.runs import OPEN, RunFilter, RunOrder, list_runs
 from waybook.app.request.caller import Answer
 from waybook.app.request.drawing_worker import DrawingJob
 from waybook.dag.diagram.export import DrawingFormat, export_drawing
 from waybook.dag.templates.rendering import safe_file_name
 from waybook.run.status import RunState
-from waybook.store.runs.load import LAST_ID, RunFilter
 from waybook.transport.errors import code_of
 from waybook.transport.http.dashboard.page import PageContext, error_message
 from waybook.transport.http.dashboard.run_view import map_job, run_view, stage_name
@@ -165,7 +164,7 @@ def file_response(name: str, kind: str, text: str) -> Response:
     return Response(text, headers=headers)
 
 
-STATES: Final = ("open", *map(str, RunState))
+STATES: Final = (OPEN, *map(str, RunState))
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,10 +178,11 @@ class RunsPage:
             state=state if state in STATES else None,
             dag=query_param(request, "dag"),
             text=query_param(request, "q") or "",
-            before=query_param(request, "before") or LAST_ID,
+            before=query_param(request, "before"),
+            order=RunOrder.START,
         )
         page = await list_runs(await self.page_context.request_context(request), filter_)
-        last = page.runs[-1].run.id if page.more else None
+        last = page.runs[-1].id if page.more else None
         return await self.page_context.render_page(
             request,
             "runs",
@@ -190,7 +190,7 @@ class RunsPage:
             named=stage_name,
             states=STATES,
             asked=filter_,
-            first=filter_.before == LAST_ID,
+            first=filter_.before is None,
             further=current_url_with(request, before=last) if last else None,
             newest=current_url_with(request, before=None),
         )
