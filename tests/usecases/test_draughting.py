@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import partial
 from uuid import UUID
 
@@ -21,6 +22,7 @@ from waybook.app.request.layout_worker import (
 from waybook.dag.diagram.export import Drawing
 from waybook.dag.diagram.model import Diagram, DiagramStep, Lane
 from waybook.errors import Busy, TooLarge
+from waybook.store.runs.rows import DefinitionRow
 from worlds import World
 
 OURS, THEIRS = UUID(int=1), UUID(int=2)
@@ -71,12 +73,14 @@ async def test_layout_worker_alternates_between_orgs_and_full_queue_raises_busy(
 
 def test_a_definition_is_checked_once_for_each_org() -> None:
     charts, body = DefinitionCache(), definition_body(builtin_dags()["dialectic"].dag)
-    rows = [(1, "Dialectic", body, "", None, "ann")]
+    rows = [
+        DefinitionRow(1, "Dialectic", body, "", datetime(2026, 1, 1, tzinfo=UTC), "ann", "mine")
+    ]
     first = charts.current(OURS, "mine", rows).compiled_dag
     slug = first.dag.slug
     assert charts.current(OURS, slug, rows).compiled_dag is first
     assert charts.current(THEIRS, slug, rows).compiled_dag is not first
-    assert charts.current(OURS, slug, [(2, *rows[0][1:])]).compiled_dag is not first
+    assert charts.current(OURS, slug, [rows[0]._replace(version=2)]).compiled_dag is not first
 
 
 async def test_every_face_has_maps_drawn_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

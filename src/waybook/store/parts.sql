@@ -6,6 +6,11 @@ j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.rank, j.unit, j.sta
 j.attempt, j.tries, j.ready_at, j.held_by, j.held_session, j.started_at, j.completed_at,
 j.error, j.continues_id::text, j.part, j.document_id::text, j.counted;
 
+-- name: row_of_definition
+-- A version of a definition.
+d.version, d.name, d.body, encode(d.body_hash, 'hex') as body_hash, d.created_at, d.created_by,
+d.slug;
+
 -- name: is_held_by_caller
 -- The holder of a step or a job is a user and that user's session, compared together: sessions of
 -- different users may have the same name. Without a session, the comparison is not true.

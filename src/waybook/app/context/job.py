@@ -23,6 +23,7 @@ from waybook.run.model import Job
 from waybook.store.driver.queries import Statement
 from waybook.store.runs import jobs, load
 from waybook.store.runs.jobs import DocumentInfo
+from waybook.store.runs.rows import DocumentSliceRow, RunBriefRow
 
 #: Input name of a person's feedback on a stage.
 FEEDBACK = "feedback"
@@ -68,14 +69,16 @@ async def load_job_materials(locked: LockedRun, job: Job) -> JobMaterials:
     brief, document_rows, *parts = await locked.send(
         load.brief_statement(locked.run.id), _documents(locked, job), *parts_before
     )
-    run_input: Json = brief[0][0]
-    supplied = _supplied(locked, job, jobs.read_documents(document_rows), brief[0])
+    run_brief: RunBriefRow = brief[0]
+    supplied = _supplied(locked, job, jobs.read_documents(document_rows), run_brief)
     step = locked.compiled_dag.graphs[job.stage].steps[job.step_key]
     prompt = render_prompt(
-        step.prompt or DEFAULT_PROMPT, _context(locked, job, supplied, run_input)
+        step.prompt or DEFAULT_PROMPT, _context(locked, job, supplied, run_brief.input)
     )
     return JobMaterials(
-        prompt=prompt, inputs=supplied, so_far="".join(row[0] for part in parts for row in part)
+        prompt=prompt,
+        inputs=supplied,
+        so_far="".join(row.content for part in parts for row in part),
     )
 
 
@@ -91,7 +94,7 @@ def _documents(locked: LockedRun, job: Job) -> Statement:
 
 
 def _supplied(
-    locked: LockedRun, job: Job, documents: Mapping[str, DocumentInfo], brief: tuple[Any, ...]
+    locked: LockedRun, job: Job, documents: Mapping[str, DocumentInfo], brief: RunBriefRow
 ) -> list[JobInput]:
     if job.unit is None:
         return []
@@ -108,15 +111,23 @@ def _supplied(
 
 
 def _document(info: DocumentInfo) -> JobInput:
-    document, length, by, at = info
-    key, stage = document.document_key, document.stage
-    return JobInput(document_key=key, stage=stage, length=length, document=document, by=by, at=at)
+    document = info.document
+    return JobInput(
+        document_key=document.document_key,
+        stage=document.stage,
+        length=info.length,
+        document=document,
+        by=info.by,
+        at=info.at,
+    )
 
 
-def _from_outside(locked: LockedRun, input_: Input, brief: tuple[Any, ...]) -> Iterator[JobInput]:
+def _from_outside(locked: LockedRun, input_: Input, brief: RunBriefRow) -> Iterator[JobInput]:
     """Yield an input that no step produces: feedback on a stage, or the run's input."""
     key, stage = input_.document_key, input_.stage
-    run_input, at, by = brief
+    run_input = brief.input
+    by: str | None = brief.created_by
+    at: datetime | None = brief.created_at
     if key == FEEDBACK:
         stage_run = locked.run.stages.get(stage or "")
         text = (stage_run.feedback if stage_run else None) or ""
@@ -223,8 +234,9 @@ async def _previous(locked: LockedRun, job: Job, room: int, cut: Body) -> str:
     """Return the version of the document that is to be regenerated."""
     if job.document is None:
         return ""
-    ((row,),) = await locked.send(jobs.content_statement(locked.run.id, job.document, 0, room))
-    length, content = row[3], truncate(row[4], room)
+    rows: list[DocumentSliceRow]
+    (rows,) = await locked.send(jobs.content_statement(locked.run.id, job.document, 0, room))
+    length, content = rows[0].length, truncate(rows[0].content, room)
     if len(content) < length:
         args: Body = {"jobId": job.id, "documentId": job.document, "offset": len(content)}
         get = next_call("get_job_input", "the rest", **args)
@@ -292,7 +304,7 @@ async def _with_contents(
     contents: dict[str, str] = {}
     if ids:
         (rows,) = await locked.send(jobs.contents_statement(ids, share))
-        contents = {row[0]: row[1] for row in rows}
+        contents = {row.id: row.content for row in rows}
     filled = [
         replace(
             job_input,

@@ -135,7 +135,7 @@ def _stored_statement(subject: Subject) -> Any:  # noqa: ANN401 - a statement is
     return skill_executions.SQL["stored_execution"](id=subject.id)
 
 
-def _stored_rows(subject: Subject, rows: list[tuple[Any, ...]]) -> Rows:
+def _stored_rows(subject: Subject, rows: list[Any]) -> Rows:
     if subject.kind in {PLAN, ARTIFACT}:
         return read_stored_rows(rows)
     if subject.kind == RUN:

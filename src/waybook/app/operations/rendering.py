@@ -7,18 +7,16 @@ documents wait for the next pass.
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from typing import Any
 
 from waybook.app.request.locking import LockedRun, open_run
 from waybook.app.request.request_context import RequestContext
 from waybook.dag.templates.rendering import parse_content, render
 from waybook.errors import WaybookError
 from waybook.json_values import Json
-from waybook.run.model import CompiledDag, Job
+from waybook.run.model import CompiledDag
 from waybook.run.submit import RenderedPage, store_rendered
 from waybook.store.runs import jobs, load
-from waybook.store.runs.jobs import COLUMNS
+from waybook.store.runs.rows import RenderRow
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +29,7 @@ MAX_BATCH_CHARACTERS = 1 << 19
 async def render_documents(ctx: RequestContext) -> int:
     """Render the waiting documents of this org; return how many."""
     (rows,) = await ctx.read(jobs.runs_to_render_statement(MAX_RUNS))
-    return sum([await _render_run_if_possible(ctx, row[0]) for row in rows])
+    return sum([await _render_run_if_possible(ctx, row.run_id) for row in rows])
 
 
 async def _render_run_if_possible(ctx: RequestContext, run_id: str) -> int:
@@ -49,39 +47,36 @@ async def _render_run(ctx: RequestContext, run_id: str) -> int:
         rows, brief = seen.results
         if not rows:
             return 0
-        pages = await asyncio.to_thread(_pages, seen, brief[0][0], rows)
+        pages = await asyncio.to_thread(_pages, seen, brief[0].input, rows)
         locked = await seen.lock()
         decision = store_rendered(locked.run, locked.compiled_dag, pages, locked.decision_context)
         await locked.write(decision, {}, *(page.job for page in pages), keep=False)
         return decision.reply
 
 
-def _pages(seen: LockedRun, run_input: Json, rows: list[tuple[Any, ...]]) -> list[RenderedPage]:
+def _pages(seen: LockedRun, run_input: Json, rows: list[RenderRow]) -> list[RenderedPage]:
     """Return the first of these, rendered: at least one, and no more than a bounded amount."""
     run: dict[str, Json] = {"name": seen.run.name, "input": run_input}
     pages: list[RenderedPage] = []
     left = MAX_BATCH_CHARACTERS
     for row in rows:
-        *about, content = row[COLUMNS:]
-        pages.append(_page(seen.compiled_dag, run, jobs.read_job(row), about, content))
-        left -= len(content)
+        pages.append(_page(seen.compiled_dag, run, row))
+        left -= len(row.content)
         if left < 0:
             break
     return pages
 
 
-def _page(
-    compiled_dag: CompiledDag, run: dict[str, Json], job: Job, about: Sequence[Any], content: str
-) -> RenderedPage:
-    key, model, lineage, version = about
+def _page(compiled_dag: CompiledDag, run: dict[str, Json], row: RenderRow) -> RenderedPage:
+    job, key, content = jobs.read_job(row), row.document_key, row.content
     stage, step = compiled_dag.stages[job.stage], compiled_dag.graphs[job.stage].steps[job.step_key]
     template = next((out.render for out in step.outputs if out.document_key == key), None)
     named: Json = {
         "key": key,
         "title": key.replace("_", " ").capitalize(),
-        "model": model,
-        "lineage": lineage,
-        "version": version,
+        "model": row.document_model,
+        "lineage": row.lineage,
+        "version": row.version,
     }
     place: dict[str, Json] = {
         "run": run,

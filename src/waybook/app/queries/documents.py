@@ -1,10 +1,10 @@
 """Read models of documents and outputs: lists of them, and a single one with its text."""
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TypeAlias
 
 from waybook.app.request.caller import ReadableDocument, ReadableOutput
 from waybook.app.request.locking import load_run
@@ -19,25 +19,10 @@ from waybook.store.driver.ids import LAST_ID, is_id
 from waybook.store.plans import details
 from waybook.store.plans.load import PlanRequest
 from waybook.store.runs import jobs
+from waybook.store.runs.rows import ReadableRow, RenderedRow
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentListItem:
-    """Readable document, without its text."""
-
-    resource_id: str
-    stage: str
-    step_key: str
-    document_key: str
-    model: str
-    lineage: str
-    reviewer: str | None
-    version: int
-    created_at: datetime
-    #: Length of its Markdown in characters.
-    length: int
-    #: Document it was rendered from.
-    document_id: str
+#: Readable document, without its text.
+DocumentListItem: TypeAlias = ReadableRow
 
 
 async def list_documents(ctx: RequestContext, run_id: str) -> list[DocumentListItem]:
@@ -52,11 +37,11 @@ async def list_documents(ctx: RequestContext, run_id: str) -> list[DocumentListI
 
 
 def order_documents(
-    compiled_dag: CompiledDag, rows: Sequence[Sequence[Any]]
+    compiled_dag: CompiledDag, rows: Iterable[ReadableRow]
 ) -> list[DocumentListItem]:
     """Return the documents ordered by stage and step."""
     ranks = compiled_dag.dispatch_ranks
-    return sorted(map(_listed, rows), key=lambda document: ranks[document.stage, document.step_key])
+    return sorted(jobs.read_readable(rows), key=lambda row: ranks[row.stage, row.step_key])
 
 
 async def read_document(ctx: RequestContext, resource_id: str) -> ReadableDocument:
@@ -71,35 +56,9 @@ async def read_document(ctx: RequestContext, resource_id: str) -> ReadableDocume
             "there is no document with this id here",
             next_call=NextCall("list_dags", {}, "see the runs there are"),
         )
-    run_id, key, model, lineage, version, created_at, markdown, html = rows[0]
-    return ReadableDocument(
-        resource_id=resource_id,
-        run_id=run_id,
-        document_key=key,
-        model=model,
-        lineage=lineage,
-        version=version,
-        created_at=created_at.astimezone(UTC),
-        markdown=markdown,
-        html=html,
-    )
-
-
-def _listed(row: Sequence[Any]) -> DocumentListItem:
-    resource_id, stage, step_key, key, model, lineage, reviewer, version, at, length, made_of = row
-    return DocumentListItem(
-        resource_id=resource_id,
-        stage=stage,
-        step_key=step_key,
-        document_key=key,
-        model=model,
-        lineage=lineage,
-        reviewer=reviewer,
-        version=version,
-        created_at=at.astimezone(UTC),
-        length=length,
-        document_id=made_of,
-    )
+    row: RenderedRow = rows[0]
+    in_utc = row._replace(created_at=row.created_at.astimezone(UTC))
+    return ReadableDocument(resource_id=resource_id, **in_utc._asdict())
 
 
 PAGE_SIZE = 25

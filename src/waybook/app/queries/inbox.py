@@ -13,7 +13,7 @@ from waybook.plan.model import DecisionKind
 from waybook.plan.states import PlanStatus
 from waybook.store.plans import load
 from waybook.store.runs import load as load_store
-from waybook.store.runs.load import RunSummaryRow
+from waybook.store.runs.rows import RunSummaryRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

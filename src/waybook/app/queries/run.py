@@ -1,9 +1,9 @@
 """Read models of a run: overview, detail page and progress report. Read-only."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TypeAlias
 
 from waybook.app.queries.documents import DocumentListItem, order_documents
 from waybook.app.queries.plan_map import plan_report
@@ -20,35 +20,21 @@ from waybook.run.status import RunState, awaiting_feedback, run_evidence, run_st
 from waybook.store.driver.queries import Statement
 from waybook.store.plans.load import PlanRequest
 from waybook.store.runs import jobs, load
+from waybook.store.runs.rows import (
+    AvailableRow,
+    FailedJobRow,
+    ReadableRow,
+    RunBriefRow,
+    RunEventRow,
+    WorkerRow,
+)
 
 MAX_WORKERS = 500
 MAX_HISTORY = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Worker:
-    """Holder of a job."""
-
-    name: str
-    stage: str
-    step_key: str
-    model: str
-    attempt: int
-    since: datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunEvent:
-    """Audit event of a run."""
-
-    seq: int
-    at: datetime
-    event: str
-    actor: str
-    session: str | None
-    action: str | None
-    #: The step it is about, else the stage, if any.
-    subject: str | None
+RunEvent: TypeAlias = RunEventRow
+FailedJob: TypeAlias = FailedJobRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +48,7 @@ class RunOverview:
     report: Report
     #: Expected counts of each stage, as far as they can be known.
     expected: Mapping[str, StageCounts]
-    workers: tuple[Worker, ...]
+    workers: tuple[WorkerRow, ...]
     history: tuple[RunEvent, ...]
 
     @property
@@ -93,7 +79,8 @@ async def read_run_overview(ctx: RequestContext, run_id: str) -> RunOverview:
         jobs.available_statement(run_id),
         *overview_statements(run_id, MAX_HISTORY),
     )
-    return build_run_overview(seen, *seen.results)
+    available, brief, workers, events = seen.results
+    return build_run_overview(seen, available, brief[0], workers, events)
 
 
 def overview_statements(run_id: str, most_news: int) -> tuple[Statement, ...]:
@@ -107,10 +94,10 @@ def overview_statements(run_id: str, most_news: int) -> tuple[Statement, ...]:
 
 def build_run_overview(
     seen: UnlockedRun,
-    available: Sequence[Sequence[Any]],
-    brief: Sequence[Sequence[Any]],
-    workers: Sequence[Sequence[Any]],
-    events: Sequence[Sequence[Any]],
+    available: Iterable[AvailableRow | ReadableRow],
+    brief: RunBriefRow,
+    workers: Sequence[WorkerRow],
+    events: Sequence[RunEventRow],
 ) -> RunOverview:
     """Return the overview of a run from its related rows."""
     run, compiled_dag = seen.loaded.run, seen.compiled_dag
@@ -119,55 +106,16 @@ def build_run_overview(
         run=run,
         compiled_dag=compiled_dag,
         now=seen.loaded.now,
-        input_text=brief[0][0],
+        input_text=brief.input,
         report=run_report(run, compiled_dag, available),
         expected=structure_counts(valid_structure(compiled_dag.dag, compiled_dag.graphs), models),
-        workers=tuple(_worker(row) for row in workers),
-        history=tuple(_read_event(row) for row in reversed(events)),
-    )
-
-
-def _worker(row: Sequence[Any]) -> Worker:
-    name, stage, step_key, model, attempt, since = row
-    return Worker(
-        name=name,
-        stage=stage,
-        step_key=step_key,
-        model=model,
-        attempt=attempt,
-        since=since.astimezone(UTC),
-    )
-
-
-def _read_event(row: Sequence[Any]) -> RunEvent:
-    seq, at, event, actor, session, action, step_key, stage = row
-    return RunEvent(
-        seq=seq,
-        at=at.astimezone(UTC),
-        event=event,
-        actor=actor,
-        session=session,
-        action=action,
-        subject=step_key or stage,
+        workers=jobs.read_workers(workers),
+        history=load.read_events(events),
     )
 
 
 MAX_FAILURES = 100
 MAX_DETAIL_HISTORY = 12
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailedJob:
-    """Job that is not retried automatically."""
-
-    job_id: str
-    stage: str
-    step_key: str
-    job_type: str
-    model: str
-    attempt: int
-    error: str
-    at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,28 +142,13 @@ async def read_run_detail(ctx: RequestContext, run_id: str) -> RunDetail:
         jobs.failures_statement(run_id, MAX_FAILURES),
     )
     readable, brief, workers, events, failures = seen.results
-    available = [(stage, key, model, row_id) for row_id, stage, _, key, model, *_ in readable]
-    _, created_at, created_by = brief[0]
+    run_brief: RunBriefRow = brief[0]
     return RunDetail(
-        overview=build_run_overview(seen, available, brief, workers, events),
+        overview=build_run_overview(seen, readable, run_brief, workers, events),
         documents=order_documents(seen.compiled_dag, readable),
-        failures=tuple(_failure(row) for row in failures),
-        created_at=created_at.astimezone(UTC),
-        created_by=created_by,
-    )
-
-
-def _failure(row: Sequence[Any]) -> FailedJob:
-    job_id, stage, step_key, job_type, model, attempt, error, at = row
-    return FailedJob(
-        job_id=job_id,
-        stage=stage,
-        step_key=step_key,
-        job_type=job_type,
-        model=model,
-        attempt=attempt,
-        error=error or "",
-        at=at.astimezone(UTC),
+        failures=jobs.read_failures(failures),
+        created_at=run_brief.created_at.astimezone(UTC),
+        created_by=run_brief.created_by,
     )
 
 
@@ -243,9 +176,13 @@ async def load_report(
     return RunReport(**base_report, usage=run.usage.as_reply())
 
 
-def run_report(run: Run, compiled_dag: CompiledDag, rows: Sequence[Sequence[Any]]) -> Report:
+def run_report(
+    run: Run, compiled_dag: CompiledDag, rows: Iterable[AvailableRow | ReadableRow]
+) -> Report:
     """Return the report of a run, given the rows of its readable documents."""
-    available = [(slug, AvailableDocument(*fields)) for slug, *fields in rows]
+    available = [
+        (row.stage, AvailableDocument(row.document_key, row.model, row.resource_id)) for row in rows
+    ]
     return report(
         valid_structure(compiled_dag.dag, compiled_dag.graphs), run_evidence(run, available)
     )

@@ -16,7 +16,7 @@ from waybook.run.status import RunState
 from waybook.store.driver.ids import LAST_ID, is_id
 from waybook.store.driver.queries import Statement
 from waybook.store.runs import load
-from waybook.store.runs.load import RunSummaryRow
+from waybook.store.runs.rows import RunSummaryRow
 
 PAGE_SIZE = 25
 #: State of a filter that all runs match that are not completed.

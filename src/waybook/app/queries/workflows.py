@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from waybook.app.request.definition_cache import BUILTIN_AUTHOR, builtin_dags, compile_definition
 from waybook.app.request.request_context import RequestContext
@@ -11,6 +10,7 @@ from waybook.dag.expansion.counts import documents_expected
 from waybook.dag.progress.structure import structure_counts, valid_structure
 from waybook.run.model import CompiledDag
 from waybook.store.runs import load
+from waybook.store.runs.rows import DefinitionRow, VersionRow
 
 MAX_VERSIONS = 100
 #: Numbers of models for which the expected documents are shown.
@@ -37,7 +37,7 @@ class Workflow:
 async def list_workflows(ctx: RequestContext) -> list[Workflow]:
     """Return every definition in its latest version."""
     (rows,) = await ctx.read(load.definitions_statement())
-    stored = {row[0]: row[1:] for row in rows}
+    stored: dict[str, DefinitionRow] = {row.slug: row for row in rows}
     slugs = sorted({*stored, *builtin_dags()})
     return [_workflow(ctx, slug, [stored[slug]] if slug in stored else []) for slug in slugs]
 
@@ -52,11 +52,13 @@ async def read_workflow(ctx: RequestContext, slug: str, version: int | None = No
         load.definition_statement(slug, version),
         load.versions_statement(slug, MAX_VERSIONS),
     )
-    stored_versions = tuple(_version(*row) for row in versions)
+    stored_versions = tuple(map(_version, versions))
     if version is not None and rows:
-        compiled_dag, by = compile_definition(rows[0][2], rows[0][0]), rows[0][5]
+        row: DefinitionRow = rows[0]
         return Workflow(
-            compiled_dag=compiled_dag, versions=stored_versions, built_in=by == BUILTIN_AUTHOR
+            compiled_dag=compile_definition(row.body, row.version),
+            versions=stored_versions,
+            built_in=row.created_by == BUILTIN_AUTHOR,
         )
     return _workflow(ctx, slug, rows, stored_versions)
 
@@ -78,13 +80,17 @@ def documents_by_models(compiled_dag: CompiledDag) -> Mapping[str, Sequence[int 
 
 
 def _workflow(
-    ctx: RequestContext, slug: str, rows: Sequence[Any], stored_versions: tuple[Version, ...] = ()
+    ctx: RequestContext,
+    slug: str,
+    rows: Sequence[DefinitionRow],
+    stored_versions: tuple[Version, ...] = (),
 ) -> Workflow:
     current = ctx.services.definition_cache.current(ctx.caller.org_id, slug, rows)
-    versions = stored_versions or tuple(_version(row[0], row[4], row[5]) for row in rows)
-    ours = not rows or rows[0][5] == BUILTIN_AUTHOR
+    versions = stored_versions or tuple(map(_version, rows))
+    ours = not rows or rows[0].created_by == BUILTIN_AUTHOR
     return Workflow(compiled_dag=current.compiled_dag, versions=versions, built_in=ours)
 
 
-def _version(number: int, created_at: datetime, created_by: str) -> Version:
-    return Version(number=number, created_at=created_at.astimezone(UTC), created_by=created_by)
+def _version(row: VersionRow | DefinitionRow) -> Version:
+    created_at = row.created_at.astimezone(UTC)
+    return Version(number=row.version, created_at=created_at, created_by=row.created_by)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
-from typing import Any, cast
+from typing import cast
 from uuid import UUID
 
 import orjson
@@ -16,6 +16,7 @@ from waybook.dag.model import Dag
 from waybook.errors import NextCall, NotFound
 from waybook.json_values import Json
 from waybook.run.model import CompiledDag
+from waybook.store.runs.rows import DefinitionRow
 
 MAX_ENTRIES = 200
 #: Author of the built-in definitions; no user can have this name.
@@ -43,18 +44,17 @@ class DefinitionCache:
         return compiled_dag
 
     def current(
-        self, org_id: UUID, slug: str, rows: Sequence[Sequence[Any]]
+        self, org_id: UUID, slug: str, rows: Sequence[DefinitionRow]
     ) -> "CurrentDefinition":
         """Return `current_definition`, cached, since checking a large definition takes long.
 
         Raises:
             NotFound: there is no such definition.
         """
-        known = (
-            self.get(org_id, slug, rows[0][0]) if rows and rows[0][-1] != BUILTIN_AUTHOR else None
-        )
-        if known is not None:
-            return CurrentDefinition(known)
+        if rows and rows[0].created_by != BUILTIN_AUTHOR:
+            known = self.get(org_id, slug, rows[0].version)
+            if known is not None:
+                return CurrentDefinition(known)
         current = current_definition(slug, rows)
         if not current.unsaved_body:
             self.put(org_id, current.compiled_dag)
@@ -90,7 +90,7 @@ class CurrentDefinition:
     unsaved_body: bool = False
 
 
-def current_definition(slug: str, rows: Sequence[Sequence[Any]]) -> CurrentDefinition:
+def current_definition(slug: str, rows: Sequence[DefinitionRow]) -> CurrentDefinition:
     """Return the definition of this slug; the first row, if any, is its latest stored version.
 
     A user's definition takes precedence over a built-in one; a built-in one is the one shipped now.
@@ -106,13 +106,13 @@ def current_definition(slug: str, rows: Sequence[Sequence[Any]]) -> CurrentDefin
         )
     if not rows:
         return CurrentDefinition(builtin_dags()[slug], unsaved_body=True)
-    version, _, body, digest, _, by = rows[0]
-    if shipped is None or by != BUILTIN_AUTHOR:
-        return CurrentDefinition(compile_definition(body, version))
-    if bytes.fromhex(digest) == definition_hash(definition_body(shipped.dag)):
-        return CurrentDefinition(CompiledDag(shipped.dag, shipped.graphs, version))
+    stored = rows[0]
+    if shipped is None or stored.created_by != BUILTIN_AUTHOR:
+        return CurrentDefinition(compile_definition(stored.body, stored.version))
+    if bytes.fromhex(stored.body_hash) == definition_hash(definition_body(shipped.dag)):
+        return CurrentDefinition(CompiledDag(shipped.dag, shipped.graphs, stored.version))
     return CurrentDefinition(
-        CompiledDag(shipped.dag, shipped.graphs, version + 1), unsaved_body=True
+        CompiledDag(shipped.dag, shipped.graphs, stored.version + 1), unsaved_body=True
     )
 
 

@@ -14,13 +14,50 @@ from waybook.run.model import Job
 from waybook.run.next_job import OpenJobs
 from waybook.store.driver.queries import AsJson, Ids, Statement, load
 from waybook.store.runs.load import in_utc
+from waybook.store.runs.rows import (
+    AvailableRow,
+    DocumentJobRow,
+    DocumentRow,
+    DocumentSliceRow,
+    DocumentTextRow,
+    FailedJobRow,
+    JobRow,
+    OpenJobsRow,
+    PartRow,
+    ReadableRow,
+    RenderedRow,
+    RenderRow,
+    RunIdRow,
+    WorkerRow,
+)
 
-SQL = load("runs/jobs")
+SQL = load(
+    "runs/jobs",
+    run_of_job=RunIdRow,
+    run_with_claimable_job=RunIdRow,
+    runs_to_render=RunIdRow,
+    run_of_document=RunIdRow,
+    load_job=JobRow,
+    held_job=JobRow,
+    claimable_job=JobRow,
+    claimable_job_for_model=JobRow,
+    failed_jobs=JobRow,
+    to_render=RenderRow,
+    open_jobs=OpenJobsRow,
+    workers=WorkerRow,
+    failures=FailedJobRow,
+    parts=PartRow,
+    documents_of=DocumentRow,
+    contents=DocumentTextRow,
+    content=DocumentSliceRow,
+    document_job=DocumentJobRow,
+    available=AvailableRow,
+    readable=ReadableRow,
+    rendered=RenderedRow,
+)
 
 #: Maximum number of open jobs that are counted.
 MAX_OPEN_COUNTED = 1_000
-#: Number of leading columns that hold a job, in every query of jobs.
-COLUMNS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,55 +148,38 @@ def runs_to_render_statement(most: int) -> Statement:
     return SQL["runs_to_render"](most=most)
 
 
-def read_job(row: Sequence[Any]) -> Job:
-    """Return a job from the first columns of a row."""
-    (
-        job_id,
-        stage,
-        step_key,
-        job_type,
-        model,
-        rank,
-        unit,
-        status,
-        attempt,
-        tries,
-        ready_at,
-        held_by,
-        held_session,
-        started_at,
-        completed_at,
-        error,
-        continues,
-        part,
-        document,
-        counted,
-    ) = row[:COLUMNS]
+def first_run_id(rows: Sequence[RunIdRow]) -> str | None:
+    """Return the selected run, if any."""
+    return rows[0].run_id if rows else None
+
+
+def read_job(row: JobRow | RenderRow) -> Job:
+    """Return a job from its row."""
     return Job(
-        id=job_id,
-        stage=stage,
-        step_key=step_key,
-        job_type=JobType(job_type),
-        model=model,
-        rank=rank,
-        unit=_unit(step_key, model, unit) if unit else None,
-        status=JobStatus(status),
-        attempt=attempt,
-        tries=tries,
-        ready_at=ready_at.astimezone(UTC),
-        held_by=held_by,
-        held_session=held_session,
-        started_at=in_utc(started_at),
-        completed_at=in_utc(completed_at),
-        error=error,
-        continues=continues,
-        part=part,
-        document=document,
-        counted=counted,
+        id=row.id,
+        stage=row.stage_slug,
+        step_key=row.step_key,
+        job_type=JobType(row.job_type),
+        model=row.model,
+        rank=row.rank,
+        unit=_unit(row.step_key, row.model, row.unit) if row.unit else None,
+        status=JobStatus(row.status),
+        attempt=row.attempt,
+        tries=row.tries,
+        ready_at=row.ready_at.astimezone(UTC),
+        held_by=row.held_by,
+        held_session=row.held_session,
+        started_at=in_utc(row.started_at),
+        completed_at=in_utc(row.completed_at),
+        error=row.error,
+        continues=row.continues_id,
+        part=row.part,
+        document=row.document_id,
+        counted=row.counted,
     )
 
 
-def first_job(rows: Sequence[Sequence[Any]]) -> Job | None:
+def first_job(rows: Sequence[JobRow]) -> Job | None:
     """Return the first selected job, if any."""
     return read_job(rows[0]) if rows else None
 
@@ -176,19 +196,29 @@ def _unit(step_key: str, model: str, fields: dict[str, Any]) -> Unit:
     )
 
 
-def read_open(rows: Sequence[Sequence[Any]]) -> tuple[OpenJobs, ...]:
+def read_open(rows: Sequence[OpenJobsRow]) -> tuple[OpenJobs, ...]:
     """Return the counts of open jobs."""
     return tuple(
         OpenJobs(
-            stage=stage,
-            step_key=step_key,
-            status=JobStatus(status),
-            model=model,
-            count=count,
-            ready_at=in_utc(ready_at),
+            stage=row.stage_slug,
+            step_key=row.step_key,
+            status=JobStatus(row.status),
+            model=row.model,
+            count=row.jobs,
+            ready_at=in_utc(row.ready_at),
         )
-        for stage, step_key, status, model, count, ready_at in rows
+        for row in rows
     )
+
+
+def read_workers(rows: Sequence[WorkerRow]) -> tuple[WorkerRow, ...]:
+    """Return the selected holders of jobs, with times in UTC."""
+    return tuple(row._replace(since=row.since.astimezone(UTC)) for row in rows)
+
+
+def read_failures(rows: Sequence[FailedJobRow]) -> tuple[FailedJobRow, ...]:
+    """Return the selected failed jobs, with times in UTC."""
+    return tuple(row._replace(at=row.at.astimezone(UTC)) for row in rows)
 
 
 class DocumentInfo(NamedTuple):
@@ -240,20 +270,27 @@ def rendered_statement(resource_id: str) -> Statement:
     return SQL["rendered"](resource_id=resource_id)
 
 
-def read_documents(rows: Iterable[Sequence[Any]]) -> dict[str, DocumentInfo]:
+def read_documents(rows: Iterable[DocumentRow]) -> dict[str, DocumentInfo]:
     """Return the documents by id."""
     return {
-        row[0]: DocumentInfo(
+        row.id: DocumentInfo(
             Document(
-                id=row[0],
-                stage=row[1],
-                step_key=row[2],
-                document_key=row[3],
-                model=row[4],
-                lineage=row[5],
-                reviewer=row[6],
+                id=row.id,
+                stage=row.stage,
+                step_key=row.step_key,
+                document_key=row.document_key,
+                model=row.model,
+                lineage=row.lineage,
+                reviewer=row.reviewer,
             ),
-            *row[7:],
+            row.length,
+            row.by,
+            row.at,
         )
         for row in rows
     }
+
+
+def read_readable(rows: Iterable[ReadableRow]) -> list[ReadableRow]:
+    """Return the selected documents, with times in UTC."""
+    return [row._replace(created_at=row.created_at.astimezone(UTC)) for row in rows]

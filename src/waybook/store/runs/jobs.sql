@@ -73,7 +73,8 @@ select found.run_id::text
 
 -- name: open_jobs
 -- What is not over, counted by step, status and model, as far as the first so many jobs go.
-select j.stage_slug, j.step_key, j.status, j.model, count(*), min(j.ready_at)
+select j.stage_slug, j.step_key, j.status, j.model, count(*) as jobs,
+       min(j.ready_at) as ready_at
   from (select o.stage_slug, o.step_key, o.status, o.model, o.ready_at, o.rank
           from job o
          where o.run_id = %(run_id)s and o.completed_at is null and o.job_type <> 'RENDER'
@@ -85,8 +86,8 @@ select j.stage_slug, j.step_key, j.status, j.model, count(*), min(j.ready_at)
 
 -- name: workers
 -- Who works on what, longest first.
-select coalesce(j.held_session, j.held_by), j.stage_slug, j.step_key, j.model, j.attempt,
-       j.started_at
+select coalesce(j.held_session, j.held_by) as name, j.stage_slug as stage, j.step_key, j.model,
+       j.attempt, j.started_at as since
   from job j
  where j.run_id = %(run_id)s
    and j.completed_at is null
@@ -113,7 +114,7 @@ with recursive before as (
   select (select j.continues_id from job j where j.id = b.id), b.back + 1
     from before b
    where b.id is not null)
-select (select p.content from job_part p where p.job_id = b.id)
+select (select p.content from job_part p where p.job_id = b.id) as content
   from before b
  where b.id is not null
  order by b.back desc;
@@ -121,7 +122,7 @@ select (select p.content from job_part p where p.job_id = b.id)
 -- name: to_render
 -- What the server has to render for a run and nobody else renders just now, oldest first.
 select :row_of_job,
-       d.document_key, d.model, d.lineage, d.version, d.content
+       d.document_key, d.model as document_model, d.lineage, d.version, d.content
   from job j
   join document d on d.id = j.document_id
  where j.run_id = %(run_id)s
@@ -139,8 +140,8 @@ select distinct j.run_id::text
 
 -- name: failures
 -- What failed for good in a run, in the order of its steps, with why.
-select j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.attempt, j.error,
-       j.completed_at
+select j.id::text as job_id, j.stage_slug as stage, j.step_key, j.job_type, j.model, j.attempt,
+       coalesce(j.error, '') as error, j.completed_at as at
   from job j
  where j.run_id = %(run_id)s
    and j.status in ('failed', 'retry_loop_failed')
@@ -151,8 +152,9 @@ select j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.attempt, j.e
 -- The latest version of each document with one of these keys.
 select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
                     coalesce(d.reviewer, ''))
-       d.id::text, d.stage_slug, d.step_key, d.document_key, d.model, d.lineage, d.reviewer,
-       length(d.content), (select j.held_by from job j where j.id = d.job_id), d.created_at
+       d.id::text, d.stage_slug as stage, d.step_key, d.document_key, d.model, d.lineage,
+       d.reviewer, length(d.content), (select j.held_by from job j where j.id = d.job_id) as by,
+       d.created_at as at
   from document d
  where d.run_id = %(run_id)s
    and d.document_key in (select json_array_elements_text(%(keys)s::json))
@@ -161,21 +163,21 @@ select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage
 
 -- name: contents
 -- The beginnings of these documents.
-select d.id::text, left(d.content, %(most)s)
+select d.id::text, left(d.content, %(most)s) as content
   from document d
  where d.id = any (%(ids)s);
 
 -- name: content
 -- A piece of one document of a run.
 select d.document_key, d.model, d.version, length(d.content),
-       substr(d.content, %(start)s + 1, %(most)s),
-       (select j.held_by from job j where j.id = d.job_id), d.created_at
+       substr(d.content, %(start)s + 1, %(most)s) as content,
+       (select j.held_by from job j where j.id = d.job_id) as by, d.created_at as at
   from document d
  where d.id = %(document_id)s and d.run_id = %(run_id)s;
 
 -- name: document_job
 -- The job that made the latest version of a document, and that version.
-select n.job_id::text, n.version, n.id::text
+select n.job_id::text, n.version, n.id::text as document_id
   from document d
   join document n on n.run_id = d.run_id and n.stage_slug = d.stage_slug
                  and n.document_key = d.document_key and n.step_key = d.step_key
@@ -192,7 +194,7 @@ select run_id::text from document where id = %(document_id)s;
 -- The latest rendered version of each document of a run.
 select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
                     coalesce(d.reviewer, ''))
-       d.stage_slug, d.document_key, d.model, h.id::text
+       d.stage_slug as stage, d.document_key, d.model, h.id::text as resource_id
   from rendered_document h
   join document d on d.id = h.document_id
  where h.run_id = %(run_id)s
@@ -203,8 +205,8 @@ select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage
 -- The same, with what there is to know of each.
 select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
                     coalesce(d.reviewer, ''))
-       h.id::text, d.stage_slug, d.step_key, d.document_key, d.model, d.lineage, d.reviewer,
-       d.version, h.created_at, length(h.markdown), d.id::text
+       h.id::text as resource_id, d.stage_slug as stage, d.step_key, d.document_key, d.model,
+       d.lineage, d.reviewer, d.version, h.created_at, length(h.markdown), d.id::text as document_id
   from rendered_document h
   join document d on d.id = h.document_id
  where h.run_id = %(run_id)s

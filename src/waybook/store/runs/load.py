@@ -6,54 +6,42 @@ Versions of a definition are kept forever; each run uses one of them.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from waybook.core.replay import Rows as RunRows
 from waybook.core.usage import totals_from_json
 from waybook.dag.expansion.lineage import Origins
-from waybook.json_values import Json
 from waybook.run.model import Run, StageRun, StepRun
 from waybook.store.audit import ChainHead
 from waybook.store.driver.connection import Results
 from waybook.store.driver.queries import AsJson, Statement, load
-
-
-class RunSummaryRow(NamedTuple):
-    """Run in a list."""
-
-    id: str
-    name: str
-    dag_slug: str
-    dag_version: int
-    created_at: datetime
-    created_by: str
-    updated_at: datetime
-    completed_at: datetime | None
-    #: Database time of the query.
-    now: datetime
-    #: Started stages in the order they were started: slug, whether it is completed, whether it has
-    #: feedback, its closed and its failed steps, its models.
-    stages: list[tuple[str, bool, bool, int, int, list[str]]] | None
-    #: None where documents are not counted.
-    documents_available: int | None
-    #: Time since which the run awaits feedback; None where this is not asked for.
-    awaiting_since: datetime | None
-
-
-class NamedDefinitionRow(NamedTuple):
-    """Body of a version of a definition."""
-
-    slug: str
-    version: int
-    body: Json
-
+from waybook.store.runs.rows import (
+    DefinitionRow,
+    RunBriefRow,
+    RunEventRow,
+    RunRow,
+    RunSummaryRow,
+    StageRow,
+    StepRow,
+    StoredRow,
+    VersionRow,
+)
 
 SQL = load(
     "runs/load",
-    definitions_named=NamedDefinitionRow,
+    load_run=RunRow,
+    load_stages=StageRow,
+    load_steps=StepRow,
+    run_brief=RunBriefRow,
     runs_by_activity=RunSummaryRow,
     runs_by_start=RunSummaryRow,
     awaiting_runs=RunSummaryRow,
+    run_recent_events=RunEventRow,
+    run_rows=StoredRow,
+    definition=DefinitionRow,
+    definitions=DefinitionRow,
+    definitions_named=DefinitionRow,
+    versions=VersionRow,
 )
 LOAD_RUN = SQL["load_run"]
 LOCK_RUN = LOAD_RUN.for_update("r")
@@ -118,38 +106,36 @@ def read_run(results: Results) -> LoadedRun | None:
     runs, stages, steps = results[:LOAD_STATEMENT_COUNT]
     if not runs:
         return None
-    ((run_id, name, dag_slug, dag_version, completed_at, seq, digest, now, *rest),) = runs
-    usage, written_at = rest
-    head = ChainHead(seq, digest, written_at.astimezone(UTC))
+    row: RunRow = runs[0]
+    head = ChainHead(row.audit_seq, row.audit_hash, row.updated_at.astimezone(UTC))
     run = Run(
-        id=run_id,
-        name=name,
-        seq=seq,
-        completed_at=in_utc(completed_at),
-        stages={row[0]: _stage(row) for row in stages},
+        id=row.id,
+        name=row.name,
+        seq=row.audit_seq,
+        completed_at=in_utc(row.completed_at),
+        stages={stage.slug: stage for stage in map(_stage, stages)},
         steps={step.id: step for step in map(_step, steps)},
-        usage=totals_from_json(usage),
+        usage=totals_from_json(row.usage),
     )
     return LoadedRun(
         run=run,
-        dag_slug=dag_slug,
-        dag_version=dag_version,
-        now=head.after(now.astimezone(UTC)),
+        dag_slug=row.dag_slug,
+        dag_version=row.dag_version,
+        now=head.after(row.now.astimezone(UTC)),
         head=head,
     )
 
 
-def _stage(row: Sequence[Any]) -> StageRun:
-    slug, models, prior, started_at, completed_at, feedback, feedback_at, feedback_by = row
+def _stage(row: StageRow) -> StageRun:
     return StageRun(
-        slug=slug,
-        models=tuple(models),
-        prior=_origins(prior),
-        started_at=started_at.astimezone(UTC),
-        completed_at=in_utc(completed_at),
-        feedback=feedback,
-        feedback_at=in_utc(feedback_at),
-        feedback_by=feedback_by,
+        slug=row.stage_slug,
+        models=tuple(row.models),
+        prior=_origins(row.prior),
+        started_at=row.started_at.astimezone(UTC),
+        completed_at=in_utc(row.completed_at),
+        feedback=row.feedback,
+        feedback_at=in_utc(row.feedback_at),
+        feedback_by=row.feedback_by,
     )
 
 
@@ -160,17 +146,21 @@ def _origins(fields: dict[str, Any]) -> Origins:
     )
 
 
-def _step(row: Sequence[Any]) -> StepRun:
-    stage, key, total, done, failed, opened_at, closed_at = row
+def _step(row: StepRow) -> StepRun:
     return StepRun(
-        stage=stage,
-        key=key,
-        total=total,
-        done=done,
-        failed=failed,
-        opened_at=opened_at.astimezone(UTC),
-        closed_at=in_utc(closed_at),
+        stage=row.stage_slug,
+        key=row.step_key,
+        total=row.total,
+        done=row.done,
+        failed=row.failed,
+        opened_at=row.opened_at.astimezone(UTC),
+        closed_at=in_utc(row.closed_at),
     )
+
+
+def read_events(rows: Sequence[RunEventRow]) -> tuple[RunEventRow, ...]:
+    """Return the selected audit entries, oldest first, with times in UTC."""
+    return tuple(row._replace(at=row.at.astimezone(UTC)) for row in reversed(rows))
 
 
 def in_utc(at: datetime | None) -> datetime | None:
@@ -192,13 +182,13 @@ TIMES = frozenset(
 )
 
 
-def read_rows(records: Iterable[Sequence[Any]]) -> RunRows:
+def read_rows(records: Iterable[StoredRow]) -> RunRows:
     """Return the selected rows in the form that a replay produces, with times as in the audit."""
     rows: RunRows = {}
-    for entity, row_id, values in records:
-        rows.setdefault(entity, {})[row_id] = {
+    for record in records:
+        rows.setdefault(record.entity, {})[record.id] = {
             name: _retold(value) if name in TIMES and value else value
-            for name, value in values.items()
+            for name, value in record.row_values.items()
         }
     return rows
 

@@ -2,7 +2,7 @@
 -- The run itself. For a decision this is the first statement, and locks: whatever ends a step's
 -- last unit is seen by whoever comes next.
 select r.id::text, r.name, r.dag_slug, r.dag_version, r.completed_at, r.audit_seq, r.audit_hash,
-       app_now(), r.usage, r.updated_at
+       app_now() as now, r.usage, r.updated_at
   from run r
  where r.id = %(run_id)s;
 
@@ -65,8 +65,8 @@ select r.id::text, r.name, r.dag_slug, r.dag_version, b.created_at, b.created_by
 
 -- name: run_recent_events
 -- The last things that happened to a run, newest first.
-select e.seq, e.at, e.event, e.actor, e.session, e.details ->> 'action',
-       e.details ->> 'stepKey', e.details ->> 'stageSlug'
+select e.seq, e.at, e.event, e.actor, e.session, e.details ->> 'action' as action,
+       coalesce(nullif(e.details ->> 'stepKey', ''), e.details ->> 'stageSlug') as subject
   from audit_entry e
  where e.subject_id = %(run_id)s
  order by e.seq desc
@@ -74,10 +74,10 @@ select e.seq, e.at, e.event, e.actor, e.session, e.details ->> 'action',
 
 -- name: run_rows
 -- All rows of a run, as its audit should tell them.
-select 'run', r.id::text, json_build_object(
+select 'run' as entity, r.id::text, json_build_object(
          'name', r.name, 'dag_slug', r.dag_slug, 'dag_version', r.dag_version, 'input', b.input,
          'completed_at', r.completed_at, 'created_at', b.created_at, 'created_by', b.created_by,
-         'usage', r.usage)
+         'usage', r.usage) as row_values
   from run r
   join run_brief b on b.run_id = r.id
  where r.id = %(run_id)s
@@ -143,7 +143,7 @@ select 'usage', u.id::text, json_build_object(
 
 -- name: definition
 -- A version of a definition; the latest if none is named.
-select d.version, d.name, d.body, encode(d.body_hash, 'hex'), d.created_at, d.created_by
+select :row_of_definition
   from dag_definition d
  where d.slug = %(slug)s and (%(version)s::integer is null or d.version = %(version)s::integer)
  order by d.version desc
@@ -155,14 +155,13 @@ select pg_advisory_xact_lock(hashtextextended(app_org()::text || '/' || %(slug)s
 
 -- name: definitions
 -- The latest version of each definition.
-select distinct on (d.slug) d.slug, d.version, d.name, d.body, encode(d.body_hash, 'hex'),
-       d.created_at, d.created_by
+select distinct on (d.slug) :row_of_definition
   from dag_definition d
  order by d.slug, d.version desc;
 
 -- name: definitions_named
 -- Several versions of definitions at once.
-select d.slug, d.version, d.body
+select :row_of_definition
   from dag_definition d
   join json_to_recordset(%(named)s::json) as n (slug text, version integer)
     on d.slug = n.slug and d.version = n.version;

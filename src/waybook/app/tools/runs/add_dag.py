@@ -1,5 +1,6 @@
 """add_dag: add a DAG definition, or a new version of it."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -18,6 +19,7 @@ from waybook.app.request.tool import ADMIN, Tool, output_schema
 from waybook.core.decision_context import Scope
 from waybook.json_values import Body, Json
 from waybook.store.runs import load, writer
+from waybook.store.runs.rows import DefinitionRow
 
 #: Approximate definition bytes per step or edge; estimates layout cost before parsing.
 BYTES_PER_MAP_ITEM: Final = 20
@@ -40,9 +42,10 @@ async def add_dag(ctx: RequestContext, args: AddDag) -> Body:
 
 async def store_definition(opened: OpenTransaction, slug: str, name: str, body: Json) -> Body:
     """Store this as the latest version, unless it already is."""
-    rows, digest = opened.results[-1], definition_hash(body)
-    latest = rows[0][0] if rows else 0
-    if rows and bytes.fromhex(rows[0][3]) == digest:
+    rows: Sequence[DefinitionRow] = opened.results[-1]
+    digest = definition_hash(body)
+    latest = rows[0].version if rows else 0
+    if rows and bytes.fromhex(rows[0].body_hash) == digest:
         return await opened.write([], _reply(slug, latest, "unchanged"))
     made = writer.add_definition(
         slug=slug,

@@ -26,6 +26,7 @@ from waybook.json_values import Body, Json
 from waybook.research.cutting import truncate
 from waybook.run.model import Job
 from waybook.store.runs import jobs, writer
+from waybook.store.runs.rows import DocumentSliceRow
 
 #: Maximum bytes of a piece.
 MAX_SLICE_BYTES = 40_000
@@ -86,11 +87,15 @@ async def _document(locked: LockedRun, document_id: str, args: GetJobInput) -> B
             "there is no document with this id here",
             next_call=NextCall("get_next_job", {}, "take a job; its inputs have their ids"),
         )
-    key, model, version, length, text, by, at = rows[0]
+    row: DocumentSliceRow = rows[0]
     head = non_empty(
-        documentKey=key, modelId=model, version=version, createdBy=by, createdAt=format_time(at)
+        documentKey=row.document_key,
+        modelId=row.model,
+        version=row.version,
+        createdBy=row.by,
+        createdAt=format_time(row.at),
     )
-    return _piece(head, {"documentId": document_id}, text, length, args)
+    return _piece(head, {"documentId": document_id}, row.content, row.length, args)
 
 
 def _text(page_context: JobMaterials, key: str, stage: str | None) -> str:

@@ -89,7 +89,7 @@ def _to_job_request(ctx: RequestContext, args: GetNextJob) -> JobRequest:
 
 async def _run_with_work(ctx: RequestContext, wanted: JobRequest) -> str | None:
     (rows,) = await ctx.read(jobs.run_with_claimable_job_statement(wanted))
-    return str(rows[0][0]) if rows else None
+    return jobs.first_run_id(rows)
 
 
 async def _decide(locked: LockedRun) -> tuple[RunDecision[NextJob], tuple[Job, ...]]:

@@ -1,7 +1,5 @@
 """list_dags: the available workflows, and the open runs."""
 
-from typing import Any
-
 from waybook.app.queries.runs import (
     OPEN,
     RunFilter,
@@ -19,6 +17,7 @@ from waybook.json_values import Body, Json
 from waybook.research.cutting import truncate
 from waybook.run.model import CompiledDag
 from waybook.store.runs import load
+from waybook.store.runs.rows import DefinitionRow
 
 MAX_RUNS = 50
 #: Maximum bytes of a description.
@@ -33,7 +32,7 @@ async def list_dags(ctx: RequestContext, _: ListDags) -> Body:
     """Return every definition in its latest version, and the open runs."""
     open_runs = page_statement(RunFilter(state=OPEN), MAX_RUNS)
     stored, run_rows = await ctx.read(load.definitions_statement(), open_runs)
-    charts = {**builtin_dags(), **{row[0]: _chart(ctx, *row) for row in stored}}
+    charts = {**builtin_dags(), **{row.slug: _chart(ctx, row) for row in stored}}
     body: Body = {
         "dags": [_view(charts[slug]) for slug in sorted(charts)],
         "openRuns": [_run_view(run) for run in await read_run_summaries(ctx, run_rows)],
@@ -43,8 +42,8 @@ async def list_dags(ctx: RequestContext, _: ListDags) -> Body:
     return fit_reply(body, ("openRuns", "dags"), detail_call)
 
 
-def _chart(ctx: RequestContext, slug: str, *row: Any) -> CompiledDag:  # noqa: ANN401 - as it was found
-    return ctx.services.definition_cache.current(ctx.caller.org_id, slug, [row]).compiled_dag
+def _chart(ctx: RequestContext, row: DefinitionRow) -> CompiledDag:
+    return ctx.services.definition_cache.current(ctx.caller.org_id, row.slug, [row]).compiled_dag
 
 
 def _view(compiled_dag: CompiledDag) -> Body:

@@ -10,6 +10,7 @@ from waybook.errors import NextCall, NotFound
 from waybook.json_values import Body
 from waybook.run.failure import regenerate
 from waybook.store.runs import jobs
+from waybook.store.runs.rows import DocumentJobRow
 
 
 class RegenerateDocument(MutatingArguments):
@@ -20,15 +21,17 @@ async def regenerate_document(ctx: RequestContext, args: RegenerateDocument) -> 
     """Create a new job for a document; progress does not change."""
     document_id = id_or_nil(args.document_id)
     (rows,) = await ctx.read(jobs.run_of_document_statement(document_id))
-    if not rows:
+    run_id = jobs.first_run_id(rows)
+    if run_id is None:
         raise _not_found()
-    run_id = str(rows[0][0])
     statement = jobs.document_job_statement(run_id, document_id)
     async with lock_run(ctx, run_id, statement) as locked:
-        job_id, _, latest = locked.results[0][0]
-        (job_rows,) = await locked.send(jobs.job_statement(job_id))
+        latest: DocumentJobRow = locked.results[0][0]
+        (job_rows,) = await locked.send(jobs.job_statement(latest.job_id))
         job = jobs.read_job(job_rows[0])
-        decision = regenerate(locked.run, locked.compiled_dag, job, latest, locked.decision_context)
+        decision = regenerate(
+            locked.run, locked.compiled_dag, job, latest.document_id, locked.decision_context
+        )
         body: Body = {
             "runId": run_id,
             **job_view(decision.reply.job),

@@ -34,6 +34,7 @@ from waybook.run.draft import RunDecision
 from waybook.run.model import CompiledDag, Job
 from waybook.run.submit import JobDone, Submission, SubmittedDocument, submit_job
 from waybook.store.runs import jobs
+from waybook.store.runs.rows import DocumentJobRow, PartRow
 
 
 class DocumentArgument(Nested):
@@ -77,12 +78,14 @@ async def _before(locked: LockedRun, job: Job) -> tuple[list[str], int]:
     """Return the parts that a job continues, and the version of its document."""
     parts: list[str] = []
     if job.continues is not None:
-        (rows,) = await locked.send(jobs.parts_statement(job.id))
-        parts = [row[0] for row in rows]
+        part_rows: list[PartRow]
+        (part_rows,) = await locked.send(jobs.parts_statement(job.id))
+        parts = [row.content for row in part_rows]
     if job.document is None:
         return parts, 1
-    (rows,) = await locked.send(jobs.document_job_statement(locked.run.id, job.document))
-    return parts, rows[0][1] + 1
+    latest: list[DocumentJobRow]
+    (latest,) = await locked.send(jobs.document_job_statement(locked.run.id, job.document))
+    return parts, latest[0].version + 1
 
 
 def _submission(args: SubmitJobResult) -> Submission:

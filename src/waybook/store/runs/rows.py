@@ -1,0 +1,292 @@
+"""Rows that the queries of runs return: the fields are the columns."""
+
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from waybook.json_values import Json
+
+
+class RunSummaryRow(NamedTuple):
+    """Run in a list."""
+
+    id: str
+    name: str
+    dag_slug: str
+    dag_version: int
+    created_at: datetime
+    created_by: str
+    updated_at: datetime
+    completed_at: datetime | None
+    #: Database time of the query.
+    now: datetime
+    #: Started stages in the order they were started: slug, whether it is completed, whether it has
+    #: feedback, its closed and its failed steps, its models.
+    stages: list[tuple[str, bool, bool, int, int, list[str]]] | None
+    #: None where documents are not counted.
+    documents_available: int | None
+    #: Time since which the run awaits feedback; None where this is not asked for.
+    awaiting_since: datetime | None
+
+
+class RunRow(NamedTuple):
+    id: str
+    name: str
+    dag_slug: str
+    dag_version: int
+    completed_at: datetime | None
+    audit_seq: int
+    audit_hash: bytes
+    now: datetime
+    usage: dict[str, int] | None
+    updated_at: datetime
+
+
+class StageRow(NamedTuple):
+    stage_slug: str
+    models: list[str]
+    prior: dict[str, Any]
+    started_at: datetime
+    completed_at: datetime | None
+    feedback: str | None
+    feedback_at: datetime | None
+    feedback_by: str | None
+
+
+class StepRow(NamedTuple):
+    stage_slug: str
+    step_key: str
+    total: int
+    done: int
+    failed: int
+    opened_at: datetime
+    closed_at: datetime | None
+
+
+class RunBriefRow(NamedTuple):
+    """Immutable columns of a run."""
+
+    input: Json
+    created_at: datetime
+    created_by: str
+
+
+class RunEventRow(NamedTuple):
+    """Audit event of a run."""
+
+    seq: int
+    at: datetime
+    event: str
+    actor: str
+    session: str | None
+    action: str | None
+    #: The step it is about, else the stage, if any.
+    subject: str | None
+
+
+class StoredRow(NamedTuple):
+    """Row of any table of a run, as JSON."""
+
+    entity: str
+    id: str
+    row_values: dict[str, Any]
+
+
+class DefinitionRow(NamedTuple):
+    """Version of a definition."""
+
+    version: int
+    name: str
+    body: Json
+    #: In hexadecimal digits.
+    body_hash: str
+    created_at: datetime
+    created_by: str
+    slug: str
+
+
+class VersionRow(NamedTuple):
+    version: int
+    created_at: datetime
+    created_by: str
+
+
+class RunIdRow(NamedTuple):
+    run_id: str
+
+
+class JobRow(NamedTuple):
+    id: str
+    stage_slug: str
+    step_key: str
+    job_type: str
+    model: str
+    rank: int
+    unit: dict[str, Any] | None
+    status: str
+    attempt: int
+    tries: int
+    ready_at: datetime
+    held_by: str | None
+    held_session: str | None
+    started_at: datetime | None
+    completed_at: datetime | None
+    error: str | None
+    continues_id: str | None
+    part: int
+    document_id: str | None
+    counted: bool
+
+
+class RenderRow(NamedTuple):
+    """Job to render, with its document."""
+
+    id: str
+    stage_slug: str
+    step_key: str
+    job_type: str
+    model: str
+    rank: int
+    unit: dict[str, Any] | None
+    status: str
+    attempt: int
+    tries: int
+    ready_at: datetime
+    held_by: str | None
+    held_session: str | None
+    started_at: datetime | None
+    completed_at: datetime | None
+    error: str | None
+    continues_id: str | None
+    part: int
+    document_id: str | None
+    counted: bool
+    document_key: str
+    document_model: str
+    lineage: str
+    version: int
+    content: str
+
+
+class OpenJobsRow(NamedTuple):
+    """Open jobs of a step, counted by status and model."""
+
+    stage_slug: str
+    step_key: str
+    status: str
+    model: str
+    # A tuple has a method of this name.
+    jobs: int
+    ready_at: datetime | None
+
+
+class WorkerRow(NamedTuple):
+    """Holder of a job."""
+
+    name: str
+    stage: str
+    step_key: str
+    model: str
+    attempt: int
+    since: datetime
+
+
+class FailedJobRow(NamedTuple):
+    """Job that is not retried automatically."""
+
+    job_id: str
+    stage: str
+    step_key: str
+    job_type: str
+    model: str
+    attempt: int
+    error: str
+    at: datetime
+
+
+class PartRow(NamedTuple):
+    """Text that a continuation continues."""
+
+    content: str
+
+
+class DocumentRow(NamedTuple):
+    """Latest version of a document, without its text."""
+
+    id: str
+    stage: str
+    step_key: str
+    document_key: str
+    model: str
+    lineage: str
+    reviewer: str | None
+    length: int
+    by: str | None
+    at: datetime
+
+
+class DocumentTextRow(NamedTuple):
+    """Start of a document's text."""
+
+    id: str
+    content: str
+
+
+class DocumentSliceRow(NamedTuple):
+    """Slice of a document's text."""
+
+    document_key: str
+    model: str
+    version: int
+    #: Of the whole text.
+    length: int
+    content: str
+    by: str | None
+    at: datetime
+
+
+class DocumentJobRow(NamedTuple):
+    """Job that made a version of a document."""
+
+    job_id: str
+    version: int
+    document_id: str
+
+
+class AvailableRow(NamedTuple):
+    """Document that can be read."""
+
+    stage: str
+    document_key: str
+    model: str
+    resource_id: str
+
+
+class ReadableRow(NamedTuple):
+    """Document that can be read, without its text."""
+
+    resource_id: str
+    stage: str
+    step_key: str
+    document_key: str
+    model: str
+    lineage: str
+    reviewer: str | None
+    version: int
+    created_at: datetime
+    #: Length of its Markdown in characters.
+    length: int
+    #: Document it was rendered from.
+    document_id: str
+
+
+class RenderedRow(NamedTuple):
+    """Rendered document."""
+
+    run_id: str
+    document_key: str
+    model: str
+    lineage: str
+    version: int
+    created_at: datetime
+    markdown: str
+    html: str
