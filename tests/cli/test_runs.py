@@ -7,7 +7,7 @@ from rich.console import Console
 
 from cli.runs_in_terminal import finished, half_done, waiting
 from cli.terminal import Terminal
-from waybook.app.queries.run import RunOverview, read_run_overview
+from waybook.app.queries.run import Include, RunDetail, read_run_detail
 from waybook.cli.runtime import AppSession
 from waybook.cli.terminal.plan_board import Viewport
 from waybook.cli.terminal.run_board import run_display
@@ -93,9 +93,9 @@ def test_watching_away_from_a_terminal_shows_the_run_once(terminal: Terminal, ha
     assert "1 of 5 stages" in terminal.say("run", half, "--watch")
 
 
-def board_of(terminal: Terminal, run_id: str) -> RunOverview:
-    async def act(here: AppSession) -> RunOverview:
-        return await read_run_overview(here.call, run_id)
+def board_of(terminal: Terminal, run_id: str) -> RunDetail:
+    async def act(here: AppSession) -> RunDetail:
+        return await read_run_detail(here.call, run_id, Include.BOARD)
 
     return terminal.inside(act)
 

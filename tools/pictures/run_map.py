@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from waybook.app.queries.diagrams import run_drawing
-from waybook.app.queries.run import RunOverview, read_run_overview
+from waybook.app.queries.run import Include, RunDetail, read_run_detail
 from waybook.cli.demo.command import STORY, start_run_actors
 from waybook.cli.demo.environment import FAST, EventLog, SimulatedClock, temporary_database
 from waybook.cli.demo.scene import DemoContext
@@ -27,9 +27,9 @@ STAGE, STEP, DONE = "synthesis", "synthesis_pairwise_feature_spec", 11
 # The moment
 
 
-async def board_in_the_middle(data_dir: Path) -> RunOverview:
+async def board_in_the_middle(data_dir: Path) -> RunDetail:
     """The demo's run, at the moment that is drawn."""
-    seen: list[RunOverview] = []
+    seen: list[RunDetail] = []
     async with open_app(Settings(data_dir=data_dir)) as here:
         database = here.app.dispatcher.services.database
         org_id = here.app.caller(Channel.CLI).org_id
@@ -39,20 +39,20 @@ async def board_in_the_middle(data_dir: Path) -> RunOverview:
 
         async def show() -> None:
             if not seen:
-                board = await read_run_overview(scene.call, scene.run_id)
+                board = await read_run_detail(scene.call, scene.run_id, Include.BOARD)
                 seen.extend([board] if done_of(board) >= DONE else [])
 
         await start_run_actors(scene, show)
     return seen[0]
 
 
-def done_of(board: RunOverview) -> int:
+def done_of(board: RunDetail) -> int:
     """How many jobs of the step are done."""
     steps = {step["stepKey"]: step for _, step in steps_of(board)}
     return steps[STEP]["jobs"]["done"] if STEP in steps else 0
 
 
-def steps_of(board: RunOverview) -> Iterator[tuple[str, StepReport]]:
+def steps_of(board: RunDetail) -> Iterator[tuple[str, StepReport]]:
     for stage in board.report["stages"]:
         yield from ((stage["stageSlug"], step) for step in stage["steps"] or ())
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from waybook.app.queries.plan import PlanOverview
 from waybook.app.queries.plan_map import STAGE, plan_lane
-from waybook.app.queries.run import RunOverview
+from waybook.app.queries.run import RunDetail
 from waybook.dag.diagram.export import Drawing
 from waybook.dag.diagram.model import Diagram, DiagramStep, Lane, diagram_from_structure
 from waybook.dag.diagram.status_marks import Annotation, Annotations, annotations_from_report
@@ -38,7 +38,7 @@ def drawing_of_steps(
     )
 
 
-def run_drawing(board: RunOverview) -> Drawing:
+def run_drawing(board: RunDetail) -> Drawing:
     """Return the drawing of a run on its map, with the feedback between the stages."""
     compiled_dag = board.compiled_dag
     feedback = {slug: stage.feedback for slug, stage in board.run.stages.items() if stage.feedback}

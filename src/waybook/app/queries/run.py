@@ -1,13 +1,14 @@
-"""Read models of a run: overview, detail page and progress report. Read-only."""
+"""Read model of one run, with as much of it as a caller needs. Read-only."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import Flag, auto
+from functools import cached_property
 from typing import TypeAlias
 
 from waybook.app.queries.documents import DocumentListItem, order_documents
-from waybook.app.queries.plan_map import plan_report
-from waybook.app.request.locking import UnlockedRun, load_run
+from waybook.app.request.locking import load_run
 from waybook.app.request.lookups import id_or_nil
 from waybook.app.request.request_context import RequestContext
 from waybook.dag.expansion.counts import StageCounts
@@ -17,8 +18,6 @@ from waybook.dag.progress.structure import structure_counts, valid_structure
 from waybook.json_values import Body, Json
 from waybook.run.model import CompiledDag, Run
 from waybook.run.status import RunState, awaiting_feedback, run_evidence, run_state
-from waybook.store.driver.queries import Statement
-from waybook.store.plans.load import PlanRequest
 from waybook.store.runs import jobs, load
 from waybook.store.runs.rows import (
     AvailableRow,
@@ -30,26 +29,51 @@ from waybook.store.runs.rows import (
 )
 
 MAX_WORKERS = 500
-MAX_HISTORY = 5
-
+MAX_HISTORY = 12
+MAX_FAILURES = 100
 
 RunEvent: TypeAlias = RunEventRow
 FailedJob: TypeAlias = FailedJobRow
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOverview:
-    """Contents of the overview of a run."""
+class Include(Flag):
+    """Parts of a run that a caller needs besides its report; nothing else is queried."""
+
+    NOTHING = 0
+    #: Its input, and its creation.
+    BRIEF = auto()
+    WORKERS = auto()
+    HISTORY = auto()
+    FAILURES = auto()
+    #: The list of its documents, without their texts.
+    DOCUMENTS = auto()
+    BOARD = BRIEF | WORKERS | HISTORY
+    ALL = BOARD | FAILURES | DOCUMENTS
+
+
+class RunReport(Report):
+    """Report of a run with its usage."""
+
+    usage: Body
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunDetail:
+    """Run with its report, and the parts that were asked for."""
 
     run: Run
     compiled_dag: CompiledDag
     now: datetime
-    input_text: Json
+    #: The only source of its progress.
     report: Report
-    #: Expected counts of each stage, as far as they can be known.
-    expected: Mapping[str, StageCounts]
+    input_text: Json
+    created_at: datetime | None
+    created_by: str
     workers: tuple[WorkerRow, ...]
+    #: Oldest first.
     history: tuple[RunEvent, ...]
+    failures: tuple[FailedJob, ...]
+    documents: list[DocumentListItem]
 
     @property
     def is_closed(self) -> bool:
@@ -65,121 +89,75 @@ class RunOverview:
         """Return the state of the run as a whole."""
         return run_state(self.run, self.compiled_dag)
 
+    @property
+    def stages_done(self) -> int:
+        return self.report["dagProgress"]["completedStages"]
 
-async def read_run_overview(ctx: RequestContext, run_id: str) -> RunOverview:
-    """Read a run, in one snapshot.
+    @property
+    def stages_total(self) -> int:
+        return self.report["dagProgress"]["totalStages"]
 
-    Raises:
-        NotFound: it does not exist, or belongs to another org.
-    """
-    run_id = id_or_nil(run_id)
-    seen = await load_run(
-        ctx,
-        run_id,
-        jobs.available_statement(run_id),
-        *overview_statements(run_id, MAX_HISTORY),
-    )
-    available, brief, workers, events = seen.results
-    return build_run_overview(seen, available, brief[0], workers, events)
+    @property
+    def documents_available(self) -> int:
+        return sum(stage["documentsAvailable"] for stage in self.report["stages"])
 
+    @property
+    def documents_expected(self) -> int | None:
+        """Return how many documents the started stages will have; None where unknown."""
+        stages = (s for s in self.report["stages"] if s["stageSlug"] in self.run.stages)
+        counts = [stage["documentsExpected"] for stage in stages]
+        return None if None in counts else sum(count or 0 for count in counts)
 
-def overview_statements(run_id: str, most_news: int) -> tuple[Statement, ...]:
-    """Return the statements for the rest of an overview: the input, the workers, recent events."""
-    return (
-        load.brief_statement(run_id),
-        jobs.workers_statement(run_id, MAX_WORKERS),
-        load.recent_events_statement(run_id, most_news),
-    )
+    @property
+    def report_with_usage(self) -> RunReport:
+        return RunReport(**self.report, usage=self.run.usage.as_reply())
 
-
-def build_run_overview(
-    seen: UnlockedRun,
-    available: Iterable[AvailableRow | ReadableRow],
-    brief: RunBriefRow,
-    workers: Sequence[WorkerRow],
-    events: Sequence[RunEventRow],
-) -> RunOverview:
-    """Return the overview of a run from its related rows."""
-    run, compiled_dag = seen.loaded.run, seen.compiled_dag
-    models = {slug: stage.models for slug, stage in run.stages.items()}
-    return RunOverview(
-        run=run,
-        compiled_dag=compiled_dag,
-        now=seen.loaded.now,
-        input_text=brief.input,
-        report=run_report(run, compiled_dag, available),
-        expected=structure_counts(valid_structure(compiled_dag.dag, compiled_dag.graphs), models),
-        workers=jobs.read_workers(workers),
-        history=load.read_events(events),
-    )
+    @cached_property
+    def expected(self) -> Mapping[str, StageCounts]:
+        """Return the expected counts of each stage, as far as they can be known."""
+        dag, stages = self.compiled_dag, self.run.stages
+        models = {slug: stage.models for slug, stage in stages.items()}
+        return structure_counts(valid_structure(dag.dag, dag.graphs), models)
 
 
-MAX_FAILURES = 100
-MAX_DETAIL_HISTORY = 12
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunDetail:
-    overview: RunOverview
-    documents: list[DocumentListItem]
-    failures: tuple[FailedJob, ...]
-    created_at: datetime
-    created_by: str
-
-
-async def read_run_detail(ctx: RequestContext, run_id: str) -> RunDetail:
-    """Read all details of a run, in one snapshot.
+async def read_run_detail(ctx: RequestContext, run_id: str, include: Include) -> RunDetail:
+    """Read a run with these parts, in one snapshot.
 
     Raises:
         NotFound: it does not exist, or belongs to another org.
     """
     run_id = id_or_nil(run_id)
-    seen = await load_run(
-        ctx,
-        run_id,
-        jobs.readable_statement(run_id),
-        *overview_statements(run_id, MAX_DETAIL_HISTORY),
-        jobs.failures_statement(run_id, MAX_FAILURES),
-    )
-    readable, brief, workers, events, failures = seen.results
-    run_brief: RunBriefRow = brief[0]
+    lists_documents = Include.DOCUMENTS in include
+    documents = jobs.readable_statement if lists_documents else jobs.available_statement
+    parts = {
+        Include.BRIEF: load.brief_statement(run_id),
+        Include.WORKERS: jobs.workers_statement(run_id, MAX_WORKERS),
+        Include.HISTORY: load.recent_events_statement(run_id, MAX_HISTORY),
+        Include.FAILURES: jobs.failures_statement(run_id, MAX_FAILURES),
+    }
+    wanted = [part for part in parts if part in include]
+    seen = await load_run(ctx, run_id, documents(run_id), *(parts[part] for part in wanted))
+    available, *results = seen.results
+    rows = {**dict.fromkeys(parts, ()), **dict(zip(wanted, results, strict=True))}
+    brief: RunBriefRow | None = next(iter(rows[Include.BRIEF]), None)
     return RunDetail(
-        overview=build_run_overview(seen, readable, run_brief, workers, events),
-        documents=order_documents(seen.compiled_dag, readable),
-        failures=jobs.read_failures(failures),
-        created_at=run_brief.created_at.astimezone(UTC),
-        created_by=run_brief.created_by,
+        run=seen.loaded.run,
+        compiled_dag=seen.compiled_dag,
+        now=seen.loaded.now,
+        report=_report(seen.loaded.run, seen.compiled_dag, available),
+        input_text=brief.input if brief else None,
+        created_at=brief.created_at.astimezone(UTC) if brief else None,
+        created_by=brief.created_by if brief else "",
+        workers=jobs.read_workers(rows[Include.WORKERS]),
+        history=load.read_events(rows[Include.HISTORY]),
+        failures=jobs.read_failures(rows[Include.FAILURES]),
+        documents=order_documents(seen.compiled_dag, available if lists_documents else ()),
     )
 
 
-class RunReport(Report):
-    """Report of a run with its usage."""
-
-    usage: Body
-
-
-async def load_report(
-    ctx: RequestContext, *, run_id: str | None, plan_id: str | None = None
-) -> Report:
-    """Return the report of a run or of a plan, from one snapshot.
-
-    Raises:
-        NotFound: it does not exist, or belongs to another org.
-    """
-    if run_id is None:
-        loaded, _ = await ctx.load_plan(PlanRequest(plan_id=id_or_nil(plan_id or "")))
-        return plan_report(loaded.plan)
-    run_id = id_or_nil(run_id)
-    seen = await load_run(ctx, run_id, jobs.available_statement(run_id))
-    run = seen.loaded.run
-    base_report = run_report(run, seen.compiled_dag, seen.results[0])
-    return RunReport(**base_report, usage=run.usage.as_reply())
-
-
-def run_report(
+def _report(
     run: Run, compiled_dag: CompiledDag, rows: Iterable[AvailableRow | ReadableRow]
 ) -> Report:
-    """Return the report of a run, given the rows of its readable documents."""
     available = [
         (row.stage, AvailableDocument(row.document_key, row.model, row.resource_id)) for row in rows
     ]

@@ -12,8 +12,8 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from waybook.app.queries.documents import DocumentListItem, list_documents, read_document
-from waybook.app.queries.run import RunOverview, read_run_overview
+from waybook.app.queries.documents import DocumentListItem, read_document
+from waybook.app.queries.run import Include, RunDetail, read_run_detail
 from waybook.app.queries.runs import resolve_run
 from waybook.app.request.caller import ReadableDocument
 from waybook.background import render_all_orgs
@@ -140,21 +140,20 @@ async def _go(
     forms: list[str],
     *,
     force: bool,
-) -> tuple[RunOverview, list[DocumentListItem], WrittenFile]:
+) -> tuple[RunDetail, list[DocumentListItem], WrittenFile]:
     async with open_app(settings) as here:
         run = await resolve_run(here.call, text)
         while await render_all_orgs(here.app.dispatcher.services):
             pass
-        board = await read_run_overview(here.call, run.id)
-        documents = await list_documents(here.call, run.id)
-        listed = [item for item in documents if stage in {None, item.stage}]
+        board = await read_run_detail(here.call, run.id, Include.DOCUMENTS)
+        listed = [item for item in board.documents if stage in {None, item.stage}]
         written = await _write(here, board, listed, out, forms, force=force) if out else {}
         return board, listed, written
 
 
 async def _write(
     here: AppSession,
-    board: RunOverview,
+    board: RunDetail,
     listed: list[DocumentListItem],
     out: Path,
     forms: list[str],
@@ -185,7 +184,7 @@ def _text(document: ReadableDocument, form: str) -> str:
     return build_page(f"{document.document_key}, {document.model}", document.html)
 
 
-def _table(board: RunOverview, listed: list[DocumentListItem]) -> Table:
+def _table(board: RunDetail, listed: list[DocumentListItem]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for head in ("stage", "document", "by", "of"):
         table.add_column(head, no_wrap=True, overflow="ellipsis")
@@ -204,7 +203,7 @@ def origin_label(document: DocumentListItem) -> str:
     return begun if document.reviewer is None else f"{begun}, reviewed by {document.reviewer}"
 
 
-def _figures(board: RunOverview, stage: str | None) -> str:
+def _figures(board: RunDetail, stage: str | None) -> str:
     stages = [
         stage_report
         for stage_report in board.report["stages"]

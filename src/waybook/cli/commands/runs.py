@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from waybook.app.queries.diagrams import run_drawing
-from waybook.app.queries.run import RunOverview, load_report, read_run_overview
+from waybook.app.queries.run import Include, RunDetail, read_run_detail
 from waybook.app.queries.runs import OPEN, RunFilter, RunSummary, list_runs, resolve_run
 from waybook.app.request.outbox import run_url
 from waybook.cli.commands.plans import unique_prefix_length
@@ -195,19 +195,19 @@ def run_command(*, run: str | None, watch: bool, as_json: bool, **flags: object)
 async def _drawing(settings: Settings, text: str | None) -> Drawing:
     async with open_app(settings) as here:
         run = await resolve_run(here.call, text)
-        return run_drawing(await read_run_overview(here.call, run.id))
+        return run_drawing(await read_run_detail(here.call, run.id, Include.NOTHING))
 
 
 async def _report(settings: Settings, text: str | None) -> object:
     async with open_app(settings) as here:
         run = await resolve_run(here.call, text)
-        return await load_report(here.call, run_id=run.id)
+        return (await read_run_detail(here.call, run.id, Include.NOTHING)).report_with_usage
 
 
 async def _show(settings: Settings, text: str | None, console: Console, *, live: bool) -> None:
     async with open_app(settings) as here:
         run = await resolve_run(here.call, text)
-        board = await read_run_overview(here.call, run.id)
+        board = await read_run_detail(here.call, run.id, Include.BOARD)
         if live and not board.is_closed:
             with Live(console=console, screen=True, auto_refresh=False) as screen:
                 board = await _follow(
@@ -225,8 +225,8 @@ async def _show(settings: Settings, text: str | None, console: Console, *, live:
 
 
 async def _follow(
-    here: AppSession, board: RunOverview, show: Callable[[RunOverview], None]
-) -> RunOverview:
+    here: AppSession, board: RunDetail, show: Callable[[RunDetail], None]
+) -> RunDetail:
     resized = resize_event()
     while True:
         show(board)
@@ -234,14 +234,14 @@ async def _follow(
             return board
         await wait_or_resize(resized, EVERY_SECONDS)
         with contextlib.suppress(Busy, Unavailable):  # the next refresh may succeed
-            board = await read_run_overview(here.call, board.run.id)
+            board = await read_run_detail(here.call, board.run.id, Include.BOARD)
 
 
 def _live(console: Console) -> Viewport:
     return Viewport(width=console.width, height=console.height, live=True)
 
 
-def _format_input(board: RunOverview) -> Text:
+def _format_input(board: RunDetail) -> Text:
     """Return the input of the run, shortened if it is long."""
     run_input = board.input_text
     text = run_input if isinstance(run_input, str) else json.dumps(run_input, ensure_ascii=False)

@@ -16,7 +16,7 @@ from rich.live import Live
 from rich.text import Text
 
 from waybook.app.queries.plan import PlanOverview, read_plan_overview
-from waybook.app.queries.run import RunOverview, read_run_overview
+from waybook.app.queries.run import Include, RunDetail, read_run_detail
 from waybook.bootstrap import Application
 from waybook.cli.demo import plan_agents, run_agents
 from waybook.cli.demo.ending import print_summary
@@ -72,13 +72,13 @@ async def plan_scenario(scene: DemoContext, audience: DemoOutput) -> PlanOvervie
     return boards[0]
 
 
-async def run_scenario(scene: DemoContext, audience: DemoOutput) -> RunOverview:
+async def run_scenario(scene: DemoContext, audience: DemoOutput) -> RunDetail:
     """Play the run to its end and return its overview."""
-    boards: list[RunOverview] = []
+    boards: list[RunDetail] = []
     scene.feed.lines.clear()
 
     async def look() -> DisplayedSubject:
-        boards[:] = [await read_run_overview(scene.call, scene.run_id)]
+        boards[:] = [await read_run_detail(scene.call, scene.run_id, Include.BOARD)]
         return run_subject(boards[0])
 
     await _perform(scene, audience, start_run_actors, look)

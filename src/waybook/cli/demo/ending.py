@@ -15,7 +15,7 @@ from rich.text import Text
 from waybook.app.operations.audit_verification import AuditVerdict
 from waybook.app.queries.audit import list_audit
 from waybook.app.queries.documents import list_documents, read_document
-from waybook.app.queries.run import RunOverview
+from waybook.app.queries.run import RunDetail
 from waybook.cli.demo import script
 from waybook.cli.demo.scene import DemoContext
 from waybook.cli.terminal.audit_text import summary
@@ -42,7 +42,7 @@ KEPT_MESSAGE = (
 async def print_summary(
     console: Console,
     scene: DemoContext,
-    board: RunOverview,
+    board: RunDetail,
     verdicts: list[AuditVerdict],
     *,
     keep: bool,
@@ -66,7 +66,7 @@ async def print_summary(
 
 
 async def _tell_documents(
-    console: Console, scene: DemoContext, board: RunOverview, *, keep: bool
+    console: Console, scene: DemoContext, board: RunDetail, *, keep: bool
 ) -> None:
     """Print one document in full and the command that writes the others."""
     _heading(console, "The documents")

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from waybook.app.queries.plan import PlanOverview
-from waybook.app.queries.run import RunOverview
+from waybook.app.queries.run import RunDetail
 from waybook.app.registry import TOOLS
 from waybook.app.request.request_context import RequestContext
 from waybook.bootstrap import Application
@@ -107,7 +107,7 @@ def plan_subject(shown: PlanOverview) -> DisplayedSubject:
     )
 
 
-def run_subject(shown: RunOverview) -> DisplayedSubject:
+def run_subject(shown: RunDetail) -> DisplayedSubject:
     """Return the display of a run."""
     lines = run_board.count_lines(shown) + RUN_FIXED_ROWS
     return DisplayedSubject(

@@ -10,7 +10,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from waybook.app.queries.run import RunOverview
+from waybook.app.queries.run import RunDetail
 from waybook.cli.terminal.bars import PROGRESS_STYLES, RUN_STYLES, StatusStyle, segmented_bar
 from waybook.cli.terminal.plan_board import Viewport, run_event_sentence
 from waybook.cli.terminal.run_report import BAR_STATUS, UNKNOWN
@@ -50,7 +50,7 @@ class DisplayRow:
     is_current: bool = False
 
 
-def run_display(board: RunOverview, frame: Viewport) -> RenderableType:
+def run_display(board: RunDetail, frame: Viewport) -> RenderableType:
     """Return the view of a run, never higher than the viewport."""
     inner = frame.width - 4
     parts: list[RenderableType] = [_heading(board), _source(board), _bar_line(board, inner)]
@@ -65,34 +65,31 @@ def run_display(board: RunOverview, frame: Viewport) -> RenderableType:
     return Panel(Group(*parts), title=title, border_style="dim", width=frame.width, height=high)
 
 
-def count_lines(board: RunOverview) -> int:
+def count_lines(board: RunDetail) -> int:
     """Return the number of lines of the stages and of the steps of active stages."""
     return len(list(_lines(board, is_expanded=False)))
 
 
-def _heading(board: RunOverview) -> Text:
+def _heading(board: RunDetail) -> Text:
     look = RUN_STYLES[board.state].text()
     return _line(Text.assemble(look, "  ", (board.run.name, "bold")))
 
 
-def _source(board: RunOverview) -> Text:
+def _source(board: RunDetail) -> Text:
     models = dict.fromkeys(model for s in board.run.stages.values() for model in s.models)
     dag, version = board.compiled_dag.dag, board.compiled_dag.version
     source = f"{dag.name}, version {version}, with {', '.join(models)}"
     return _line(Text(f"{source}; {documents_available(board)}", style="dim"))
 
 
-def documents_available(board: RunOverview) -> str:
+def documents_available(board: RunDetail) -> str:
     """Return the document counts: "8 of 36 documents available"."""
-    stages = board.report["stages"]
-    there = sum(stage["documentsAvailable"] for stage in stages)
-    expected = sum(stage["documentsExpected"] or 0 for stage in stages)
-    return f"{there} of {expected} documents available"
+    expected = sum(stage["documentsExpected"] or 0 for stage in board.report["stages"])
+    return f"{board.documents_available} of {expected} documents available"
 
 
-def _bar_line(board: RunOverview, width: int) -> Text:
-    progress = board.report["dagProgress"]
-    done, total = progress["completedStages"], progress["totalStages"]
+def _bar_line(board: RunDetail, width: int) -> Text:
+    done, total = board.stages_done, board.stages_total
     counts = Counter(
         BAR_STATUS[stage["status"] or ProgressStatus.FAILED] for stage in _stages(board)
     )
@@ -101,7 +98,7 @@ def _bar_line(board: RunOverview, width: int) -> Text:
     return Text.assemble((label, "bold"), segmented_bar(counts, room), (share, "bold"))
 
 
-def _stages(board: RunOverview) -> list[StageReport]:
+def _stages(board: RunDetail) -> list[StageReport]:
     """Return the stages in DAG order."""
     by_slug = {stage["stageSlug"]: stage for stage in board.report["stages"]}
     return [by_slug[slug] for slug in board.compiled_dag.order]
@@ -110,14 +107,14 @@ def _stages(board: RunOverview) -> list[StageReport]:
 # Rows of stages and steps
 
 
-def _lines(board: RunOverview, *, is_expanded: bool) -> Iterator[DisplayRow]:
+def _lines(board: RunDetail, *, is_expanded: bool) -> Iterator[DisplayRow]:
     for stage in _stages(board):
         yield _stage_line(board, stage)
         if is_expanded or stage["status"] in {ProgressStatus.IN_PROGRESS, ProgressStatus.FAILED}:
             yield from _step_lines(board, stage)
 
 
-def _stage_line(board: RunOverview, stage: StageReport) -> DisplayRow:
+def _stage_line(board: RunDetail, stage: StageReport) -> DisplayRow:
     slug, status, steps = stage["stageSlug"], stage["status"], stage["steps"] or []
     look = UNKNOWN if status is None else PROGRESS_STYLES[status]
     waits = slug == board.awaiting
@@ -135,7 +132,7 @@ def _stage_line(board: RunOverview, stage: StageReport) -> DisplayRow:
 AWAITING_TEXT = StatusStyle("!", "feedback", RUN_STYLES[RunState.AWAITING_FEEDBACK].style)
 
 
-def _stage_name(board: RunOverview, slug: str, *, quiet: bool) -> Text:
+def _stage_name(board: RunDetail, slug: str, *, quiet: bool) -> Text:
     name = board.compiled_dag.stages[slug].name
     suffix = "" if name.casefold() == slug.casefold() else f"  {name}"
     return Text.assemble((slug, "dim" if quiet else "bold"), (suffix, "dim"))
@@ -150,7 +147,7 @@ def _steps_done(stage: StageReport) -> Text:
     return text.append(f", {failed} failed", style="red") if failed else text
 
 
-def _to_come(board: RunOverview, slug: str) -> Text:
+def _to_come(board: RunDetail, slug: str) -> Text:
     """Return the step count of a stage that has not started."""
     return Text(f"{len(board.compiled_dag.graphs[slug].order)} steps", style="dim")
 
@@ -163,7 +160,7 @@ def _documents(stage: StageReport) -> Text:
     return Text(f"{there}{of} documents", style="" if there == expected else "dim")
 
 
-def _step_lines(board: RunOverview, stage: StageReport) -> Iterator[DisplayRow]:
+def _step_lines(board: RunDetail, stage: StageReport) -> Iterator[DisplayRow]:
     slug = stage["stageSlug"]
     here = next((s["stepKey"] for s in stage["steps"] or [] if not _is_over(s)), None)
     for step in stage["steps"] or []:
@@ -194,7 +191,7 @@ def _units_done(step: StepReport, working: int) -> Counts:
     }
 
 
-def _units(board: RunOverview, slug: str, step: StepReport) -> Text:
+def _units(board: RunDetail, slug: str, step: StepReport) -> Text:
     jobs = step["jobs"]
     total = jobs["done"] + jobs["active"] + jobs["failed"]
     if not total:
@@ -259,7 +256,7 @@ def _widths(width: int, figures: int, longest: int) -> tuple[int, int, int]:
 # Footer
 
 
-def _foot(board: RunOverview, *, live: bool) -> list[Text]:
+def _foot(board: RunDetail, *, live: bool) -> list[Text]:
     last = board.history[-1] if board.history else None
     ending = (
         [Text("   live ●  Ctrl-C to leave", style="dim")] if live and not board.is_closed else []
@@ -269,7 +266,7 @@ def _foot(board: RunOverview, *, live: bool) -> list[Text]:
     return [_line(text) for text in lines]
 
 
-def _matters(board: RunOverview) -> list[Text]:
+def _matters(board: RunDetail) -> list[Text]:
     """Return the lines on what the user should know or do now."""
     slug = board.awaiting
     if slug is not None:

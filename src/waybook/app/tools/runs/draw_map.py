@@ -16,7 +16,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from waybook.app.queries.diagrams import plan_drawing, run_drawing
 from waybook.app.queries.plan import PlanHistory, PlanOverview, read_step_names
-from waybook.app.queries.run import RunOverview, read_run_overview
+from waybook.app.queries.run import Include, RunDetail, read_run_detail
 from waybook.app.request.arguments import Id, ReadArguments
 from waybook.app.request.drawing_worker import DrawingJob
 from waybook.app.request.lookups import id_or_nil
@@ -78,7 +78,7 @@ async def _drawn(ctx: RequestContext, args: DrawMap) -> Body:
     if args.plan_id is not None:
         return await _plan(ctx, await _look(ctx, args.plan_id), args.width)
     if args.run_id is not None:
-        return await _run(ctx, await read_run_overview(ctx, args.run_id), args.width)
+        return await _run(ctx, await read_run_detail(ctx, args.run_id, Include.NOTHING), args.width)
     return await _dag(ctx, args.dag_slug or "", args.width)
 
 
@@ -130,7 +130,7 @@ def _review(ctx: RequestContext, board: PlanOverview) -> Body | None:
     }
 
 
-async def _run(ctx: RequestContext, board: RunOverview, width: int | None) -> Body:
+async def _run(ctx: RequestContext, board: RunDetail, width: int | None) -> Body:
     stages = board.report["stages"]
     return {
         "name": board.run.name,
@@ -145,7 +145,7 @@ async def _run(ctx: RequestContext, board: RunOverview, width: int | None) -> Bo
     }
 
 
-def _feedback(board: RunOverview) -> Body | None:
+def _feedback(board: RunDetail) -> Body | None:
     """Return the request for feedback between two stages."""
     waiting = board.awaiting
     if waiting is None:

@@ -5,8 +5,10 @@ from typing import cast
 import orjson
 from pydantic import Field
 
-from waybook.app.queries.run import load_report
+from waybook.app.queries.plan_map import plan_report
+from waybook.app.queries.run import Include, read_run_detail
 from waybook.app.request.arguments import Id, ReadArguments
+from waybook.app.request.lookups import id_or_nil
 from waybook.app.request.reply import (
     MAX_COMPACT_REPLY_BYTES,
     fit_reply,
@@ -17,8 +19,10 @@ from waybook.app.request.reply import (
 )
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.tool import RUNS, Tool, output_schema
+from waybook.dag.progress.report import Report
 from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json
+from waybook.store.plans.load import PlanRequest
 
 
 class GetRunProgress(ReadArguments):
@@ -31,13 +35,16 @@ async def get_run_progress(ctx: RequestContext, args: GetRunProgress) -> Body:
     """Return the report, and the suggested next call."""
     if (args.run_id is None) == (args.plan_id is None):
         raise InvalidInput("name either a runId or a planId, one of the two")
+    report: Report
     if args.run_id is not None:
         following_call = next_job_call(args.run_id)
+        report = (await read_run_detail(ctx, args.run_id, Include.NOTHING)).report_with_usage
     else:
         following_call = next_call("get_next_step", "take the next step", planId=args.plan_id)
-    report = cast("Body", await load_report(ctx, run_id=args.run_id, plan_id=args.plan_id))
+        loaded, _ = await ctx.load_plan(PlanRequest(plan_id=id_or_nil(args.plan_id or "")))
+        report = plan_report(loaded.plan)
     limit = reply_limit(ctx.caller.channel, detail=args.detail)
-    return fit_report({**report, "next": following_call}, args, limit)
+    return fit_report({**cast("Body", report), "next": following_call}, args, limit)
 
 
 def fit_report(body: Body, args: GetRunProgress, most: int = MAX_COMPACT_REPLY_BYTES) -> Body:

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from waybook.app.queries.audit import RUN, event_label
 from waybook.app.queries.diagrams import run_drawing
 from waybook.app.queries.documents import DocumentListItem
-from waybook.app.queries.run import FailedJob, RunDetail, RunEvent, RunOverview
+from waybook.app.queries.run import FailedJob, RunDetail, RunEvent
 from waybook.app.request.drawing_worker import DrawingJob, Links
 from waybook.dag.progress.report import StageReport, StepReport
 from waybook.run.model import CompiledDag, StageRun
@@ -81,35 +81,21 @@ class RunView:
     warnings: tuple[str, ...]
 
     @property
-    def board(self) -> RunOverview:
-        return self.detail.overview
-
-    @property
-    def completed_stages(self) -> int:
-        return sum(stage.status == "completed" for stage in self.stages)
-
-    @property
-    def expected(self) -> int | None:
-        """Expected documents of the started stages; None if unknown for one of them."""
-        counts = [stage.expected for stage in self.stages if stage.started]
-        return None if None in counts else sum(count or 0 for count in counts)
-
-    @property
     def card(self) -> FeedbackCard | None:
         """Card of the stage that awaits feedback, if there is one."""
-        board, waits = self.board, self.board.awaiting
-        stage = board.run.stages.get(waits or "")
+        detail = self.detail
+        stage = detail.run.stages.get(detail.awaiting or "")
         if stage is None:
             return None
         return FeedbackCard(
-            run_id=board.run.id,
-            run_name=board.run.name,
+            run_id=detail.run.id,
+            run_name=detail.run.name,
             stage_slug=stage.slug,
-            stage_name=stage_name(board.compiled_dag, stage.slug),
-            since=stage.completed_at or board.now,
+            stage_name=stage_name(detail.compiled_dag, stage.slug),
+            since=stage.completed_at or detail.now,
             following=tuple(
-                stage_name(board.compiled_dag, slug)
-                for slug in board.compiled_dag.dag.after(stage.slug)
+                stage_name(detail.compiled_dag, slug)
+                for slug in detail.compiled_dag.dag.after(stage.slug)
             ),
             models=", ".join(stage.models),
         )
@@ -117,7 +103,7 @@ class RunView:
 
 def run_view(detail: RunDetail, svg: str, piece: int = 1) -> RunView:
     """Return the view of a run with its map and one page of its documents."""
-    board, documents = detail.overview, detail.documents
+    documents = detail.documents
     pieces = max(1, -(-len(documents) // DOCUMENTS_PER_PAGE))
     piece = min(max(piece, 1), pieces)
     return RunView(
@@ -125,12 +111,12 @@ def run_view(detail: RunDetail, svg: str, piece: int = 1) -> RunView:
         stages=_stages(detail),
         # Our own drawing, in which every text is escaped.
         map_svg=Markup(svg),  # noqa: S704
-        input_text=_readable(board.input_text),
+        input_text=_readable(detail.input_text),
         documents=documents[(piece - 1) * DOCUMENTS_PER_PAGE : piece * DOCUMENTS_PER_PAGE],
         document_page=piece,
         document_pages=pieces,
-        history=tuple(_to_history_row(event) for event in reversed(board.history)),
-        warnings=tuple(board.report["warnings"]),
+        history=tuple(_to_history_row(event) for event in reversed(detail.history)),
+        warnings=tuple(detail.report["warnings"]),
     )
 
 
@@ -140,7 +126,7 @@ def stage_name(compiled_dag: CompiledDag, slug: str) -> str:
 
 
 def _stages(detail: RunDetail) -> tuple[StageView, ...]:
-    compiled_dag, reports = detail.overview.compiled_dag, detail.overview.report["stages"]
+    compiled_dag, reports = detail.compiled_dag, detail.report["stages"]
     reports_by_slug = {report["stageSlug"]: report for report in reports}
     return tuple(
         _stage(detail, place, reports_by_slug[slug])
@@ -149,18 +135,18 @@ def _stages(detail: RunDetail) -> tuple[StageView, ...]:
 
 
 def _stage(detail: RunDetail, place: int, report: StageReport) -> StageView:
-    board, slug = detail.overview, report["stageSlug"]
+    slug = report["stageSlug"]
     progress = report["progress"] or {"completedSteps": 0, "totalSteps": 0, "failedSteps": 0}
-    names = {step.key: step.name for step in board.compiled_dag.stages[slug].recipe.steps}
+    names = {step.key: step.name for step in detail.compiled_dag.stages[slug].recipe.steps}
     return StageView(
         anchor=f"stage-{place}",
         slug=slug,
-        name=stage_name(board.compiled_dag, slug),
+        name=stage_name(detail.compiled_dag, slug),
         status=str(report["status"] or "unknown"),
         done=progress["completedSteps"],
         total=progress["totalSteps"],
         failed=progress["failedSteps"],
-        started=board.run.stages.get(slug),
+        started=detail.run.stages.get(slug),
         expected=report["documentsExpected"],
         available=report["documentsAvailable"],
         warnings=tuple(report["warnings"]),
@@ -191,11 +177,11 @@ def _time(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
 
 
-def map_job(board: RunOverview) -> DrawingJob:
+def map_job(detail: RunDetail) -> DrawingJob:
     """Return the drawing job of the map, with links to the started stages."""
-    places = {slug: place for place, slug in enumerate(board.compiled_dag.order, 1)}
-    links = tuple((slug, f"#stage-{places[slug]}") for slug in board.run.stages)
-    return DrawingJob(run_drawing(board), links=Links(by_stage=links))
+    places = {slug: place for place, slug in enumerate(detail.compiled_dag.order, 1)}
+    links = tuple((slug, f"#stage-{places[slug]}") for slug in detail.run.stages)
+    return DrawingJob(run_drawing(detail), links=Links(by_stage=links))
 
 
 def _to_history_row(event: RunEvent) -> RunHistoryRow:

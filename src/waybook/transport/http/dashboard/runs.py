@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from waybook.app.queries.diagrams import run_drawing
-from waybook.app.queries.run import RunDetail, read_run_detail
+from waybook.app.queries.run import Include, RunDetail, read_run_detail
 from waybook.app.queries.runs import OPEN, RunFilter, RunOrder, list_runs
 from waybook.app.request.caller import Answer
 from waybook.app.request.drawing_worker import DrawingJob
@@ -80,14 +80,13 @@ class RunPage:
         )
 
     async def _page(self, request: Request, refused: Answer | None = None) -> Response:
-        detail = await read_run_detail(
-            await self.page_context.request_context(request), request.path_params["run_id"]
-        )
+        ctx = await self.page_context.request_context(request)
+        detail = await read_run_detail(ctx, request.path_params["run_id"], Include.ALL)
         piece = request.query_params.get("docs", "")
         page = int(piece) if piece.isdecimal() and len(piece) < 6 else 1  # noqa: PLR2004 - no run has more
-        svg = await self.page_context.picture(request, map_job(detail.overview))
+        svg = await self.page_context.picture(request, map_job(detail))
         made = partial(run_view, detail, svg, page)
-        view = await self.page_context.run_layout(request, detail.overview.compiled_dag.dag, made)
+        view = await self.page_context.run_layout(request, detail.compiled_dag.dag, made)
         return await self.page_context.render_page(
             request,
             "run",
@@ -106,9 +105,9 @@ def _field(fields: FormData, name: str) -> str:
 
 
 def _report(detail: RunDetail) -> str:
-    run = detail.overview.run
+    run = detail.run
     payload = {
-        **detail.overview.report,
+        **detail.report,
         "runId": run.id,
         "name": run.name,
         "usage": run.usage.as_reply(),
@@ -117,7 +116,7 @@ def _report(detail: RunDetail) -> str:
 
 
 def _drawn(form: DrawingFormat, detail: RunDetail) -> str:
-    return export_drawing(form, run_drawing(detail.overview))
+    return export_drawing(form, run_drawing(detail))
 
 
 #: Media type and renderer by file extension.
@@ -141,17 +140,16 @@ class RunExport:
         if ending not in EXPORT_FORMATS:
             raise HTTPException(404)
         kind, made = EXPORT_FORMATS[ending]
-        detail = await read_run_detail(
-            await self.page_context.request_context(request), request.path_params["run_id"]
-        )
+        ctx = await self.page_context.request_context(request)
+        detail = await read_run_detail(ctx, request.path_params["run_id"], Include.NOTHING)
         if ending == "svg":
-            job = DrawingJob(run_drawing(detail.overview), styled=True)
+            job = DrawingJob(run_drawing(detail), styled=True)
             text = await self.page_context.picture(request, job) + "\n"
         else:
             text = await self.page_context.run_layout(
-                request, detail.overview.compiled_dag.dag, partial(made, detail)
+                request, detail.compiled_dag.dag, partial(made, detail)
             )
-        return file_response(f"{safe_file_name(detail.overview.run.name)}.{ending}", kind, text)
+        return file_response(f"{safe_file_name(detail.run.name)}.{ending}", kind, text)
 
 
 def file_response(name: str, kind: str, text: str) -> Response:
