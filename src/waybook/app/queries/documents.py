@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from waybook.app.request.caller import ReadableDocument, ReadableOutput
 from waybook.app.request.locking import load_run
-from waybook.app.request.lookups import id_or_nil
+from waybook.app.request.lookups import id_or_nil, not_found
 from waybook.app.request.request_context import RequestContext
 from waybook.dag.templates.rendering import safe_file_name
 from waybook.errors import InvalidInput, NextCall, NotFound
@@ -139,10 +139,7 @@ async def read_output(ctx: RequestContext, output_id: str) -> ReadableOutput:
     """
     (rows,) = await ctx.read(details.output_statement(id_or_nil(output_id)))
     if not rows:
-        raise NotFound(
-            "there is no output with this id here",
-            next_call=NextCall("list_active_plans", {}, "see the plans there are"),
-        )
+        raise not_found("output")
     (output,) = details.read_outputs(rows)
     return ReadableOutput(
         output_id=output.id,
