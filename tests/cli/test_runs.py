@@ -7,11 +7,13 @@ from rich.console import Console
 
 from cli.runs_in_terminal import finished, half_done, waiting
 from cli.terminal import Terminal
+from transport.pages import a_reader, words
 from waybook.app.queries.run import Include, RunDetail, read_run_detail
 from waybook.cli.runtime import AppSession
 from waybook.cli.terminal.plan_board import Viewport
 from waybook.cli.terminal.run_board import run_display
 from waybook.dag.progress.invariants import check
+from worlds import Agent, Body
 
 SCREENS = [(40, 8), (60, 12), (80, 24), (100, 30), (140, 40), (200, 6), (80, 3), (30, 1)]
 
@@ -87,6 +89,59 @@ def test_run_json_is_report(terminal: Terminal, half: str) -> None:
     report = terminal.told("run", half)
     assert list(report) == ["dagProgress", "stages", "warnings", "usage"]
     assert check(report) == []
+
+
+async def tools_and_pages(here: AppSession, run_id: str) -> tuple[Body, Body, Body, str, str]:
+    """Return the replies about a run and its open runs, and the pages of both."""
+    agent = Agent(here.app.dispatcher, here.call.caller)
+    async with a_reader(agent) as reader:
+        pages = [words(await reader.get(path)) for path in ("/runs", f"/runs/{run_id}")]
+    dags = await agent.call("list_dags")
+    run_map = await agent.call("get_dag_map", runId=run_id, detail=True)
+    report = await agent.call("get_run_progress", runId=run_id, detail=True)
+    return dags, run_map, report, pages[0], pages[1]
+
+
+def test_run_shows_same_figures_as_reply_page_and_command(terminal: Terminal, half: str) -> None:
+    dags, run_map, report, list_page, page = terminal.inside(
+        lambda here: tools_and_pages(here, half)
+    )
+    (in_reply,) = [run for run in dags["openRuns"] if run["runId"] == half]
+    (in_list,) = [run for run in terminal.told("runs") if run["runId"] == half]
+    lines = terminal.say("runs", columns=200).splitlines()
+    (line,) = [line for line in lines if half.startswith(line.split()[0])]
+    board = " ".join(terminal.say("run", half, columns=200, lines=200).split())
+    list_page = list_page.partition(in_list["name"])[2].partition(" ago")[0]
+
+    for shown in (line, board, list_page, page):
+        assert in_list["status"] in shown
+    done, total = (report["dagProgress"][name] for name in ("completedStages", "totalStages"))
+    assert (in_list["completedStages"], in_list["totalStages"]) == (done, total)
+    for shown in (line, board, list_page, page):
+        assert f"{done} of {total}" in shown
+
+    started = [stage for stage in report["stages"] if stage["steps"]]
+    steps = {stage["stageSlug"]: stage["progress"] for stage in started}
+    assert steps == {stage.pop("stageSlug"): stage for stage in in_list["stages"]}
+    sums = {name: sum(counts[name] for counts in steps.values()) for name in in_list["stages"][0]}
+    assert [in_reply[name] for name in ("completedSteps", "failedSteps")] == [
+        sums[name] for name in ("completedSteps", "failedSteps")
+    ]
+    assert f"{sums['completedSteps']} of {sums['totalSteps']}" in list_page
+    for counts in steps.values():
+        for shown in (board, page):
+            assert f"{counts['completedSteps']} of {counts['totalSteps']}" in shown
+
+    available = sum(stage["documentsAvailable"] for stage in started)
+    expected = sum(stage["documentsExpected"] for stage in started)
+    assert f"{available} of {expected}" in list_page
+    for shown in (board, page):
+        assert f"{available} of {expected} documents available" in shown
+
+    stages = [stage for stage in run_map["stages"] if stage["stageSlug"] in steps]
+    for step in (step for stage in stages for step in stage["steps"]):
+        assert step["name"] in board
+        assert step["name"] in page
 
 
 def test_watching_away_from_a_terminal_shows_the_run_once(terminal: Terminal, half: str) -> None:
