@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Any
 
+from waybook.app.request.aggregates import LockedPlan
 from waybook.app.request.request_context import RequestContext
 from waybook.core.changes import Entity, Event, as_json
 from waybook.plan.draft import Draft
@@ -109,7 +110,7 @@ async def store_all(
     """
     call = RequestContext(services=agent.dispatcher.services, caller=agent.caller)
     ids, subjects = [], []
-    async with call.lock_plan(plan_id=plan["planId"]) as locked:
+    async with LockedPlan(call, plan_id=plan["planId"]) as locked:
         draft = Draft(locked.plan, locked.decision_context)
         now = locked.decision_context.now
         for step_id, title, content in stored:
@@ -134,7 +135,7 @@ async def store_all(
             fields["text"] = str(content)
             subjects.append(index_artifact(artifact_id=artifact_id, title=title, **fields))
         draft.record(Event.PLAN_MODIFIED, action="research_stored")
-        await locked.write(draft.decide(None), {})
+        await locked.write(draft.decide(None))
     services = agent.dispatcher.services
     pieces = artifacts.split_subjects(subjects)
     able = await services.search_backend.capabilities(services.database, agent.org_id)

@@ -45,13 +45,7 @@ def _by(*names: str) -> frozenset[str]:
     return frozenset(names)
 
 
-WRITE_OPENED: Final = (
-    "        await self.tx.commit(*statements, *self.call.answer_statements(body, self.now))\n"
-)
-WRITE_HELD: Final = (
-    "        await self._commit([*written.statements, "
-    "*(more if refusal is None else ()), *told, *kept])\n"
-)
+COMMIT: Final = "            await self.send_last(self._all_statements(proposal, written))\n"
 HOLDER: Final = "return self.session is not None and self == other"
 
 BUGS: Final = (
@@ -83,20 +77,13 @@ BUGS: Final = (
         _by("one_effect_per_key"),
         (
             Edit(
-                "app/request/request_context.py",
-                WRITE_OPENED,
-                """        await self.tx.commit(*statements)
-        async with self.call.services.database.org_transaction(self.call.caller.org_id) as tx:
-            await tx.commit(*self.call.answer_statements(body, self.now))
-""",
-            ),
-            Edit(
-                "app/request/request_context.py",
-                WRITE_HELD,
-                """        more = more if refusal is None else ()
-        await self._commit([*written.statements, *more, *told])
-        async with call.services.database.org_transaction(call.caller.org_id) as tx:
-            await tx.commit(*kept)
+                "app/request/locking.py",
+                COMMIT,
+                """            unanswered = proposal._replace(is_answer=False)
+            await self.send_last(self._all_statements(unanswered, written))
+            if proposal.is_answer:
+                async with self.ctx.transaction() as tx:
+                    await tx.commit(*self.ctx.answer_statements(proposal.body, self.now))
 """,
             ),
         ),
@@ -157,26 +144,16 @@ BUGS: Final = (
         _by("acknowledged_effects", "one_effect_per_key"),
         (
             Edit(
-                "app/request/request_context.py",
-                WRITE_OPENED,
+                "app/request/locking.py",
+                "        await self.tx.commit(*statements)\n",
                 """        with suppress(Unavailable):
-            await self.tx.commit(*statements, *self.call.answer_statements(body, self.now))
+            await self.tx.commit(*statements)
 """,
             ),
             Edit(
-                "app/request/request_context.py",
-                """            await self.tx.commit(*statements)
-            return
-""",
-                """            with suppress(Unavailable):
-                await self.tx.commit(*statements)
-            return
-""",
-            ),
-            Edit(
-                "app/request/request_context.py",
-                "from contextlib import asynccontextmanager",
-                "from contextlib import asynccontextmanager, suppress",
+                "app/request/locking.py",
+                "from dataclasses import dataclass\n",
+                "from contextlib import suppress\nfrom dataclasses import dataclass\n",
             ),
         ),
     ),

@@ -142,6 +142,7 @@ def test_next_step_after_modify_decision_goes_to_next_caller(actor: Actor) -> No
     ready = taken(back, actor)
     assert (ready.step.order, ready.step.attempt, ready.resumed) == (1, 2, True)
     assert ready.step.held_by == actor.user
+    assert ready.text is not None
     assert ready.text.instructions.endswith("User feedback: Again.")
 
 

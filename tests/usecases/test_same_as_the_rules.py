@@ -8,7 +8,6 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
@@ -25,10 +24,9 @@ from hypothesis.stateful import (
 
 from plan_invariants import check_state, known_rows, rows_of
 from servers import Place
-from waybook.app import dispatcher
-from waybook.app.request import request_context as calls
+from waybook.app.request import locking
+from waybook.app.request.aggregates import LockedPlan
 from waybook.app.request.caller import Answer
-from waybook.app.request.request_context import RequestContext
 from waybook.core.decision_context import Channel, DecisionContext
 from waybook.core.usage import Usage
 from waybook.errors import WaybookError
@@ -50,6 +48,8 @@ from waybook.plan.stalls import detect_stall
 from waybook.plan.states import StepStatus
 from waybook.plan.submit import Submission, submit
 from waybook.store.driver import ids
+from waybook.store.driver.connection import Results
+from waybook.store.driver.database import Transaction
 from worlds import Agent, Body, World, a_step, a_world
 
 #: One pass over every plan tool with a serving role that is taken per transaction.
@@ -352,12 +352,13 @@ def test_dispatcher_matches_rule_decisions(
         fresh.append(ids.new_id())
         return fresh[-1]
 
-    def again(ctx: RequestContext, *, use_cache: bool) -> RequestContext:
+    async def again(locked: LockedPlan, results: Results, tx: Transaction) -> None:
         fresh.clear()
-        return replace(ctx, use_cache=use_cache)
+        await read(locked, results, tx)
 
-    monkeypatch.setattr(calls, "new_id", remembered)
-    monkeypatch.setattr(dispatcher, "replace", again)
+    read = LockedPlan.read
+    monkeypatch.setattr(locking, "new_id", remembered)
+    monkeypatch.setattr(LockedPlan, "read", again)
     many = 20 if shared_place.server.name == "18" else 8
     run_state_machine_as_test(
         lambda: SameAsTheRules(shared_place, fresh),  # type: ignore[arg-type]  # any maker will do

@@ -8,7 +8,6 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, cast
 from uuid import UUID
@@ -26,18 +25,17 @@ from waybook.app.request.caller import (
 )
 from waybook.app.request.reply import output_view
 from waybook.app.request.reply_ceiling import dumped, within_ceiling
-from waybook.app.request.request_context import RequestContext, StoredAnswerFound
+from waybook.app.request.request_context import RequestContext
 from waybook.app.request.services import Services
 from waybook.app.request.tool import Tool
 from waybook.app.skills.skill import Skill
 from waybook.core.decision_context import Channel, Scope
 from waybook.errors import Forbidden, RateLimited, Unavailable, WaybookError
-from waybook.json_values import Body, Json
+from waybook.json_values import Json
 from waybook.redaction import redact
-from waybook.store.calls import CallLog, Key, LoggedCall, hash_arguments
+from waybook.store.calls import CallLog, Key, LoggedCall, StoredAnswer, hash_arguments
 from waybook.store.driver.bus import Bus
 from waybook.store.driver.ids import is_id
-from waybook.store.driver.wire import KeyConflict, StaleCache
 
 log = logging.getLogger(__name__)
 
@@ -188,17 +186,12 @@ class Dispatcher:
 
     async def _carry_out(self, tool: Tool, ctx: RequestContext, args: ToolArguments) -> Answer:
         try:
-            try:
-                body = await tool.run(ctx, args)
-            except (KeyConflict, StaleCache):
-                # A concurrent call with the same key was faster, or the cached plan is outdated:
-                # retry without the cache.
-                body = await tool.run(replace(ctx, use_cache=False), args)
-        except StoredAnswerFound as before:
-            return _replayed(before)
+            reply = await tool.run(ctx, args)
         finally:
             self.charge(ctx.caller, sum(ctx.operations) // OPERATIONS_PER_CALL)
-        return Answer(cast("dict[str, object]", body))
+        if isinstance(reply, StoredAnswer):
+            return Answer({**reply.body, "replayed": True}, is_error=reply.is_error)
+        return Answer(cast("dict[str, object]", reply))
 
     def _call(self, tool: Tool, caller: Caller, args: ToolArguments) -> RequestContext:
         key = getattr(args, "idempotency_key", None)
@@ -233,11 +226,6 @@ def _refuse_without(tool: Tool, caller: Caller) -> None:
 def _purse(caller: Caller) -> tuple[UUID, bool]:
     """Return the bucket key: agents have their own, so that a flood does not block their users."""
     return caller.org_id, caller.channel is Channel.DASHBOARD
-
-
-def _replayed(before: StoredAnswerFound) -> Answer:
-    body: Body = {**before.answer.body, "replayed": True}
-    return Answer(cast("dict[str, object]", body), is_error=before.answer.is_error)
 
 
 def _logged(

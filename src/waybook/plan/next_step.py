@@ -16,7 +16,8 @@ from waybook.plan.states import PlanStatus, StepStatus
 @dataclass(frozen=True, slots=True)
 class StepReady:
     step: Step
-    text: StepText
+    #: None if the plan was loaded without it.
+    text: StepText | None
     resumed: bool
 
 
@@ -64,7 +65,7 @@ def next_step(plan: Plan, context: DecisionContext, *, another: bool = False) ->
     held = None if another else held_step(plan, context.actor)
     if held:
         draft.record_heartbeat(held.id)
-        return draft.decide(StepReady(held, plan.texts[held.id], resumed=True))
+        return draft.decide(StepReady(held, plan.texts.get(held.id), resumed=True))
     return _take(draft)
 
 
@@ -111,4 +112,5 @@ def _hand_out(draft: Draft, step: Step, *, resumed: bool) -> Decision[NextStep]:
         attempt=step.attempt,
         resumed=resumed,
     )
-    return draft.decide(StepReady(draft.plan.step(step.id), draft.plan.texts[step.id], resumed))
+    plan = draft.plan
+    return draft.decide(StepReady(plan.step(step.id), plan.texts.get(step.id), resumed))

@@ -19,8 +19,9 @@ from waybook.accounts.manage import change_org as change
 from waybook.accounts.manage import revoke_token as revoke
 from waybook.accounts.model import Org, Token, User
 from waybook.accounts.tokens import generate_token, hash_token
+from waybook.app.request.aggregates import LockedOrg, OrgDecision
 from waybook.app.request.caller import require_scope
-from waybook.app.request.locking import lock_org
+from waybook.app.request.locking import Commit, Proposal
 from waybook.app.request.lookups import id_or_nil
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.services import Services
@@ -29,7 +30,6 @@ from waybook.core.decision_context import DecisionContext, ReviewPolicy, Scope
 from waybook.errors import InvalidInput, NotFound
 from waybook.store.accounts import accounts
 from waybook.store.accounts.accounts import OrgListItem, TokenUse
-from waybook.store.driver.wire import KeyConflict
 
 
 async def change_org(
@@ -41,18 +41,18 @@ async def change_org(
         Forbidden: the caller does not administer the org.
         InvalidInput: the name is not allowed.
     """
-    async with lock_org(ctx) as locked:
+    async with LockedOrg(ctx) as locked:
         org, entry = change(locked.org, locked.decision_context, name=name, policy=policy)
         if entry is not None:
-            await locked.write(entry, org=org)
+            await locked.write(OrgDecision((entry,), org))
         return org
 
 
 async def start_org_audit(ctx: RequestContext) -> None:
     """Start the audit chain of a new org."""
-    async with lock_org(ctx) as locked:
-        if not locked.loaded.head.seq:
-            await locked.write()
+    async with LockedOrg(ctx) as locked:
+        if not locked.head.seq:
+            await locked.write(OrgDecision(()))
 
 
 #: Change of a user: returns the new user, and the audit entry if anything changes.
@@ -66,15 +66,13 @@ async def add_user(ctx: RequestContext, new: NewUser) -> User:
         Forbidden: the caller does not administer the org.
         InvalidInput: the name is taken or not allowed.
     """
-    async with lock_org(ctx) as locked:
+    async with LockedOrg(ctx) as locked:
         user, entry = manage.add_user(new, locked.decision_context)
-        try:
-            await locked.write(entry)
-        except KeyConflict:
+        if await locked.commit(Proposal(OrgDecision((entry,)), {})) is not Commit.DONE:
             raise InvalidInput(
                 f"there is a user {user.name} already; every user has a name of their own",
                 argument="name",
-            ) from None
+            )
     return user
 
 
@@ -112,10 +110,10 @@ async def change_scopes(ctx: RequestContext, name: str, scopes: tuple[Scope, ...
 
 
 async def _changed(ctx: RequestContext, name: str, rule: UserChange) -> User:
-    async with lock_org(ctx, accounts.user_statement(name)) as locked:
+    async with LockedOrg(ctx, accounts.user_statement(name)) as locked:
         user, entry = rule(require_user(locked.results[0], name), locked.decision_context)
         if entry is not None:
-            await locked.write(entry)
+            await locked.write(OrgDecision((entry,)))
     return user
 
 
@@ -164,7 +162,7 @@ async def add_token(ctx: RequestContext, request: TokenRequest) -> IssuedToken:
         InvalidInput: the token would have no scope, or has no name.
     """
     secret = generate_token(secrets.choice)
-    async with lock_org(ctx, accounts.user_statement(request.user)) as locked:
+    async with LockedOrg(ctx, accounts.user_statement(request.user)) as locked:
         user = require_user(locked.results[0], request.user)
         lasts = None if request.days is None else locked.now + timedelta(days=request.days)
         new = NewToken(
@@ -174,7 +172,7 @@ async def add_token(ctx: RequestContext, request: TokenRequest) -> IssuedToken:
             expires_at=lasts,
         )
         token, entry = add(user, new, locked.decision_context)
-        await locked.write(entry)
+        await locked.write(OrgDecision((entry,)))
     return IssuedToken(user, token, secret)
 
 
@@ -187,12 +185,12 @@ async def revoke_token(ctx: RequestContext, token_id: str) -> Token:
         InvalidTransition: it is revoked already.
     """
     statement = accounts.SQL["token"](id=id_or_nil(token_id))
-    async with lock_org(ctx, statement) as locked:
+    async with LockedOrg(ctx, statement) as locked:
         tokens = accounts.read_tokens(locked.results[0])
         if not tokens:
             raise NotFound("there is no token with this id in this org")
         token, entry = revoke(tokens[0].token, locked.decision_context)
-        await locked.write(entry)
+        await locked.write(OrgDecision((entry,)))
     return token
 
 

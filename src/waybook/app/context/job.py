@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from waybook.app.request.locking import LockedRun
+from waybook.app.request.aggregates import LockedRun
 from waybook.app.request.reply import format_time, next_call, non_empty
 from waybook.dag.expansion.inputs import Document, index_documents, resolve_inputs
 from waybook.dag.graph import output_keys

@@ -10,6 +10,7 @@ import random
 from datetime import timedelta
 
 from waybook.app.queries.usage import delivery_not_found, get_delivery
+from waybook.app.request.locking import OpenTransaction, Written
 from waybook.app.request.outbox import notification_statement
 from waybook.app.request.request_context import RequestContext
 from waybook.core.events import Notification, NotificationKind
@@ -59,14 +60,14 @@ async def _deliver(
 
 async def send_test_notification(ctx: RequestContext) -> Delivery:
     """Send a test notification to the configured webhook; return its delivery."""
-    async with ctx.begin() as opened:
+    async with OpenTransaction(ctx) as opened:
         message_id, statement = notification_statement(
             ctx.services,
             ctx.caller,
             Notification(NotificationKind.TEST, "", {}),
-            opened.write_context(),
+            opened.write_context,
         )
-        await opened.tx.commit(statement)
+        await opened.write(Written([statement]))
     return await _sent(ctx, message_id)
 
 

@@ -8,7 +8,7 @@ documents wait for the next pass.
 import asyncio
 import logging
 
-from waybook.app.request.locking import LockedRun, open_run
+from waybook.app.request.aggregates import LockedRun
 from waybook.app.request.request_context import RequestContext
 from waybook.dag.templates.rendering import parse_content, render
 from waybook.errors import WaybookError
@@ -43,14 +43,16 @@ async def _render_run_if_possible(ctx: RequestContext, run_id: str) -> int:
 
 async def _render_run(ctx: RequestContext, run_id: str) -> int:
     waiting = jobs.to_render_statement(run_id, MAX_PAGES)
-    async with open_run(ctx, run_id, waiting, load.brief_statement(run_id)) as seen:
-        rows, brief = seen.results
+    async with LockedRun(
+        ctx, run_id, waiting, load.brief_statement(run_id), is_locked=False
+    ) as locked:
+        rows, brief = locked.results
         if not rows:
             return 0
-        pages = await asyncio.to_thread(_pages, seen, brief[0].input, rows)
-        locked = await seen.lock()
+        pages = await asyncio.to_thread(_pages, locked, brief[0].input, rows)
+        await locked.lock()
         decision = store_rendered(locked.run, locked.compiled_dag, pages, locked.decision_context)
-        await locked.write(decision, {}, *(page.job for page in pages), keep=False)
+        await locked.write(decision, *(page.job for page in pages))
         return decision.reply
 
 

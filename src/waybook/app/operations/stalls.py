@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 
+from waybook.app.request.aggregates import LockedPlan
 from waybook.app.request.request_context import RequestContext
 from waybook.errors import Busy
 from waybook.plan.stalls import detect_stall
@@ -28,8 +29,7 @@ async def record_stall(ctx: RequestContext, plan_id: str) -> tuple[LoadedPlan, b
 
     Return the plan as it is then, and whether this call moved it.
     """
-    async with ctx.lock_plan(plan_id=plan_id) as locked:
+    async with LockedPlan(ctx, plan_id=plan_id) as locked:
         decision = detect_stall(locked.plan, locked.decision_context, ctx.services.stall_threshold)
-        await locked.write(decision, {})
-        loaded = LoadedPlan(plan=decision.plan, now=locked.loaded.now, head=locked.loaded.head)
-        return loaded, decision.reply
+        await locked.write(decision)
+        return locked.loaded._replace(plan=decision.plan), decision.reply

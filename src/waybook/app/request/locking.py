@@ -1,158 +1,265 @@
-"""Locked runs and orgs: lock, load, decide, write.
+"""Locked state, and the loop that updates it: lock, decide, reply, commit.
 
-A run is locked while a decision about it is made and written. An org is locked so that changes of
-its users and tokens are serialized.
+The first message locks and loads, and looks up the stored answer to a repeated call; the last one
+writes and commits. A cached plan is locked together with the write, in one message.
 """
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import TypeVar, cast
+from datetime import UTC, datetime
+from enum import Enum, auto
+from typing import Generic, NamedTuple, Self, TypeAlias, TypeVar, cast
 
-from waybook.accounts.manage import record_org
-from waybook.accounts.model import Org
-from waybook.app.request.caller import require_scope
 from waybook.app.request.definition_cache import compile_definition
 from waybook.app.request.lookups import id_or_nil
-from waybook.app.request.outbox import run_notification_statements
-from waybook.app.request.request_context import OpenTransaction, RequestContext, StoredAnswerFound
-from waybook.core.changes import Entry
-from waybook.core.decision_context import DecisionContext, Scope
-from waybook.core.events import RUN, ChangeEvent
-from waybook.errors import NextCall, NotFound
+from waybook.app.request.request_context import RequestContext, ToolReply
+from waybook.core.decision_context import DecisionContext
+from waybook.core.events import ChangeEvent
+from waybook.errors import Busy, NextCall, NotFound, Refused, Unavailable, WaybookError
 from waybook.json_values import Body
-from waybook.run.draft import RunDecision
-from waybook.run.model import CompiledDag, Job, Run
-from waybook.store import audit, calls
-from waybook.store.accounts import accounts
-from waybook.store.accounts import writer as org_ledger
-from waybook.store.driver.connection import Results
-from waybook.store.driver.database import Transaction
+from waybook.run.model import CompiledDag, Job
+from waybook.store import calls
+from waybook.store.audit import ChainHead, WriteContext
+from waybook.store.calls import Key, StoredAnswer
+from waybook.store.driver.connection import Message, Results
+from waybook.store.driver.database import Transaction, TransactionScope
 from waybook.store.driver.ids import new_id
 from waybook.store.driver.queries import Statement
-from waybook.store.runs import jobs, load, writer
+from waybook.store.driver.wire import KeyConflict, StaleCache
+from waybook.store.runs import jobs, load
 from waybook.store.runs.load import LOAD_STATEMENT_COUNT, LoadedRun
 
-ReplyT = TypeVar("ReplyT")
+#: A cached copy, a concurrent call with the same idempotency key, and that call's stored answer.
+MAX_ATTEMPTS = 3
+
+DecisionT = TypeVar("DecisionT")
+DecisionT_co = TypeVar("DecisionT_co", covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
-class LockedRun:
-    """Run inside an open transaction, until it is written or released."""
+class Commit(Enum):
+    """Outcome of a commit; unless it is done, nothing was written."""
 
-    ctx: RequestContext
-    tx: Transaction
-    loaded: LoadedRun
-    compiled_dag: CompiledDag
-    #: Results of the additional statements in the first message.
+    DONE = auto()
+    #: The copy that the decision is based on is not current.
+    STALE = auto()
+    #: A row with the same key exists: a concurrent call with the same idempotency key was first.
+    KEY_TAKEN = auto()
+
+
+class Proposal(NamedTuple, Generic[DecisionT_co]):
+    """A decision and the reply to it, which are committed together."""
+
+    decision: DecisionT_co
+    body: Body
+    #: More statements to write, unless the decision is a refusal.
+    more: Sequence[Statement] = ()
+    #: Jobs of a run that the decision changes, as they were.
+    jobs: Sequence[Job] = ()
+    #: Whether the body answers the call, and is stored under its idempotency key.
+    is_answer: bool = True
+
+
+#: Rule and formatter of a call. They return a proposal; or a body, if nothing is to be written; or
+#: None, if the cached copy lacks what the reply needs.
+Decide: TypeAlias = Callable[[], Awaitable[Proposal[DecisionT] | Body | None]]
+
+
+class Written(NamedTuple):
+    """Statements that write a decision, and what follows once they are committed."""
+
+    statements: list[Statement]
+    notifications: Sequence[Statement] = ()
+    event: ChangeEvent | None = None
+    #: Update of this process's caches.
+    remember: Callable[[], None] | None = None
+    #: Error to raise once the statements are committed.
+    refusal: Refused | None = None
+
+
+class Locked(ABC, Generic[DecisionT]):
+    """State under a lock, or a cached copy, which is locked with the write.
+
+    A subclass says how its kind is loaded and written; `enter` sets the loaded state.
+    """
+
+    now: datetime
+    head = ChainHead()
+    #: Results of the additional statements.
     results: Results
+    #: Unset for a cached copy.
+    tx: Transaction
+    is_cached = False
+    _scope: TransactionScope | None = None
 
-    @property
-    def run(self) -> Run:
-        return self.loaded.run
+    def __init__(self, ctx: RequestContext, *more: Statement) -> None:
+        """Prepare to lock, and to execute additional statements in the first message."""
+        self.ctx = ctx
+        self.more = more
+
+    @abstractmethod
+    def written(self, proposal: Proposal[DecisionT]) -> Written:
+        """Return the statements that write a decision."""
+
+    def statements(self, key: Key | None) -> Message:
+        """Return the statements that lock, load, and look up the stored answer to a call."""
+        # A lock comes first: reads after the wait must see what was committed during it.
+        return [*self.more, "select app_now()", *([calls.lookup_statement(key)] if key else ())]
+
+    def stored_answer(self, results: Results, key: Key) -> StoredAnswer | None:
+        """Return the stored answer, if the call was carried out before."""
+        return calls.read_answer(results[-1][0], key) if results[-1] else None
+
+    async def read(self, results: Results, tx: Transaction) -> None:
+        """Set the loaded state.
+
+        Raises:
+            NotFound: it does not exist, or belongs to another org.
+        """
+        count = len(self.more)
+        self.tx, self.results = tx, results[:count]
+        self.now = results[count][0][0].astimezone(UTC)
+
+    async def enter(
+        self, key: Key | None = None, *, use_cache: bool = False
+    ) -> StoredAnswer | None:
+        """Lock and load, unless the call has a stored answer, or there is a cached copy.
+
+        Raises:
+            NotFound: it does not exist, or belongs to another org.
+        """
+        del use_cache  # Only plans are cached.
+        self._scope = self.ctx.transaction()
+        tx = await self._scope.__aenter__()
+        results = await tx.send(*self.statements(key))
+        stored = self.stored_answer(results, key) if key else None
+        if stored is None:
+            await self.read(results, tx)
+        return stored
+
+    async def leave(self) -> None:
+        """End the transaction, if one was opened; what is not committed is rolled back."""
+        scope, self._scope = self._scope, None
+        if scope is not None:
+            await scope.__aexit__()
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.enter()
+        except BaseException:
+            await self.leave()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.leave()
 
     @property
     def decision_context(self) -> DecisionContext:
         """Return the time, actor and id source for the rules."""
-        return DecisionContext(now=self.loaded.now, actor=self.ctx.actor(), new_id=new_id)
+        return DecisionContext(now=self.now, actor=self.ctx.actor(), new_id=new_id)
+
+    @property
+    def write_context(self) -> WriteContext:
+        """Return the time, actor and audit chain head for the writers."""
+        return WriteContext(now=self.now, actor=self.ctx.actor(), head=self.head)
 
     async def send(self, *statements: Statement | str) -> Results:
-        """Execute more statements in the same transaction."""
+        """Execute more statements in the transaction, which a cached copy does not have."""
         return await self.tx.send(*statements)
 
-    async def lock(self) -> "LockedRun":
-        """Lock the run in the same transaction; return it as it is now."""
-        results = await self.tx.send(*load.lock_statements(self.run.id))
-        return await _held(self.ctx, self.tx, results)
-
-    async def write(
-        self, decision: RunDecision[ReplyT], body: Body, *loaded: Job, keep: bool = True
-    ) -> Body:
-        """Write the decision, store the answer, commit; then return the body, or raise the refusal.
-
-        `loaded` are the jobs that the decision changes, as they were.
+    async def write(self, decision: DecisionT, *jobs: Job) -> None:
+        """Commit a decision under the lock, outside a call.
 
         Raises:
             Refused: the decision is a refusal; what it records has been written.
         """
-        now, call = self.loaded.now, self.ctx
-        write_context = audit.WriteContext(now=now, actor=call.actor(), head=self.loaded.head)
-        before = {job.id: job for job in loaded}
-        statements = writer.statements(self.run, before, decision, write_context)
-        if decision.refusal is not None:
-            refused = cast("Body", decision.refusal.as_json())
-            await self.tx.commit(*statements, *call.answer_statements(refused, now, is_error=True))
-            self._make_known(decision)
-            raise decision.refusal
-        notifications = run_notification_statements(
-            call.services, call.caller, self.run, decision.run, self.compiled_dag, write_context
-        )
-        await self.tx.commit(
-            *statements, *notifications, *(call.answer_statements(body, now) if keep else ())
-        )
-        if notifications:
-            call.services.delivery_requested.set()
-        self._make_known(decision)
-        for job in decision.jobs.values():
-            call.services.job_parents.put(call.caller.org_id, job.id, self.run.id)
-            if job.unit is None and job.completed_at is None:
-                call.services.render_requested.set()
-        return body
+        outcome = await self.commit(Proposal(decision, {}, jobs=jobs, is_answer=False))
+        if outcome is not Commit.DONE:
+            raise RuntimeError(f"the commit failed under the lock: {outcome.name}")
 
-    def _make_known(self, decision: RunDecision[object]) -> None:
-        if not decision.entries:
-            return
-        version = self.loaded.head.seq + len(decision.entries)
-        moved = decision.run.stages != self.run.stages
-        event = ChangeEvent(RUN, self.run.id, version, moved)
-        self.ctx.services.bus.publish(self.ctx.caller.org_id, event)
+    async def commit(self, proposal: Proposal[DecisionT]) -> Commit:
+        """Write the proposal, store the answer and commit, in one message.
+
+        Raises:
+            Refused: the decision is a refusal; what it records has been written.
+        """
+        written = self.written(proposal)
+        try:
+            await self.send_last(self._all_statements(proposal, written))
+        except StaleCache:
+            return Commit.STALE
+        except KeyConflict:
+            return Commit.KEY_TAKEN
+        services = self.ctx.services
+        if written.notifications:
+            services.delivery_requested.set()
+        if written.remember is not None:
+            written.remember()
+        if written.event is not None:
+            services.bus.publish(self.ctx.caller.org_id, written.event)
+        if written.refusal is not None:
+            raise written.refusal
+        return Commit.DONE
+
+    def _all_statements(self, proposal: Proposal[DecisionT], written: Written) -> list[Statement]:
+        refusal = written.refusal
+        statements = [*written.statements, *(() if refusal else proposal.more)]
+        statements += written.notifications
+        if proposal.is_answer:
+            body = proposal.body if refusal is None else cast("Body", refusal.as_json())
+            statements += self.ctx.answer_statements(body, self.now, is_error=refusal is not None)
+        return statements
+
+    async def send_last(self, statements: list[Statement]) -> None:
+        """Send the last statements and commit."""
+        await self.tx.commit(*statements)
+
+    def mark_stale(self) -> None:
+        """Bypass the cache for a while, since another process changes the state."""
 
 
-@asynccontextmanager
-async def lock_run(ctx: RequestContext, run_id: str, *more: Statement) -> AsyncIterator[LockedRun]:
-    """Lock and load a run, and execute more statements under the lock.
+async def update(locked: Locked[DecisionT], decide: Decide[DecisionT]) -> ToolReply:
+    """Load, decide and commit: on a cached copy if there is one, then under the lock.
 
-    Raises:
-        NotFound: it does not exist, or belongs to another org.
-        StoredAnswerFound: the call was carried out before.
+    Return the reply, or the stored answer if the call was carried out before. Only `decide` runs
+    again if an attempt did not succeed.
     """
-    async with ctx.services.database.org_transaction(ctx.caller.org_id) as tx:
-        lookup_statements = [calls.lookup_statement(ctx.key)] if ctx.key else []
-        results = await tx.send(*load.lock_statements(id_or_nil(run_id)), *more, *lookup_statements)
-        if ctx.key is not None and results[-1]:
-            raise StoredAnswerFound(calls.read_answer(results[-1][0], ctx.key))
-        yield await _held(ctx, tx, results[: LOAD_STATEMENT_COUNT + len(more)])
+    for attempt in range(MAX_ATTEMPTS):
+        try:
+            stored = await locked.enter(locked.ctx.key, use_cache=attempt == 0)
+            if stored is not None:
+                return stored
+            proposal = await _propose(locked, decide)
+            if isinstance(proposal, Proposal):
+                outcome = await locked.commit(proposal)
+                if outcome is Commit.DONE:
+                    return proposal.body
+                if outcome is Commit.STALE:
+                    locked.mark_stale()
+            elif proposal is not None:
+                return proposal
+        finally:
+            await locked.leave()
+    raise RuntimeError(f"no commit in {MAX_ATTEMPTS} attempts")
 
 
-@asynccontextmanager
-async def open_run(ctx: RequestContext, run_id: str, *more: Statement) -> AsyncIterator[LockedRun]:
-    """Open a run in a transaction, unlocked, for callers that decide nothing about it.
-
-    Raises:
-        NotFound: it does not exist, or belongs to another org.
-    """
-    async with ctx.services.database.org_transaction(ctx.caller.org_id) as tx:
-        results = await tx.send(*load.snapshot_statements(id_or_nil(run_id)), *more)
-        yield await _held(ctx, tx, results)
-
-
-async def _held(ctx: RequestContext, tx: Transaction, results: Results) -> LockedRun:
-    loaded = load.read_run(results)
-    if loaded is None:
-        raise run_not_found()
-    return LockedRun(ctx, tx, loaded, await _chart(ctx, tx, loaded), results[LOAD_STATEMENT_COUNT:])
+async def _propose(
+    locked: Locked[DecisionT], decide: Decide[DecisionT]
+) -> Proposal[DecisionT] | Body | None:
+    try:
+        return await decide()
+    except WaybookError as error:
+        if locked.is_cached and not isinstance(error, Busy | Unavailable):
+            return None  # A refusal that is based on a cached copy is not final.
+        raise
 
 
-async def _chart(ctx: RequestContext, tx: Transaction, loaded: LoadedRun) -> CompiledDag:
-    named = (ctx.caller.org_id, loaded.dag_slug, loaded.dag_version)
-    compiled_dag = ctx.services.definition_cache.get(*named)
-    if compiled_dag is None:
-        (rows,) = await tx.send(load.definition_statement(*named[1:]))
-        compiled_dag = ctx.services.definition_cache.put(
-            named[0], compile_definition(rows[0][2], rows[0][0])
-        )
-    return compiled_dag
+class OpenTransaction(Locked[Written]):
+    """Transaction that locks no aggregate, but what its first statements lock, if anything."""
+
+    def written(self, proposal: Proposal[Written]) -> Written:
+        return proposal.decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,15 +285,16 @@ async def load_run(ctx: RequestContext, run_id: str, *more: Statement) -> Unlock
     return UnlockedRun(loaded, compiled_dag, results[LOAD_STATEMENT_COUNT:])
 
 
-async def load_definition(ctx: RequestContext, slug: str, version: int) -> CompiledDag:
+async def load_definition(
+    ctx: RequestContext, slug: str, version: int, tx: Transaction | None = None
+) -> CompiledDag:
     """Return the version of a definition that a run uses."""
-    org_id = ctx.caller.org_id
-    compiled_dag = ctx.services.definition_cache.get(org_id, slug, version)
+    org_id, cache = ctx.caller.org_id, ctx.services.definition_cache
+    compiled_dag = cache.get(org_id, slug, version)
     if compiled_dag is None:
-        (rows,) = await ctx.read(load.definition_statement(slug, version))
-        compiled_dag = ctx.services.definition_cache.put(
-            org_id, compile_definition(rows[0][2], rows[0][0])
-        )
+        statement = load.definition_statement(slug, version)
+        (rows,) = await (ctx.read(statement) if tx is None else tx.send(statement))
+        compiled_dag = cache.put(org_id, compile_definition(rows[0][2], rows[0][0]))
     return compiled_dag
 
 
@@ -221,54 +329,3 @@ def job_not_found() -> NotFound:
         "there is no job with this id here",
         next_call=NextCall("get_next_job", {}, "take a job"),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class LockedOrg:
-    opened: OpenTransaction
-    loaded: accounts.LoadedOrg
-
-    @property
-    def org(self) -> Org:
-        return self.loaded.org
-
-    @property
-    def now(self) -> datetime:
-        return self.loaded.head.after(self.opened.now)
-
-    @property
-    def decision_context(self) -> DecisionContext:
-        """Return the time, actor and id source for the rules."""
-        return self.opened.decision_context._replace(now=self.now)
-
-    @property
-    def results(self) -> Results:
-        """Return the results of the additional statements."""
-        return self.opened.results[2:]
-
-    async def write(self, *entries: Entry, org: Org | None = None) -> None:
-        """Write these entries and their changes, and commit.
-
-        `org` is the changed org, if it changes.
-        """
-        head = self.loaded.head
-        # A chain begins with the state of the org before its first change.
-        first = () if head.seq else (record_org(self.org, self.decision_context),)
-        write_context = audit.WriteContext(
-            now=self.now, actor=self.decision_context.actor, head=head
-        )
-        written = org_ledger.statements(org or self.org, (*first, *entries), write_context)
-        await self.opened.tx.commit(*written)
-
-
-@asynccontextmanager
-async def lock_org(ctx: RequestContext, *statements: Statement) -> AsyncIterator[LockedOrg]:
-    """Lock the caller's org, and execute these statements.
-
-    Raises:
-        Forbidden: the caller does not administer it.
-    """
-    require_scope(ctx.caller, Scope.ADMIN, "changing users and tokens")
-    lock = (accounts.SQL["lock_org"](), accounts.SQL["last_entry_of_org"]())
-    async with ctx.begin(*lock, *statements) as opened:
-        yield LockedOrg(opened, accounts.read_org(opened.results[0], opened.results[1]))

@@ -10,9 +10,8 @@ from typing import Any
 from pydantic.json_schema import GenerateJsonSchema
 
 from waybook.app.request.arguments import ToolArguments
-from waybook.app.request.request_context import RequestContext
+from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.core.decision_context import Scope
-from waybook.json_values import Body
 
 #: Keywords that a schema keeps. Titles, defaults and limits appear in error messages only.
 KEPT_KEYWORDS = frozenset({"type", "properties", "required", "items", "enum", "description"})
@@ -87,7 +86,7 @@ class Tool:
     description: str
     arguments: type[ToolArguments]
     output_schema: dict[str, object]
-    run: Callable[[RequestContext, Any], Awaitable[Body]]
+    run: Callable[[RequestContext, Any], Awaitable[ToolReply]]
     reads_only: bool = False
     destructive: bool = False
     idempotent: bool = False

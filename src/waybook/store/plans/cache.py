@@ -15,7 +15,6 @@ from uuid import UUID
 
 from waybook.plan.model import Plan, StepId, StepText
 from waybook.plan.states import CLOSED_PLAN, TERMINAL_STEP
-from waybook.store.driver.wire import StaleCache
 from waybook.store.plans.load import LoadedPlan
 
 PlanKey: TypeAlias = tuple[UUID, str]
@@ -26,13 +25,6 @@ MAX_TEXT_LENGTH = 4_000
 MAX_SESSIONS = 32
 #: Number of calls that reload a plan after a conflict before the cache is used again.
 RELOADS_AFTER_CONFLICT = 8
-
-
-class CachedTexts(dict[StepId, StepText]):
-    """Cached step texts; a missing text raises `StaleCache`, so that the call loads the plan."""
-
-    def __missing__(self, step_id: StepId) -> StepText:
-        raise StaleCache
 
 
 class CacheEntry(NamedTuple):
@@ -103,14 +95,12 @@ class PlanCache:
         return left > 0
 
 
-def _worth_keeping(plan: Plan) -> CachedTexts:
+def _worth_keeping(plan: Plan) -> dict[StepId, StepText]:
     """Return the texts of open steps that are short enough to cache."""
     texts = plan.texts
     open_steps = [s.id for s in plan.steps if s.status not in TERMINAL_STEP and s.id in texts]
     few = open_steps[:MAX_TEXTS]
-    return CachedTexts(
-        {step: texts[step] for step in few if len(texts[step].instructions) <= MAX_TEXT_LENGTH}
-    )
+    return {step: texts[step] for step in few if len(texts[step].instructions) <= MAX_TEXT_LENGTH}
 
 
 MAX_ENTRIES = 10_000

@@ -3,9 +3,10 @@
 from datetime import UTC
 
 from waybook.app.request.arguments import Id, Line, MutatingArguments
+from waybook.app.request.locking import OpenTransaction, Proposal, Written, update
 from waybook.app.request.lookups import id_or_nil, not_found
 from waybook.app.request.reply import next_call
-from waybook.app.request.request_context import RequestContext
+from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import RESEARCH, Tool, output_schema
 from waybook.core.changes import Change, Entity, Entry, Event
 from waybook.errors import InvalidTransition, NextCall
@@ -20,10 +21,12 @@ class CompleteSkill(MutatingArguments):
     outcome: Line | None = None
 
 
-async def complete_skill(ctx: RequestContext, args: CompleteSkill) -> Body:
+async def complete_skill(ctx: RequestContext, args: CompleteSkill) -> ToolReply:
     """Record that a skill execution is completed."""
     skill_id = id_or_nil(args.skill_execution_id)
-    async with ctx.begin(skill_executions.SQL["lock_execution"](id=skill_id)) as opened:
+    opened = OpenTransaction(ctx, skill_executions.SQL["lock_execution"](id=skill_id))
+
+    async def decide() -> Proposal[Written]:
         if not opened.results[0]:
             raise not_found("skill execution")
         execution, skill, status, _, seq, digest, started_at = opened.results[0][0]
@@ -54,7 +57,10 @@ async def complete_skill(ctx: RequestContext, args: CompleteSkill) -> Body:
             "status": "completed",
             "next": next_call("list_active_plans", "see what else is open"),
         }
-        return await opened.write(writer.complete_skill(row, execution, entry, write_context), body)
+        statements = writer.complete_skill(row, execution, entry, write_context)
+        return Proposal(Written(statements), body)
+
+    return await update(opened, decide)
 
 
 TOOL = Tool(

@@ -1,8 +1,11 @@
 """create_research_plan: create a plan with its steps."""
 
+from functools import partial
+
 from pydantic import Field
 
 from waybook.app.request.arguments import LenientJson, Minutes, MutatingArguments, Name, Text
+from waybook.app.request.locking import OpenTransaction, Proposal, Written, update
 from waybook.app.request.plan_arguments import (
     BudgetArgument,
     ConditionArgument,
@@ -11,7 +14,7 @@ from waybook.app.request.plan_arguments import (
     to_budget,
 )
 from waybook.app.request.reply import next_call, non_empty
-from waybook.app.request.request_context import RequestContext
+from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import Tool, output_schema
 from waybook.core.events import PLAN, ChangeEvent
 from waybook.json_values import Body
@@ -32,22 +35,25 @@ class CreateResearchPlan(MutatingArguments):
     budget: BudgetArgument = None
 
 
-async def create_research_plan(ctx: RequestContext, args: CreateResearchPlan) -> Body:
+async def create_research_plan(ctx: RequestContext, args: CreateResearchPlan) -> ToolReply:
     """Create the plan, its steps and its conditions, linked to the session's latest skill."""
-    async with ctx.begin(skill_executions.latest_statement(ctx.actor().holder)) as opened:
-        decision = create(
-            _new_plan(args, skill_executions.read_latest(opened.results[0])),
-            opened.decision_context,
+    opened = OpenTransaction(ctx, skill_executions.latest_statement(ctx.actor().holder))
+
+    async def decide() -> Proposal[Written]:
+        new = _new_plan(args, skill_executions.read_latest(opened.results[0]))
+        decision = create(new, opened.decision_context)
+        plan = decision.plan
+        statements, head = writer.statements(None, decision, opened.write_context)
+        remember = partial(
+            ctx.services.plan_cache.put,
+            (ctx.caller.org_id, plan.id),
+            LoadedPlan(plan, opened.now, head),
+            all_sessions=True,
         )
-        written = writer.statements(None, decision, opened.write_context())
-        body = await opened.write(written.statements, _reply(decision.plan))
-        loaded = LoadedPlan(decision.plan, opened.now, written.head)
-        ctx.services.plan_cache.put(
-            (ctx.caller.org_id, decision.plan.id), loaded, all_sessions=True
-        )
-        event = ChangeEvent(PLAN, decision.plan.id, written.head.seq, list_changed=True)
-        ctx.services.bus.publish(ctx.caller.org_id, event)
-        return body
+        event = ChangeEvent(PLAN, plan.id, head.seq, list_changed=True)
+        return Proposal(Written(statements, event=event, remember=remember), _reply(plan))
+
+    return await update(opened, decide)
 
 
 def _new_plan(args: CreateResearchPlan, skill_execution_id: str | None) -> NewPlan:

@@ -4,7 +4,9 @@ from typing import assert_never
 
 from pydantic import Field
 
+from waybook.app.request.aggregates import LockedPlan, PlanProposal
 from waybook.app.request.arguments import Id, MutatingArguments
+from waybook.app.request.locking import Proposal, update
 from waybook.app.request.reply import (
     author_view,
     budget_view,
@@ -17,10 +19,10 @@ from waybook.app.request.reply import (
     output_view,
     review_view,
 )
-from waybook.app.request.request_context import LockedPlan, RequestContext
+from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import Tool, output_schema
 from waybook.json_values import Body, Json
-from waybook.plan.model import Plan, Step
+from waybook.plan.model import Plan, Step, StepText
 from waybook.plan.next_step import (
     AwaitingReview,
     NextStep,
@@ -39,19 +41,26 @@ class GetNextStep(MutatingArguments):
     another: bool = Field(default=False, description="besides the one you hold")
 
 
-async def get_next_step(ctx: RequestContext, args: GetNextStep) -> Body:
+async def get_next_step(ctx: RequestContext, args: GetNextStep) -> ToolReply:
     """Start the plan's next pending step and return it, or return why none is available."""
-    wanted = ctx.lock_plan(plan_id=args.plan_id, candidates=True, review=False, recalls=True)
-    async with wanted as locked:
+    locked = LockedPlan(ctx, plan_id=args.plan_id, candidates=True, review=False, cached=True)
+
+    async def decide() -> PlanProposal | None:
         decision = next_step(locked.plan, locked.decision_context, another=args.another)
-        return await locked.write(decision, await _reply(locked, decision.reply))
+        body = await _reply(locked, decision.reply)
+        return None if body is None else Proposal(decision, body)
+
+    return await update(locked, decide)
 
 
-async def _reply(locked: LockedPlan, reply: NextStep) -> Body:
+async def _reply(locked: LockedPlan, reply: NextStep) -> Body | None:
+    """Return the reply, or None if it needs rows that a cached plan does not have."""
     plan_id = locked.plan.id
     match reply:
-        case StepReady():
-            return _ready(reply, locked.plan)
+        case StepReady(step, text, resumed):
+            return None if text is None else _ready(step, text, locked.plan, resumed=resumed)
+        case PlanComplete() | AwaitingReview() if locked.is_cached:
+            return None
         case PlanComplete():
             return await _complete(locked)
         case PlanFailed(reason):
@@ -66,8 +75,7 @@ async def _reply(locked: LockedPlan, reply: NextStep) -> Body:
             assert_never(reply)
 
 
-def _ready(ready: StepReady, plan: Plan) -> Body:
-    step = ready.step
+def _ready(step: Step, text: StepText, plan: Plan, *, resumed: bool) -> Body:
     args: Body = {"stepId": step.id, "attempt": step.attempt}
     return non_empty(
         status="step_ready",
@@ -76,12 +84,12 @@ def _ready(ready: StepReady, plan: Plan) -> Body:
         stepOrder=step.order,
         stepType=str(step.type),
         title=step.title,
-        instructions=ready.text.instructions,
+        instructions=text.instructions,
         attempt=step.attempt,
-        resultSchema=ready.text.result_schema,
-        requiredSources=ready.text.required_sources,
+        resultSchema=text.result_schema,
+        requiredSources=text.required_sources,
         budget=budget_view(plan),
-        resumed=ready.resumed or None,
+        resumed=resumed or None,
         **author_view(plan),
         next=next_call("submit_step_result", "when the step's work is done", **args),
     )

@@ -16,6 +16,7 @@ from waybook.app.context.parts import (
 )
 from waybook.app.context.plan import PlanMaterial, named_list, plan_frame, plan_parts
 from waybook.app.queries.audit import changes_in
+from waybook.app.request.aggregates import LockedPlan
 from waybook.app.request.answers import build_within
 from waybook.app.request.arguments import Id, SessionArguments
 from waybook.app.request.lookups import id_or_nil
@@ -133,8 +134,8 @@ async def _with_what_matters(ctx: RequestContext, material: PlanMaterial) -> Pla
 
 
 async def _note_session(ctx: RequestContext, plan_id: str) -> None:
-    async with ctx.lock_plan(plan_id=plan_id) as locked:
-        await locked.write(resume_session(locked.plan, locked.decision_context), {})
+    async with LockedPlan(ctx, plan_id=plan_id) as locked:
+        await locked.write(resume_session(locked.plan, locked.decision_context))
 
 
 def _changed(entries: Sequence[SealedEntry], entity: Entity) -> frozenset[str]:

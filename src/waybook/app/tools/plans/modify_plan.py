@@ -4,10 +4,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field, WithJsonSchema
 
+from waybook.app.request.aggregates import LockedPlan, PlanProposal
 from waybook.app.request.arguments import Id, LenientJson, Line, MutatingArguments, Nested, Text
+from waybook.app.request.locking import Proposal, update
 from waybook.app.request.plan_arguments import StepArgument
 from waybook.app.request.reply import fit_reply, next_call, non_empty, step_view
-from waybook.app.request.request_context import LockedPlan, RequestContext
+from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import Tool, output_schema
 from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json
@@ -57,11 +59,13 @@ class ModifyPlan(MutatingArguments):
     dry_run: bool = False
 
 
-async def modify_plan(ctx: RequestContext, args: ModifyPlan) -> Body:
+async def modify_plan(ctx: RequestContext, args: ModifyPlan) -> ToolReply:
     """Apply all modifications or none; a dry run only returns the outcome."""
     modifications = tuple(_modification(n, m) for n, m in enumerate(args.modifications))
     texts = tuple(m.step_id for m in args.modifications if m.step_id)
-    async with ctx.lock_plan(plan_id=args.plan_id, texts=texts) as locked:
+    locked = LockedPlan(ctx, plan_id=args.plan_id, texts=texts)
+
+    async def decide() -> PlanProposal | Body:
         decision = modify.modify(
             locked.plan,
             modifications,
@@ -70,17 +74,15 @@ async def modify_plan(ctx: RequestContext, args: ModifyPlan) -> Body:
             expected_revision=args.expected_revision,
         )
         body = _reply(decision.plan, decision)
-        return await _finish(locked, decision, body, dry_run=args.dry_run)
+        return _dry_run(decision, body) if args.dry_run else Proposal(decision, body)
+
+    return await update(locked, decide)
 
 
-async def _finish(
-    locked: LockedPlan, decision: Decision[Plan], body: Body, *, dry_run: bool
-) -> Body:
-    if dry_run:
-        why = "the same call without dryRun carries it out"
-        shown = next_call("get_plan_status", why, planId=locked.plan.id)
-        return {**body, "dryRun": True, "diff": _diff(decision), "next": shown}
-    return await locked.write(decision, body)
+def _dry_run(decision: Decision[Plan], body: Body) -> Body:
+    why = "the same call without dryRun carries it out"
+    shown = next_call("get_plan_status", why, planId=decision.plan.id)
+    return {**body, "dryRun": True, "diff": _diff(decision), "next": shown}
 
 
 def _modification(number: int, modification: ModificationArgument) -> modify.Modification:

@@ -2,6 +2,7 @@
 
 from pydantic import Field
 
+from waybook.app.request.aggregates import LockedPlan, PlanProposal
 from waybook.app.request.arguments import (
     AnyJson,
     Id,
@@ -11,9 +12,10 @@ from waybook.app.request.arguments import (
     Text,
     check_result_size,
 )
+from waybook.app.request.locking import Proposal, update
 from waybook.app.request.outbox import review_url
 from waybook.app.request.reply import next_call
-from waybook.app.request.request_context import RequestContext
+from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import Tool, output_schema
 from waybook.json_values import Body
 from waybook.plan.model import StepId
@@ -27,7 +29,7 @@ class RequestUserReview(MutatingArguments):
     result_summary: AnyJson = Field(None, description="kept on approval")
 
 
-async def request_user_review(ctx: RequestContext, args: RequestUserReview) -> Body:
+async def request_user_review(ctx: RequestContext, args: RequestUserReview) -> ToolReply:
     """Pause the step and its plan until a person decides."""
     check_result_size(resultSummary=args.result_summary)
     request = ReviewRequest(
@@ -35,10 +37,11 @@ async def request_user_review(ctx: RequestContext, args: RequestUserReview) -> B
         questions=tuple(args.questions or ()),
         result_summary=args.result_summary,
     )
-    async with ctx.lock_plan(step_id=args.step_id) as locked:
-        decision = request_review(
-            locked.plan, StepId(args.step_id.lower()), request, locked.decision_context
-        )
+    step_id = StepId(args.step_id.lower())
+    locked = LockedPlan(ctx, plan_id=await ctx.plan_of_step(step_id), step_id=step_id)
+
+    async def decide() -> PlanProposal:
+        decision = request_review(locked.plan, step_id, request, locked.decision_context)
         plan, review = decision.plan, decision.reply
         why = "once the person has said approve, reject, modify or skip, pass it on"
         body: Body = {
@@ -50,7 +53,9 @@ async def request_user_review(ctx: RequestContext, args: RequestUserReview) -> B
             "reviewUrl": review_url(plan.id, ctx.services.base_url),
             "next": next_call("submit_user_decision", why, planId=plan.id),
         }
-        return await locked.write(decision, body)
+        return Proposal(decision, body)
+
+    return await update(locked, decide)
 
 
 TOOL = Tool(

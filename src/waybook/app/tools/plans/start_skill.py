@@ -3,8 +3,9 @@
 from pydantic import Field
 
 from waybook.app.request.arguments import Id, MutatingArguments
+from waybook.app.request.locking import OpenTransaction, Proposal, Written, update
 from waybook.app.request.reply import next_call, non_empty
-from waybook.app.request.request_context import RequestContext
+from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import RESEARCH, Tool, output_schema
 from waybook.app.skills.skill import Skill
 from waybook.app.tools.plans.list_skills import file_names, find_skill
@@ -19,10 +20,12 @@ class StartSkill(MutatingArguments):
     session_id: Id = Field(description="the plan you create next in this session is linked")
 
 
-async def start_skill(ctx: RequestContext, args: StartSkill) -> Body:
+async def start_skill(ctx: RequestContext, args: StartSkill) -> ToolReply:
     """Record that this session uses a skill, and return its text."""
     skill = find_skill(ctx, args.name)
-    async with ctx.begin() as opened:
+    opened = OpenTransaction(ctx)
+
+    async def decide() -> Proposal[Written]:
         skill_id = new_id()
         row: dict[str, Json] = {
             "skill": skill.name,
@@ -35,10 +38,10 @@ async def start_skill(ctx: RequestContext, args: StartSkill) -> Body:
         }
         made = Change(Entity.SKILL_EXECUTION, skill_id, WHOLE_ROW, None, row)
         entry = Entry(Event.SKILL_STARTED, {"skill": skill.name}, (made,))
-        return await opened.write(
-            writer.start_skill(row, skill_id, entry, opened.write_context()),
-            _reply(skill, skill_id),
-        )
+        statements = writer.start_skill(row, skill_id, entry, opened.write_context)
+        return Proposal(Written(statements), _reply(skill, skill_id))
+
+    return await update(opened, decide)
 
 
 def _reply(skill: Skill, skill_id: str) -> Body:

@@ -2,10 +2,12 @@
 
 from pydantic import Field
 
+from waybook.app.request.aggregates import LockedPlan, PlanProposal
 from waybook.app.request.arguments import Id, MutatingArguments, Name
+from waybook.app.request.locking import Proposal, update
 from waybook.app.request.lookups import id_or_nil
 from waybook.app.request.reply import next_after_completion, next_call, output_view
-from waybook.app.request.request_context import LockedPlan, RequestContext
+from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import RESEARCH, Tool, output_schema
 from waybook.json_values import Body, Json
 from waybook.plan.output import NewOutput, Output, StoredOutput, parse_text_type, store_output
@@ -20,18 +22,21 @@ class StoreResearchOutput(MutatingArguments):
     content: str = Field(min_length=1)
 
 
-async def store_research_output(ctx: RequestContext, args: StoreResearchOutput) -> Body:
+async def store_research_output(ctx: RequestContext, args: StoreResearchOutput) -> ToolReply:
     """Store a deliverable as the next version of its title; an identical one changes nothing."""
     new = NewOutput(
         media_type=parse_text_type(args.media_type), title=args.title, content=args.content
     )
     plan_id = id_or_nil(args.plan_id)
     there = (details.outputs_statement(plan_id), load.brief_statement(plan_id))
-    wanted = ctx.lock_plan(*there, plan_id=plan_id, review=False)
-    async with wanted as locked:
+    locked = LockedPlan(ctx, *there, plan_id=plan_id, review=False)
+
+    async def decide() -> PlanProposal:
         before = details.read_outputs(locked.results[0])
         decision = store_output(locked.plan, new, before, locked.decision_context)
-        return await locked.write(decision, _reply(locked, decision.reply, before))
+        return Proposal(decision, _reply(locked, decision.reply, before))
+
+    return await update(locked, decide)
 
 
 def _reply(locked: LockedPlan, stored: StoredOutput, before: list[Output]) -> Body:

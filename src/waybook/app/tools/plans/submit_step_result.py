@@ -5,10 +5,12 @@ from functools import partial
 
 from pydantic import Field
 
+from waybook.app.request.aggregates import LockedPlan, PlanProposal
 from waybook.app.request.arguments import AnyJson, Id, MutatingArguments, Text, check_result_size
+from waybook.app.request.locking import Proposal, update
 from waybook.app.request.plan_arguments import UsageArgument, to_usage
 from waybook.app.request.reply import budget_view, next_call, non_empty, progress_view
-from waybook.app.request.request_context import RequestContext
+from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import Tool, output_schema
 from waybook.json_values import Body, Json
 from waybook.plan.branching import Branch
@@ -28,14 +30,18 @@ class SubmitStepResult(MutatingArguments):
     usage: UsageArgument = None
 
 
-async def submit_step_result(ctx: RequestContext, args: SubmitStepResult) -> Body:
+async def submit_step_result(ctx: RequestContext, args: SubmitStepResult) -> ToolReply:
     """Complete the step, evaluate its conditions, settle the plan."""
-    submission = _submission(args)
-    async with ctx.lock_plan(step_id=args.step_id, review=False, recalls=True) as locked:
-        step_id = StepId(args.step_id.lower())
+    submission, step_id = _submission(args), StepId(args.step_id.lower())
+    plan_id = await ctx.plan_of_step(step_id)
+    locked = LockedPlan(ctx, plan_id=plan_id, step_id=step_id, review=False, cached=True)
+
+    async def decide() -> PlanProposal:
         rule = partial(submit, locked.plan, step_id, submission, locked.decision_context)
         decision = await evaluate(ctx, locked.plan, step_id, rule)
-        return await locked.write(decision, submission_reply(decision))
+        return Proposal(decision, submission_reply(decision))
+
+    return await update(locked, decide)
 
 
 async def evaluate(

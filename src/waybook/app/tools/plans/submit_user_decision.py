@@ -6,9 +6,11 @@ from typing import Literal, Self
 from pydantic import model_validator
 from pydantic.json_schema import SkipJsonSchema
 
+from waybook.app.request.aggregates import LockedPlan, PlanProposal
 from waybook.app.request.arguments import Id, MutatingArguments, Text
+from waybook.app.request.locking import Proposal, update
 from waybook.app.request.reply import next_call
-from waybook.app.request.request_context import RequestContext
+from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import Tool, output_schema
 from waybook.app.tools.plans import submit_step_result
 from waybook.core.decision_context import Scope
@@ -39,24 +41,28 @@ class SubmitUserDecision(MutatingArguments):
         return self
 
 
-async def submit_user_decision(ctx: RequestContext, args: SubmitUserDecision) -> Body:
+async def submit_user_decision(ctx: RequestContext, args: SubmitUserDecision) -> ToolReply:
     """Apply a person's decision to the open review, once."""
     step_id = StepId(args.step_id.lower()) if args.step_id else None
+    plan_id = args.plan_id or await ctx.plan_of_step(args.step_id or "")
     policy = accounts.policy_statement()
-    locked = ctx.lock_plan(policy, plan_id=args.plan_id, step_id=args.step_id, candidates=True)
-    async with locked as held:
+    locked = LockedPlan(ctx, policy, plan_id=plan_id, step_id=step_id, candidates=True)
+
+    async def decide_review() -> PlanProposal:
         rule = partial(
             decide,
-            held.plan,
+            locked.plan,
             DecisionKind(args.decision),
-            held.decision_context._replace(policy=accounts.read_policy(held.results[-1])),
+            locked.decision_context._replace(policy=accounts.read_policy(locked.results[0])),
             feedback=args.feedback,
             step_id=step_id,
             review_id=args.review_id,
             place=args.place,
         )
-        decision = await submit_step_result.evaluate(ctx, held.plan, step_id, rule)
-        return await held.write(decision, _reply(decision, args.decision))
+        decision = await submit_step_result.evaluate(ctx, locked.plan, step_id, rule)
+        return Proposal(decision, _reply(decision, args.decision))
+
+    return await update(locked, decide_review)
 
 
 def _reply(decision: Decision[StepDone], decision_kind: str) -> Body:

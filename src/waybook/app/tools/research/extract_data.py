@@ -16,6 +16,7 @@ from pydantic import Field
 
 from waybook.app.context.job import fit_views
 from waybook.app.request.arguments import AnyJson, Id, ReadArguments, check_json, decode
+from waybook.app.request.locking import OpenTransaction, Written
 from waybook.app.request.lookups import id_or_nil, not_found
 from waybook.app.request.reply import MAX_COMPACT_REPLY_BYTES, format_time, next_call
 from waybook.app.request.request_context import RequestContext
@@ -119,11 +120,10 @@ log = logging.getLogger(__name__)
 async def record_model_usage(ctx: RequestContext, usage: Usage) -> None:
     """Record the model's usage; a failure is only logged, since the reply is worth more."""
     try:
-        async with ctx.begin() as opened:
+        async with OpenTransaction(ctx) as opened:
             by = ctx.caller.user
-            await opened.tx.commit(
-                calls.server_usage_statement(new_id(), usage, at=opened.now, by=by)
-            )
+            statement = calls.server_usage_statement(new_id(), usage, at=opened.now, by=by)
+            await opened.write(Written([statement]))
     except WaybookError as error:
         log.warning("usage of the server's model not noted: %s", error)
 

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from pydantic import AfterValidator, Field, StringConstraints
 
+from waybook.app.request.aggregates import LockedPlan, PlanProposal
 from waybook.app.request.arguments import (
     AnyJson,
     Id,
@@ -17,9 +18,10 @@ from waybook.app.request.arguments import (
     Nested,
     check_result_size,
 )
+from waybook.app.request.locking import OpenTransaction, Proposal, Written, update
 from waybook.app.request.lookups import NIL_ID, id_or_nil
 from waybook.app.request.reply import next_call, non_empty
-from waybook.app.request.request_context import RequestContext
+from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import RESEARCH, Tool, output_schema
 from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json
@@ -90,7 +92,7 @@ class StoreResearch(MutatingArguments):
     metadata: LenientJson[dict[str, AnyJson]] | None = None
 
 
-async def store(ctx: RequestContext, args: StoreResearch) -> Body:
+async def store(ctx: RequestContext, args: StoreResearch) -> ToolReply:
     """Store research as the next version of its name; the very next search finds it."""
     research = _research(args)
     indexing = await _indexing(ctx, research)
@@ -101,7 +103,7 @@ async def store(ctx: RequestContext, args: StoreResearch) -> Body:
 
 async def _in_plan(
     ctx: RequestContext, args: StoreResearch, research: Research, how: "ResearchIndexing"
-) -> Body:
+) -> ToolReply:
     step_id = StepId(args.step_id.lower()) if args.step_id else None
     plan_id = (
         id_or_nil(args.plan_id) if args.plan_id else await ctx.plan_of_step(args.step_id or "")
@@ -109,29 +111,34 @@ async def _in_plan(
     asking = artifacts.existing_in_plan_statements(
         plan_id, research.kind, research.title, [origin.id for origin in research.origins]
     )
-    async with ctx.lock_plan(
-        *asking, plan_id=plan_id, step_id=args.step_id, review=False
-    ) as locked:
+    locked = LockedPlan(ctx, *asking, plan_id=plan_id, step_id=step_id, review=False)
+
+    async def decide() -> PlanProposal:
         before = artifacts.read_existing(*locked.results)
         decision = store_research(locked.plan, step_id, research, before, locked.decision_context)
         body = _reply(research, decision.reply, how, locked.plan.id, step_id)
-        more = how.statements(decision.reply, before, locked.plan.id, locked.decision_context.now)
-        return await locked.write(decision, body, *more)
+        more = how.statements(decision.reply, before, locked.plan.id, locked.now)
+        return Proposal(decision, body, [*more])
+
+    return await update(locked, decide)
 
 
-async def _apart(ctx: RequestContext, research: Research, how: "ResearchIndexing") -> Body:
-    async with ctx.begin(
-        *artifacts.existing_standalone_statements(research.kind, research.title)
-    ) as opened:
+async def _apart(ctx: RequestContext, research: Research, how: "ResearchIndexing") -> ToolReply:
+    existing = artifacts.existing_standalone_statements(research.kind, research.title)
+    opened = OpenTransaction(ctx, *existing)
+
+    async def decide() -> Proposal[Written]:
         before = artifacts.read_existing(opened.results[1])
         stored, entry = store_standalone(research, before, opened.decision_context)
         written = (
-            writer.store_standalone(stored.artifact_id, entry, opened.write_context())
+            writer.store_standalone(stored.artifact_id, entry, opened.write_context)
             if entry
             else []
         )
         written += how.statements(stored, before, None, opened.now)
-        return await opened.write(written, _reply(research, stored, how))
+        return Proposal(Written(written), _reply(research, stored, how))
+
+    return await update(opened, decide)
 
 
 @dataclass(frozen=True, slots=True)

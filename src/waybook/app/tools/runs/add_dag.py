@@ -13,8 +13,9 @@ from waybook.app.request.definition_cache import (
     definition_body,
     definition_hash,
 )
+from waybook.app.request.locking import OpenTransaction, Proposal, Written, update
 from waybook.app.request.reply import next_call
-from waybook.app.request.request_context import OpenTransaction, RequestContext
+from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import ADMIN, Tool, output_schema
 from waybook.core.decision_context import Scope
 from waybook.json_values import Body, Json
@@ -29,24 +30,28 @@ class AddDag(MutatingArguments):
     definition: AnyJson = Field(description="slug, name, stages, transitions")
 
 
-async def add_dag(ctx: RequestContext, args: AddDag) -> Body:
+async def add_dag(ctx: RequestContext, args: AddDag) -> ToolReply:
     """Check a definition and store it; an identical one changes nothing."""
     weight = len(orjson.dumps(args.definition)) // BYTES_PER_MAP_ITEM
     checked = partial(compile_definition, args.definition, 1)
     compiled_dag = await ctx.services.layout_worker.run(ctx.caller.org_id, weight, checked)
     body, slug = definition_body(compiled_dag.dag), compiled_dag.dag.slug
     lock, latest = load.lock_statement(slug), load.definition_statement(slug)
-    async with ctx.begin(lock, latest) as opened:
-        return await store_definition(opened, slug, compiled_dag.dag.name, body)
+    opened = OpenTransaction(ctx, lock, latest)
+    return await update(
+        opened, partial(_store_definition, opened, slug, compiled_dag.dag.name, body)
+    )
 
 
-async def store_definition(opened: OpenTransaction, slug: str, name: str, body: Json) -> Body:
+async def _store_definition(
+    opened: OpenTransaction, slug: str, name: str, body: Json
+) -> Proposal[Written]:
     """Store this as the latest version, unless it already is."""
     rows: Sequence[DefinitionRow] = opened.results[-1]
     digest = definition_hash(body)
     latest = rows[0].version if rows else 0
     if rows and bytes.fromhex(rows[0].body_hash) == digest:
-        return await opened.write([], _reply(slug, latest, "unchanged"))
+        return Proposal(Written([]), _reply(slug, latest, "unchanged"))
     made = writer.add_definition(
         slug=slug,
         version=latest + 1,
@@ -56,7 +61,7 @@ async def store_definition(opened: OpenTransaction, slug: str, name: str, body: 
         now=opened.now,
         by=opened.ctx.caller.user,
     )
-    return await opened.write([made], _reply(slug, latest + 1, "added"))
+    return Proposal(Written([made]), _reply(slug, latest + 1, "added"))
 
 
 def _reply(slug: str, version: int, status: str) -> Body:

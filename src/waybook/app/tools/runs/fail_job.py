@@ -2,13 +2,13 @@
 
 from pydantic import Field
 
+from waybook.app.request.aggregates import LockedRun, RunProposal
 from waybook.app.request.arguments import Attempt, Id, MutatingArguments, Text
-from waybook.app.request.locking import job_not_found, lock_run, run_of_job
+from waybook.app.request.locking import Proposal, job_not_found, run_of_job, update
 from waybook.app.request.lookups import id_or_nil
 from waybook.app.request.reply import format_time, job_view, next_job_call, non_empty
-from waybook.app.request.request_context import RequestContext
+from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import RUNS, Tool, output_schema
-from waybook.json_values import Body
 from waybook.run.failure import fail_job as decide_failure
 from waybook.run.model import MAX_ATTEMPTS
 from waybook.store.runs import jobs
@@ -21,10 +21,12 @@ class FailJob(MutatingArguments):
     retryable: bool = Field(description="tried again after a while, 4 times at most")
 
 
-async def fail_job(ctx: RequestContext, args: FailJob) -> Body:
+async def fail_job(ctx: RequestContext, args: FailJob) -> ToolReply:
     """Schedule the job for a retry, or give it up."""
     run_id, job_id = await run_of_job(ctx, args.job_id), id_or_nil(args.job_id).lower()
-    async with lock_run(ctx, run_id, jobs.job_statement(job_id)) as locked:
+    locked = LockedRun(ctx, run_id, jobs.job_statement(job_id))
+
+    async def decide() -> RunProposal:
         job = jobs.first_job(locked.results[0])
         if job is None:
             raise job_not_found()
@@ -45,7 +47,9 @@ async def fail_job(ctx: RequestContext, args: FailJob) -> Body:
             retryAt=format_time(failed.ready_at) if failed.completed_at is None else None,
             next=next_job_call(run_id, "take another job"),
         )
-        return await locked.write(decision, body, job)
+        return Proposal(decision, body, jobs=(job,))
+
+    return await update(locked, decide)
 
 
 TOOL = Tool(

@@ -15,8 +15,9 @@ from waybook.app.context.job import (
     load_job_materials,
     required_documents,
 )
+from waybook.app.request.aggregates import LockedRun
 from waybook.app.request.arguments import Id, ReadArguments
-from waybook.app.request.locking import LockedRun, job_not_found, open_run, run_of_job
+from waybook.app.request.locking import job_not_found, run_of_job
 from waybook.app.request.lookups import id_or_nil
 from waybook.app.request.reply import format_time, next_call, non_empty
 from waybook.app.request.request_context import RequestContext
@@ -24,8 +25,9 @@ from waybook.app.request.tool import RUNS, Tool, output_schema
 from waybook.errors import InvalidInput, NextCall, NotFound
 from waybook.json_values import Body, Json
 from waybook.research.cutting import truncate
+from waybook.run.draft import RunDecision
 from waybook.run.model import Job
-from waybook.store.runs import jobs, writer
+from waybook.store.runs import jobs
 from waybook.store.runs.rows import DocumentSliceRow
 
 #: Maximum bytes of a piece.
@@ -48,12 +50,12 @@ async def get_job_input(ctx: RequestContext, args: GetJobInput) -> Body:
     The call is a heartbeat: an agent that reads the inputs of a job is working on it.
     """
     run_id, job_id = await run_of_job(ctx, args.job_id), id_or_nil(args.job_id).lower()
-    async with open_run(ctx, run_id, jobs.job_statement(job_id)) as locked:
+    async with LockedRun(ctx, run_id, jobs.job_statement(job_id), is_locked=False) as locked:
         job = jobs.first_job(locked.results[0])
         if job is None:
             raise job_not_found()
         body = await _answer(locked, job, args)
-        await locked.tx.commit(writer.touch(job_id, locked.loaded.now))
+        await locked.write(RunDecision(None, locked.run, touched=(job_id,)))
         return body
 
 

@@ -1,13 +1,15 @@
 """get_next_job: claim the next job of a run, or return why none is available."""
 
-from typing import assert_never
+from functools import partial
+from typing import Final, assert_never
 
 import orjson
 from pydantic import Field
 
 from waybook.app.context.job import build_job_packet
+from waybook.app.request.aggregates import LockedRun, RunProposal
 from waybook.app.request.arguments import Id, LenientJson, MutatingArguments
-from waybook.app.request.locking import LockedRun, lock_run
+from waybook.app.request.locking import OpenTransaction, Proposal, Written, update
 from waybook.app.request.lookups import id_or_nil
 from waybook.app.request.outbox import run_url
 from waybook.app.request.reply import (
@@ -17,13 +19,12 @@ from waybook.app.request.reply import (
     next_call,
     non_empty,
 )
-from waybook.app.request.request_context import RequestContext
+from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import RUNS, Tool, output_schema
 from waybook.dag.model import JobStatus, JobType
 from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json
-from waybook.run.draft import RunDecision
-from waybook.run.model import Job, Run
+from waybook.run.model import Run
 from waybook.run.next_job import (
     AttemptsExhausted,
     AwaitingFeedback,
@@ -41,6 +42,8 @@ from waybook.store.runs.jobs import JobRequest
 #: Maximum jobs skipped in one call because they cannot be handed out.
 MAX_CLAIM_ATTEMPTS = 50
 MAX_OPEN_LISTED = 40
+#: Reply of an attempt that gave up a job instead of claiming one.
+JOB_GIVEN_UP: Final[Body] = {}
 #: Types of jobs that agents can claim; the others are for the server.
 CLAIMABLE_TYPES = frozenset({JobType.PLAN, JobType.EXECUTE})
 
@@ -52,7 +55,7 @@ class GetNextJob(MutatingArguments):
     another: bool = Field(default=False, description="besides the one you hold")
 
 
-async def get_next_job(ctx: RequestContext, args: GetNextJob) -> Body:
+async def get_next_job(ctx: RequestContext, args: GetNextJob) -> ToolReply:
     """Claim the next free job and return it with its inputs, or return why none is available."""
     wanted = _to_job_request(ctx, args)
     for _ in range(MAX_CLAIM_ATTEMPTS):
@@ -63,12 +66,10 @@ async def get_next_job(ctx: RequestContext, args: GetNextJob) -> Body:
             break
         free = jobs.claimable_statement(run_id, wanted)
         held_by_caller = jobs.held_statement(run_id, wanted)
-        async with lock_run(ctx, run_id, held_by_caller, free) as locked:
-            decision, before = await _decide(locked)
-            reply = decision.reply
-            if not isinstance(reply, AttemptsExhausted):
-                return await locked.write(decision, await _reply(locked, reply), *before)
-            await locked.write(decision, {}, *before, keep=False)
+        locked = LockedRun(ctx, run_id, held_by_caller, free)
+        reply = await update(locked, partial(_decide, locked))
+        if reply is not JOB_GIVEN_UP:
+            return reply
     return await _nothing_anywhere(ctx, args)
 
 
@@ -92,7 +93,7 @@ async def _run_with_work(ctx: RequestContext, wanted: JobRequest) -> str | None:
     return jobs.first_run_id(rows)
 
 
-async def _decide(locked: LockedRun) -> tuple[RunDecision[NextJob], tuple[Job, ...]]:
+async def _decide(locked: LockedRun) -> RunProposal:
     mine, free = (jobs.first_job(rows) for rows in locked.results)
     open_jobs: tuple[OpenJobs, ...] = ()
     if mine is None and free is None:
@@ -106,7 +107,10 @@ async def _decide(locked: LockedRun) -> tuple[RunDecision[NextJob], tuple[Job, .
         candidate=free,
         open_jobs=open_jobs,
     )
-    return decision, (free,) if free else ()
+    before, reply = (free,) if free else (), decision.reply
+    if isinstance(reply, AttemptsExhausted):
+        return Proposal(decision, JOB_GIVEN_UP, jobs=before, is_answer=False)
+    return Proposal(decision, await _reply(locked, reply), jobs=before)
 
 
 async def _reply(locked: LockedRun, reply: NextJob) -> Body:
@@ -187,7 +191,7 @@ def _nothing(nothing: NothingReady, run: Run) -> Body:
     return fit_reply(body, ("open",), look)
 
 
-async def _nothing_anywhere(ctx: RequestContext, args: GetNextJob) -> Body:
+async def _nothing_anywhere(ctx: RequestContext, args: GetNextJob) -> ToolReply:
     why = "no run has a job for you now; see the runs there are, or start one"
     fields: Body = {"runId": args.run_id} if args.run_id else {}
     body: Body = {
@@ -196,9 +200,12 @@ async def _nothing_anywhere(ctx: RequestContext, args: GetNextJob) -> Body:
         "open": [],
         "next": next_call("list_dags", why),
     }
+
     # Store the answer, so that a repeated call gets the same one, though there is nothing to lock.
-    async with ctx.begin() as opened:
-        return await opened.write([], body)
+    async def decide() -> Proposal[Written]:
+        return Proposal(Written([]), body)
+
+    return await update(OpenTransaction(ctx), decide)
 
 
 TOOL = Tool(

@@ -1,10 +1,11 @@
 """regenerate_document: create a job that rewrites a document."""
 
+from waybook.app.request.aggregates import LockedRun, RunProposal
 from waybook.app.request.arguments import Id, MutatingArguments
-from waybook.app.request.locking import lock_run
+from waybook.app.request.locking import Proposal, update
 from waybook.app.request.lookups import id_or_nil
 from waybook.app.request.reply import job_view, next_job_call
-from waybook.app.request.request_context import RequestContext
+from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import RUNS, Tool, output_schema
 from waybook.errors import NextCall, NotFound
 from waybook.json_values import Body
@@ -17,7 +18,7 @@ class RegenerateDocument(MutatingArguments):
     document_id: Id
 
 
-async def regenerate_document(ctx: RequestContext, args: RegenerateDocument) -> Body:
+async def regenerate_document(ctx: RequestContext, args: RegenerateDocument) -> ToolReply:
     """Create a new job for a document; progress does not change."""
     document_id = id_or_nil(args.document_id)
     (rows,) = await ctx.read(jobs.run_of_document_statement(document_id))
@@ -25,7 +26,9 @@ async def regenerate_document(ctx: RequestContext, args: RegenerateDocument) -> 
     if run_id is None:
         raise _not_found()
     statement = jobs.document_job_statement(run_id, document_id)
-    async with lock_run(ctx, run_id, statement) as locked:
+    locked = LockedRun(ctx, run_id, statement)
+
+    async def decide() -> RunProposal:
         latest: DocumentJobRow = locked.results[0][0]
         (job_rows,) = await locked.send(jobs.job_statement(latest.job_id))
         job = jobs.read_job(job_rows[0])
@@ -37,7 +40,9 @@ async def regenerate_document(ctx: RequestContext, args: RegenerateDocument) -> 
             **job_view(decision.reply.job),
             "next": next_job_call(run_id, "claim the job that regenerates it"),
         }
-        return await locked.write(decision, body, job)
+        return Proposal(decision, body, jobs=(job,))
+
+    return await update(locked, decide)
 
 
 def _not_found() -> NotFound:

@@ -1,10 +1,11 @@
 """retry_failed: retry the failed jobs of a stage."""
 
+from waybook.app.request.aggregates import LockedRun, RunProposal
 from waybook.app.request.arguments import Id, MutatingArguments
-from waybook.app.request.locking import lock_run
+from waybook.app.request.locking import Proposal, update
 from waybook.app.request.lookups import id_or_nil
 from waybook.app.request.reply import next_job_call, stage_view
-from waybook.app.request.request_context import RequestContext
+from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import RUNS, Tool, output_schema
 from waybook.json_values import Body
 from waybook.run.failure import retry_failed as decide_retry
@@ -17,10 +18,12 @@ class RetryFailed(MutatingArguments):
     step_key: Id | None = None
 
 
-async def retry_failed(ctx: RequestContext, args: RetryFailed) -> Body:
+async def retry_failed(ctx: RequestContext, args: RetryFailed) -> ToolReply:
     """Reset every failed job of a stage, or of one of its steps."""
     statement = jobs.failed_statement(id_or_nil(args.run_id), args.stage_slug, args.step_key)
-    async with lock_run(ctx, args.run_id, statement) as locked:
+    locked = LockedRun(ctx, args.run_id, statement)
+
+    async def decide() -> RunProposal:
         failed = [jobs.read_job(row) for row in locked.results[0]]
         named = (locked.run, locked.compiled_dag, args.stage_slug)
         decision = decide_retry(*named, failed, locked.decision_context, step_key=args.step_key)
@@ -31,7 +34,9 @@ async def retry_failed(ctx: RequestContext, args: RetryFailed) -> Body:
             **stage_view(run, locked.compiled_dag, args.stage_slug),
             "next": next_job_call(run.id),
         }
-        return await locked.write(decision, body, *failed)
+        return Proposal(decision, body, jobs=failed)
+
+    return await update(locked, decide)
 
 
 TOOL = Tool(

@@ -11,9 +11,10 @@ from waybook.app.request.arguments import (
     check_result_size,
 )
 from waybook.app.request.definition_cache import BUILTIN_AUTHOR, definition_body, definition_hash
+from waybook.app.request.locking import OpenTransaction, Proposal, Written, update
 from waybook.app.request.outbox import run_notification_statements
 from waybook.app.request.reply import fit_reply, next_call, next_job_call, started_view
-from waybook.app.request.request_context import OpenTransaction, RequestContext
+from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import RUNS, Tool, output_schema
 from waybook.core.events import RUN, ChangeEvent
 from waybook.errors import InvalidInput
@@ -32,12 +33,14 @@ class StartRun(MutatingArguments):
     models: LenientJson[list[Id]] = Field(description="model names; each job is for one of them")
 
 
-async def start_run(ctx: RequestContext, args: StartRun) -> Body:
+async def start_run(ctx: RequestContext, args: StartRun) -> ToolReply:
     """Create a run, pinned to the definition's latest version, and start its first stage."""
     if args.input is None:
         raise InvalidInput("input: say what the run is about, in a text or texts by document key")
     check_result_size(input=args.input)
-    async with ctx.begin(load.definition_statement(args.dag_slug)) as opened:
+    opened = OpenTransaction(ctx, load.definition_statement(args.dag_slug))
+
+    async def decide() -> Proposal[Written]:
         compiled_dag, made = _chart(opened, args.dag_slug)
         run_args = (
             compiled_dag,
@@ -49,10 +52,13 @@ async def start_run(ctx: RequestContext, args: StartRun) -> Body:
         )
         decision = new_run(*run_args)
         run = decision.run
-        write_context = opened.write_context()
-        statements = writer.statements(None, {}, decision, write_context)
-        statements += run_notification_statements(
-            ctx.services, ctx.caller, None, run, compiled_dag, write_context
+        write_context = opened.write_context
+        written = Written(
+            [*made, *writer.statements(None, {}, decision, write_context)],
+            run_notification_statements(
+                ctx.services, ctx.caller, None, run, compiled_dag, write_context
+            ),
+            ChangeEvent(RUN, run.id, len(decision.entries), list_changed=True),
         )
         body: Body = {
             "runId": run.id,
@@ -63,10 +69,9 @@ async def start_run(ctx: RequestContext, args: StartRun) -> Body:
             "next": next_job_call(run.id, "take the first job"),
         }
         look = next_call("get_run_progress", "all that was started", runId=run.id)
-        reply = await opened.write([*made, *statements], fit_reply(body, ("stages",), look))
-        event = ChangeEvent(RUN, run.id, len(decision.entries), list_changed=True)
-        ctx.services.bus.publish(ctx.caller.org_id, event)
-        return reply
+        return Proposal(written, fit_reply(body, ("stages",), look))
+
+    return await update(opened, decide)
 
 
 def _chart(opened: OpenTransaction, slug: str) -> tuple[CompiledDag, list[Statement]]:

@@ -2,10 +2,11 @@
 
 from pydantic import Field
 
+from waybook.app.request.aggregates import LockedRun, RunProposal
 from waybook.app.request.arguments import Id, LenientJson, MutatingArguments
-from waybook.app.request.locking import lock_run
+from waybook.app.request.locking import Proposal, update
 from waybook.app.request.reply import fit_reply, next_call, next_job_call, stage_view, started_view
-from waybook.app.request.request_context import RequestContext
+from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import RUNS, Tool, output_schema
 from waybook.json_values import Body
 from waybook.run.start import start_open_stage
@@ -19,9 +20,11 @@ class StartStage(MutatingArguments):
     )
 
 
-async def start_stage(ctx: RequestContext, args: StartStage) -> Body:
+async def start_stage(ctx: RequestContext, args: StartStage) -> ToolReply:
     """Start a stage; one that is already started does not change."""
-    async with lock_run(ctx, args.run_id) as locked:
+    locked = LockedRun(ctx, args.run_id)
+
+    async def decide() -> RunProposal:
         decision = start_open_stage(
             locked.run, locked.compiled_dag, args.stage_slug, args.models, locked.decision_context
         )
@@ -33,7 +36,9 @@ async def start_stage(ctx: RequestContext, args: StartStage) -> Body:
             "next": next_job_call(run.id),
         }
         look = next_call("get_run_progress", "all that was started", runId=run.id)
-        return await locked.write(decision, fit_reply(body, ("started",), look))
+        return Proposal(decision, fit_reply(body, ("started",), look))
+
+    return await update(locked, decide)
 
 
 TOOL = Tool(

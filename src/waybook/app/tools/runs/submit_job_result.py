@@ -4,6 +4,7 @@ import json
 
 from pydantic import Field
 
+from waybook.app.request.aggregates import LockedRun, RunProposal
 from waybook.app.request.arguments import (
     AnyJson,
     Attempt,
@@ -13,7 +14,7 @@ from waybook.app.request.arguments import (
     Nested,
     check_result_size,
 )
-from waybook.app.request.locking import LockedRun, job_not_found, lock_run, run_of_job
+from waybook.app.request.locking import Proposal, job_not_found, run_of_job, update
 from waybook.app.request.lookups import id_or_nil
 from waybook.app.request.outbox import run_url
 from waybook.app.request.plan_arguments import UsageArgument, to_usage
@@ -26,7 +27,7 @@ from waybook.app.request.reply import (
     non_empty,
     stage_view,
 )
-from waybook.app.request.request_context import RequestContext
+from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import RUNS, Tool, output_schema
 from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json
@@ -52,11 +53,13 @@ class SubmitJobResult(MutatingArguments):
     usage: UsageArgument = None
 
 
-async def submit_job_result(ctx: RequestContext, args: SubmitJobResult) -> Body:
+async def submit_job_result(ctx: RequestContext, args: SubmitJobResult) -> ToolReply:
     """Complete the job; close the steps it completes, and open those that become free."""
     submission = _submission(args)
     run_id, job_id = await run_of_job(ctx, args.job_id), id_or_nil(args.job_id).lower()
-    async with lock_run(ctx, run_id, jobs.job_statement(job_id)) as locked:
+    locked = LockedRun(ctx, run_id, jobs.job_statement(job_id))
+
+    async def decide() -> RunProposal:
         job = jobs.first_job(locked.results[0])
         if job is None:
             raise job_not_found()
@@ -71,7 +74,9 @@ async def submit_job_result(ctx: RequestContext, args: SubmitJobResult) -> Body:
             version=version,
         )
         body = _reply(decision, locked.compiled_dag, ctx.services.base_url)
-        return await locked.write(decision, body, job)
+        return Proposal(decision, body, jobs=(job,))
+
+    return await update(locked, decide)
 
 
 async def _before(locked: LockedRun, job: Job) -> tuple[list[str], int]:

@@ -5,10 +5,11 @@ from typing import Literal
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
+from waybook.app.request.aggregates import LockedRun, RunProposal
 from waybook.app.request.arguments import Id, LenientJson, MutatingArguments, Text
-from waybook.app.request.locking import lock_run
+from waybook.app.request.locking import Proposal, update
 from waybook.app.request.reply import fit_reply, next_call, next_job_call, started_view
-from waybook.app.request.request_context import RequestContext
+from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import RUNS, Tool, output_schema
 from waybook.core.decision_context import Scope
 from waybook.json_values import Body
@@ -25,9 +26,11 @@ class SubmitStageFeedback(MutatingArguments):
     place: SkipJsonSchema[Literal["app"] | None] = None
 
 
-async def submit_stage_feedback(ctx: RequestContext, args: SubmitStageFeedback) -> Body:
+async def submit_stage_feedback(ctx: RequestContext, args: SubmitStageFeedback) -> ToolReply:
     """Store the feedback, and start the stages it opens."""
-    async with lock_run(ctx, args.run_id, accounts.policy_statement()) as locked:
+    locked = LockedRun(ctx, args.run_id, accounts.policy_statement())
+
+    async def decide() -> RunProposal:
         decision = give_feedback(
             locked.run,
             locked.compiled_dag,
@@ -45,7 +48,9 @@ async def submit_stage_feedback(ctx: RequestContext, args: SubmitStageFeedback) 
             "started": [started_view(stage, run) for stage in decision.reply.stages],
             "next": next_job_call(run.id) if decision.reply.stages else over,
         }
-        return await locked.write(decision, fit_reply(body, ("started",), over))
+        return Proposal(decision, fit_reply(body, ("started",), over))
+
+    return await update(locked, decide)
 
 
 TOOL = Tool(

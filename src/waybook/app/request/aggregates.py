@@ -1,0 +1,236 @@
+"""Aggregates under their locks: a plan, a run, an org."""
+
+from typing import NamedTuple, TypeAlias
+
+from waybook.accounts.manage import record_org
+from waybook.accounts.model import Org
+from waybook.app.request.caller import require_scope
+from waybook.app.request.locking import (
+    Locked,
+    Proposal,
+    Written,
+    load_definition,
+    run_not_found,
+)
+from waybook.app.request.lookups import id_or_nil, require_plan
+from waybook.app.request.outbox import plan_notification_statements, run_notification_statements
+from waybook.app.request.request_context import RequestContext
+from waybook.core.changes import Entry
+from waybook.core.decision_context import Scope
+from waybook.core.events import PLAN, RUN, ChangeEvent
+from waybook.plan.decision import Decision
+from waybook.plan.model import Plan
+from waybook.run.draft import RunDecision
+from waybook.run.model import CompiledDag, Run
+from waybook.store import calls
+from waybook.store.accounts import accounts
+from waybook.store.accounts import writer as org_writer
+from waybook.store.calls import Key, StoredAnswer
+from waybook.store.driver.connection import Message, Results
+from waybook.store.driver.database import Transaction
+from waybook.store.driver.ids import is_id
+from waybook.store.driver.queries import Statement
+from waybook.store.plans import load as plans
+from waybook.store.plans import writer as plan_writer
+from waybook.store.plans.load import LoadedPlan, PlanRequest
+from waybook.store.runs import load as runs
+from waybook.store.runs import writer as run_writer
+from waybook.store.runs.load import LOAD_STATEMENT_COUNT
+
+PlanProposal: TypeAlias = Proposal[Decision[object]]
+RunProposal: TypeAlias = Proposal[RunDecision[object]]
+
+
+class LockedPlan(Locked[Decision[object]]):
+    plan: Plan
+
+    def __init__(
+        self,
+        ctx: RequestContext,
+        *more: Statement,
+        plan_id: str,
+        step_id: str | None = None,
+        texts: tuple[str, ...] = (),
+        candidates: bool = False,
+        review: bool = True,
+        cached: bool = False,
+    ) -> None:
+        """Select the parts to load; `cached` allows a decision based on a cached plan.
+
+        A named step must exist; it is loaded with its texts.
+        """
+        super().__init__(ctx, *more)
+        self._plan_id = id_or_nil(plan_id)
+        self._step_id = step_id
+        self._texts = texts
+        self._candidates = candidates
+        self._review = review
+        self._cached = cached
+        self._key = ctx.caller.org_id, self._plan_id.lower()
+
+    @property
+    def loaded(self) -> LoadedPlan:
+        return LoadedPlan(self.plan, self.now, self.head)
+
+    def statements(self, key: Key | None) -> Message:
+        return [*plans.lock_statements(self._request(), key), *self.more]
+
+    def stored_answer(self, results: Results, key: Key) -> StoredAnswer | None:
+        return plans.read_answer(results, key)
+
+    async def read(self, results: Results, tx: Transaction) -> None:
+        loaded = require_plan(results, self._request(), self._step_id)
+        self.ctx.services.database.clock.set(loaded.now)
+        self.plan, self.now, self.head = loaded.to_decide()
+        self.is_cached = False
+        self.tx, self.results = tx, results[len(results) - len(self.more) :]
+
+    def _request(self) -> PlanRequest:
+        return PlanRequest(
+            plan_id=self._plan_id,
+            texts=tuple([text for text in (*self._texts, self._step_id or "") if is_id(text)]),
+            candidates=self._candidates,
+            holder=self.ctx.actor().holder,
+            review=self._review,
+        )
+
+    async def enter(
+        self, key: Key | None = None, *, use_cache: bool = False
+    ) -> StoredAnswer | None:
+        self.ctx.services.plan_cache.begin_use(self._key)
+        if use_cache and self._cached and self._recall():
+            return None
+        return await super().enter(key)
+
+    async def leave(self) -> None:
+        self.ctx.services.plan_cache.end_use(self._key)
+        await super().leave()
+
+    def _recall(self) -> bool:
+        """Set the plan from the cache; return whether it is there with the step's texts."""
+        services = self.ctx.services
+        loaded = services.plan_cache.get(self._key, self.ctx.session)
+        now = services.database.now()
+        if loaded is None or now is None:
+            return False
+        if self._step_id is not None and self._step_id.lower() not in loaded.plan.texts:
+            return False
+        self.plan, self.now, self.head = loaded._replace(now=now).to_decide()
+        self.is_cached = True
+        return True
+
+    async def send_last(self, statements: list[Statement]) -> None:
+        if not self.is_cached:
+            await super().send_last(statements)
+            return
+        async with self.ctx.transaction() as tx:
+            results = await tx.commit(plans.lock_if_unchanged_statement(self.loaded), *statements)
+        self.ctx.services.database.clock.set(results[0][0][1])
+
+    def mark_stale(self) -> None:
+        self.ctx.services.plan_cache.mark_contended(self._key)
+
+    def written(self, proposal: PlanProposal) -> Written:
+        ctx, before, decision = self.ctx, self.plan, proposal.decision
+        plan, write_context = decision.plan, self.write_context
+        statements, head = plan_writer.statements(before, decision, write_context)
+        moved = plan.status is not before.status
+
+        def remember() -> None:
+            ctx.services.plan_cache.put(self._key, LoadedPlan(plan, self.now, head))
+            for step_id in decision.touched:
+                ctx.cache_step_plan(step_id, plan.id)
+
+        return Written(
+            statements,
+            plan_notification_statements(ctx.services, ctx.caller, before, plan, write_context),
+            ChangeEvent(PLAN, plan.id, head.seq, moved) if head is not self.head else None,
+            remember,
+            decision.refusal,
+        )
+
+
+class LockedRun(Locked[RunDecision[object]]):
+    run: Run
+    compiled_dag: CompiledDag
+
+    def __init__(
+        self, ctx: RequestContext, run_id: str, *more: Statement, is_locked: bool = True
+    ) -> None:
+        """Select the run; `is_locked` is False for callers that decide nothing about it."""
+        super().__init__(ctx, *more)
+        self._run_id = id_or_nil(run_id)
+        self._load = runs.lock_statements if is_locked else runs.snapshot_statements
+
+    def statements(self, key: Key | None) -> Message:
+        lookup_statements = [calls.lookup_statement(key)] if key else []
+        return [*self._load(self._run_id), *self.more, *lookup_statements]
+
+    async def read(self, results: Results, tx: Transaction) -> None:
+        loaded = runs.read_run(results)
+        if loaded is None:
+            raise run_not_found()
+        dag = await load_definition(self.ctx, loaded.dag_slug, loaded.dag_version, tx)
+        self.run, self.compiled_dag, self.now, self.head = loaded.run, dag, loaded.now, loaded.head
+        end = LOAD_STATEMENT_COUNT + len(self.more)
+        self.tx, self.results = tx, results[LOAD_STATEMENT_COUNT:end]
+
+    async def lock(self) -> None:
+        """Lock the run, which was open unlocked, and load it as it is now."""
+        self.more = ()
+        self._load = runs.lock_statements
+        await self.read(await self.send(*self.statements(None)), self.tx)
+
+    def written(self, proposal: RunProposal) -> Written:
+        ctx, before, decision = self.ctx, self.run, proposal.decision
+        run, dag, services = decision.run, self.compiled_dag, ctx.services
+        jobs, write_context = {job.id: job for job in proposal.jobs}, self.write_context
+        version, moved = self.head.seq + len(decision.entries), run.stages != before.stages
+
+        def remember() -> None:
+            for job in decision.jobs.values():
+                services.job_parents.put(ctx.caller.org_id, job.id, run.id)
+                if job.unit is None and job.completed_at is None:
+                    services.render_requested.set()
+
+        return Written(
+            run_writer.statements(before, jobs, decision, write_context),
+            run_notification_statements(services, ctx.caller, before, run, dag, write_context),
+            ChangeEvent(RUN, run.id, version, moved) if decision.entries else None,
+            remember,
+            decision.refusal,
+        )
+
+
+class OrgDecision(NamedTuple):
+    entries: tuple[Entry, ...]
+    #: The changed org, if it changes.
+    org: Org | None = None
+
+
+class LockedOrg(Locked[OrgDecision]):
+    """The caller's org, locked so that changes of its users and tokens are serialized."""
+
+    org: Org
+
+    def __init__(self, ctx: RequestContext, *more: Statement) -> None:
+        """Prepare to lock the org.
+
+        Raises:
+            Forbidden: the caller does not administer it.
+        """
+        require_scope(ctx.caller, Scope.ADMIN, "changing users and tokens")
+        lock = (accounts.SQL["lock_org"](), accounts.SQL["last_entry_of_org"]())
+        super().__init__(ctx, *lock, *more)
+
+    async def read(self, results: Results, tx: Transaction) -> None:
+        await super().read(results, tx)
+        rows, last, *self.results = self.results
+        self.org, self.head = accounts.read_org(rows, last)
+        self.now = self.head.after(self.now)
+
+    def written(self, proposal: Proposal[OrgDecision]) -> Written:
+        entries, org = proposal.decision
+        if not self.head.seq:  # A chain begins with the state of the org before its first change.
+            entries = (record_org(self.org, self.decision_context), *entries)
+        return Written(org_writer.statements(org or self.org, entries, self.write_context))
