@@ -206,7 +206,7 @@ class BadRecipe(WaybookError):
 
 
 class Busy(WaybookError):
-    """Another call is changing the same data; nothing was written. Try again."""
+    """Another call is changing the same data; nothing was written, try again."""
 
     code = "BUSY"
     retry_after = 1
