@@ -5,13 +5,19 @@ from random import Random
 from uuid import UUID
 
 from plan_builders import NOON, a_plan, a_step
-from waybook.app.queries.inbox import OpenReview
-from waybook.app.queries.plan import PlanBrief, PlanDetail, step_window, visible_lane
+from waybook.app.queries.inbox import ReviewRecord
+from waybook.app.queries.plan import (
+    HistoryEntry,
+    PlanBrief,
+    PlanDetail,
+    Research,
+    StepStatusChange,
+    step_window,
+)
 from waybook.core.usage import Totals
 from waybook.plan.model import Plan, PlanId, Step, StepId
 from waybook.plan.output import Output
 from waybook.plan.states import StepStatus
-from waybook.store.plans.details import HistoryEntry, Research, StepStatusChange
 
 OPEN = (StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT, StepStatus.FAILED)
 REACH = 40
@@ -58,21 +64,18 @@ def a_sheet(plan: Plan, page: int | None = None) -> PlanDetail:
             skill="deep-research",
         ),
         added=3,
-        review=a_review(plan),
+        review_record=a_review(plan),
         outputs=[an_output(number) for number in range(1, 4)],
         research=[_research(plan, number) for number in range(20)],
-        research_total=400,
         history=[_happening(number) for number in range(15)],
-        window=window,
-        lane=visible_lane(plan),
-        names={},
+        page=page,
         status_changes=_moves(window.steps),
     )
 
 
-def a_review(plan: Plan) -> OpenReview | None:
+def a_review(plan: Plan) -> ReviewRecord | None:
     step = next(plan.steps_with_status(StepStatus.AWAITING_INPUT), None)
-    return step and OpenReview(
+    return step and ReviewRecord(
         id=str(UUID(int=7)),
         plan_id=plan.id,
         plan_name=plan.name,
@@ -105,7 +108,7 @@ def an_output(number: int) -> Output:
 def _research(plan: Plan, number: int) -> Research:
     step_id = plan.steps[number % len(plan.steps)].id if plan.steps else None
     name = f"What the gauges of river {number} say"
-    return Research(str(UUID(int=number)), step_id, "note", name, 1, False, NOON, "ann", 3)  # noqa: FBT003 - columns
+    return Research(str(UUID(int=number)), step_id, "note", name, 1, False, NOON, "ann", 3, 400)  # noqa: FBT003 - columns
 
 
 def _happening(number: int) -> HistoryEntry:

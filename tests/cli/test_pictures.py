@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from waybook.app.queries.plan import StatusChange
+from waybook.app.queries.plan import StepStatusChange
 from waybook.app.queries.timeline import Axis, Span, spans_of, time_spent
 from waybook.cli.terminal.bars import cell_counts, segmented_bar
 from waybook.cli.terminal.plan_board import timeline_bar
@@ -32,13 +32,13 @@ def test_a_status_that_occurs_can_be_seen(counts: dict[StepStatus, int], width: 
 
 def test_spans_of_reports_outcome_and_separates_waiting() -> None:
     moves = [
-        StatusChange("a", minutes(0), StepStatus.IN_PROGRESS),
-        StatusChange("a", minutes(5), StepStatus.FAILED),
-        StatusChange("a", minutes(5), StepStatus.PENDING),
-        StatusChange("a", minutes(8), StepStatus.IN_PROGRESS),
-        StatusChange("a", minutes(9), StepStatus.AWAITING_INPUT),
-        StatusChange("a", minutes(20), StepStatus.COMPLETED),
-        StatusChange("b", minutes(30), StepStatus.IN_PROGRESS),
+        StepStatusChange("a", minutes(0), StepStatus.IN_PROGRESS, "ann", None),
+        StepStatusChange("a", minutes(5), StepStatus.FAILED, "ann", None),
+        StepStatusChange("a", minutes(5), StepStatus.PENDING, "ann", None),
+        StepStatusChange("a", minutes(8), StepStatus.IN_PROGRESS, "ann", None),
+        StepStatusChange("a", minutes(9), StepStatus.AWAITING_INPUT, "ann", None),
+        StepStatusChange("a", minutes(20), StepStatus.COMPLETED, "ann", None),
+        StepStatusChange("b", minutes(30), StepStatus.IN_PROGRESS, "ann", None),
     ]
     spans = spans_of(moves, minutes(32))
     assert spans["a"] == [

@@ -8,7 +8,7 @@ from rich.console import Console
 from cli.runs_in_terminal import finished, half_done, waiting
 from cli.terminal import Terminal
 from transport.pages import a_reader, words
-from waybook.app.queries.run import Include, RunDetail, read_run_detail
+from waybook.app.queries.run import RunDetail, RunInclude, read_run_detail
 from waybook.cli.runtime import AppSession
 from waybook.cli.terminal.plan_board import Viewport
 from waybook.cli.terminal.run_board import run_display
@@ -150,7 +150,7 @@ def test_watching_away_from_a_terminal_shows_the_run_once(terminal: Terminal, ha
 
 def board_of(terminal: Terminal, run_id: str) -> RunDetail:
     async def act(here: AppSession) -> RunDetail:
-        return await read_run_detail(here.call, run_id, Include.BOARD)
+        return await read_run_detail(here.call, run_id, RunInclude.BOARD)
 
     return terminal.inside(act)
 

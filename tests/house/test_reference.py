@@ -99,7 +99,8 @@ def audited_fields() -> dict[str, set[str]]:
         for name in ("plans/load", "runs/load", "accounts/accounts", "skill_executions")
     )
     built = re.compile(
-        r"select (?:'(\w+)',(?:(?!select|json_build).)+)?json_build_object\((.*?)\)\s+from\s",
+        r"select (?:'(\w+)'(?: as \w+)?,(?:(?!select|json_build).)+)?"
+        r"json_build_object\((.*?)\)(?: as \w+)?\s+from\s",
         re.DOTALL,
     )
     fields_by_entity: dict[str, set[str]] = {}

@@ -11,13 +11,13 @@ import pytest
 from postgres.processes import eventually
 from servers import Place, Server, fresh_place
 from statements import prepared
-from waybook.app.queries.plans import PlanFilter, page_statements
+from waybook.app.queries.plans import PAGE_SIZE, PlanFilter, PlanOrder, summaries_statement
 from waybook.core.holder import Holder
 from waybook.store.accounts.accounts import LOCAL_ORG, add_org
 from waybook.store.calls import Key
 from waybook.store.driver.ids import new_id
 from waybook.store.driver.queries import Statement
-from waybook.store.plans import contexts, load
+from waybook.store.plans import contexts, lists, load
 from waybook.store.plans.load import PlanRequest
 from worlds import a_world
 
@@ -172,14 +172,21 @@ def test_a_hot_query_reads_by_index_alone(full: Place, name: str) -> None:
 
 
 def test_a_page_of_open_plans_counts_steps_by_index(full: Place) -> None:
-    statement = load.SQL["open_plans"](before=None, before_id=None, most=20)
+    statement = summaries_statement(PlanFilter(order=PlanOrder.ACTIVITY), 20)
     table_scans = scans(full, statement)
     assert "Seq Scan" not in {how for table, how in table_scans if table == "plan_step"}
 
 
-@pytest.mark.parametrize("wanted", [PlanFilter(), PlanFilter(all=True), PlanFilter(creator="ann")])
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        PlanFilter(order=PlanOrder.CREATION),
+        PlanFilter(order=PlanOrder.CREATION, all=True),
+        PlanFilter(order=PlanOrder.CREATION, creator="ann"),
+    ],
+)
 def test_plan_list_query_uses_index_in_page_order(full: Place, wanted: PlanFilter) -> None:
-    query_plan = explained(full, page_statements(wanted)[0])
+    query_plan = explained(full, summaries_statement(wanted, PAGE_SIZE + 1))
     table_scans = set(_reads(query_plan))
     assert {table for table, how in table_scans if how == "Seq Scan"} == set()
     assert ("plan", "Index Scan") in table_scans
@@ -191,7 +198,7 @@ def test_plan_list_query_uses_index_in_page_order(full: Place, wanted: PlanFilte
 
 
 def test_waiting_query_does_not_scan_all_reviews(full: Place) -> None:
-    table_scans = scans(full, load.SQL["waiting"]())
+    table_scans = scans(full, lists.SQL["waiting"]())
     assert {how for table, how in table_scans if table == "review"} != {"Seq Scan"}
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from waybook.app.queries.documents import list_documents, read_document
-from waybook.app.queries.run import Include, read_run_detail
+from waybook.app.queries.run import RunInclude, read_run_detail
 from waybook.app.queries.runs import OPEN, RunFilter, RunSummary, list_runs, resolve_run
 from waybook.app.request.request_context import RequestContext
 from waybook.background import render_all_orgs
@@ -46,7 +46,7 @@ async def test_run_state_follows_stage_states(agent: Agent) -> None:
 
     async def state() -> tuple[RunState, str | None, str | None]:
         (run_summary,) = await find_runs(looking(agent), open_only=False)
-        board = await read_run_detail(looking(agent), run["runId"], Include.BOARD)
+        board = await read_run_detail(looking(agent), run["runId"], RunInclude.BOARD)
         awaiting = run_summary.awaiting.slug if run_summary.awaiting else None
         assert (board.state, board.awaiting) == (run_summary.state, awaiting)
         return (
@@ -74,7 +74,7 @@ async def test_run_state_follows_stage_states(agent: Agent) -> None:
 async def test_read_run_detail_shows_workers_and_latest_event(agent: Agent) -> None:
     run = await agent.run()
     await agent.job(run, sessionId="monday")
-    board = await read_run_detail(looking(agent), run["runId"], Include.BOARD)
+    board = await read_run_detail(looking(agent), run["runId"], RunInclude.BOARD)
     (worker,) = board.workers
     assert (worker.name, worker.stage, worker.step_key) == ("monday", "scope", "scope")
     assert (board.history[-1].event, board.history[-1].session) == ("step_started", "monday")
@@ -84,10 +84,10 @@ async def test_read_run_detail_shows_workers_and_latest_event(agent: Agent) -> N
 
 async def test_looking_changes_nothing(agent: Agent) -> None:
     run = await agent.run()
-    seq = (await read_run_detail(looking(agent), run["runId"], Include.BOARD)).run.seq
+    seq = (await read_run_detail(looking(agent), run["runId"], RunInclude.BOARD)).run.seq
     await find_runs(looking(agent))
     await list_documents(looking(agent), run["runId"])
-    assert (await read_run_detail(looking(agent), run["runId"], Include.BOARD)).run.seq == seq
+    assert (await read_run_detail(looking(agent), run["runId"], RunInclude.BOARD)).run.seq == seq
 
 
 async def test_the_run_that_is_meant_is_the_only_one_or_the_one_that_is_named(agent: Agent) -> None:
@@ -138,7 +138,7 @@ async def test_runs_and_documents_of_other_org_are_not_visible(
     with pytest.raises(NotFound):
         await resolve_run(looking(agent), "Next door")
     with pytest.raises(NotFound):
-        await read_run_detail(looking(agent), theirs["runId"], Include.BOARD)
+        await read_run_detail(looking(agent), theirs["runId"], RunInclude.BOARD)
     with pytest.raises(NotFound):
         await list_documents(looking(agent), theirs["runId"])
     with pytest.raises(NotFound):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from waybook.app.queries.diagrams import run_drawing
-from waybook.app.queries.run import Include, RunDetail, read_run_detail
+from waybook.app.queries.run import RunDetail, RunInclude, read_run_detail
 from waybook.cli.demo.command import STORY, start_run_actors
 from waybook.cli.demo.environment import FAST, EventLog, SimulatedClock, temporary_database
 from waybook.cli.demo.scene import DemoContext
@@ -39,7 +39,7 @@ async def board_in_the_middle(data_dir: Path) -> RunDetail:
 
         async def show() -> None:
             if not seen:
-                board = await read_run_detail(scene.call, scene.run_id, Include.BOARD)
+                board = await read_run_detail(scene.call, scene.run_id, RunInclude.BOARD)
                 seen.extend([board] if done_of(board) >= DONE else [])
 
         await start_run_actors(scene, show)

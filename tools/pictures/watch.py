@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
-from waybook.app.queries.plan import PlanOverview, read_plan_overview
+from waybook.app.queries.plan import PlanDetail, PlanInclude, read_plan_detail
 from waybook.cli.demo.command import STORY, start_plan_actors
 from waybook.cli.demo.environment import EventLog, PlaybackSpeed, SimulatedClock, temporary_database
 from waybook.cli.demo.scene import DemoContext
@@ -41,9 +41,9 @@ THEME = TerminalTheme(
 )
 
 
-async def stalled_board(data_dir: Path) -> PlanOverview:
+async def stalled_board(data_dir: Path) -> PlanDetail:
     """The plan of the demo, at the moment one of its agents is silent for too long."""
-    seen: list[PlanOverview] = []
+    seen: list[PlanDetail] = []
     async with open_app(Settings(data_dir=data_dir)) as here:
         database = here.app.dispatcher.services.database
         org_id = here.app.caller(Channel.CLI).org_id
@@ -52,7 +52,7 @@ async def stalled_board(data_dir: Path) -> PlanOverview:
         scene = DemoContext(app=here.app, clock=clock, feed=EventLog(clock))
 
         async def show() -> None:
-            board = await read_plan_overview(scene.call, scene.plan_id)
+            board = await read_plan_detail(scene.call, scene.plan_id, PlanInclude.BOARD)
             if board.stalled:
                 seen.append(board)
 
@@ -60,7 +60,7 @@ async def stalled_board(data_dir: Path) -> PlanOverview:
     return seen[-1]
 
 
-def drawn(board: PlanOverview) -> str:
+def drawn(board: PlanDetail) -> str:
     """The board as SVG, in whatever monospaced font the reader has."""
     console = Console(width=WIDTH, record=True, file=io.StringIO(), force_terminal=True)
     console.print(plan_display(board, Viewport(width=WIDTH)))

@@ -12,7 +12,7 @@ from waybook.core.events import (
 )
 from waybook.json_values import Json
 from waybook.plan.model import Plan, Review, Step
-from waybook.plan.progress import count_done, percent, plan_outcome
+from waybook.plan.progress import plan_outcome, plan_progress
 from waybook.plan.states import PlanStatus, StepStatus
 
 #: Notification kind for each status that triggers one.
@@ -35,12 +35,11 @@ def plan_notifications(before: Plan, plan: Plan) -> tuple[Notification, ...]:
 
 
 def _build_payload(plan: Plan) -> dict[str, Json]:
-    done, total = count_done(plan.statuses()), len(plan.steps)
     data: dict[str, Json] = {
         "planId": plan.id,
         "planName": shorten(plan.name),
         "status": str(plan.status),
-        "progress": {"percent": percent(done, total), "done": done, "total": total},
+        "progress": plan_progress(plan).as_reply(),
     }
     if plan.status is PlanStatus.AWAITING_REVIEW and plan.review is not None:
         data["review"] = _review(plan, plan.review)

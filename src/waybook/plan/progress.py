@@ -4,7 +4,8 @@ A percentage never claims more than the counts say. The budget only warns and ne
 finished work is accepted, regardless of its usage.
 """
 
-from collections.abc import Collection, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from waybook.core.usage import Totals, to_dollars
@@ -20,6 +21,42 @@ def percent(done: int, total: int) -> int:
     (23, 13, 100, 0)
     """
     return (200 * done + total) // (2 * total) if total else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Steps of a plan, counted by status."""
+
+    counts: Mapping[StepStatus, int]
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts.values())
+
+    @property
+    def done(self) -> int:
+        """Return the number of completed or skipped steps. This number never decreases."""
+        return sum(self.counts.get(status, 0) for status in DONE_STEP)
+
+    @property
+    def failed(self) -> int:
+        return self.counts.get(StepStatus.FAILED, 0)
+
+    @property
+    def in_progress(self) -> int:
+        return self.counts.get(StepStatus.IN_PROGRESS, 0)
+
+    @property
+    def percent(self) -> int:
+        return percent(self.done, self.total)
+
+    def as_reply(self) -> dict[str, Json]:
+        """Return the percentage with its numerator and denominator."""
+        return {"percent": self.percent, "done": self.done, "total": self.total}
+
+
+def plan_progress(plan: Plan) -> Progress:
+    return Progress(Counter(plan.statuses()))
 
 
 def count_done(statuses: Collection[StepStatus]) -> int:

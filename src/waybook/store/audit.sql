@@ -86,16 +86,6 @@ select coalesce(max(seq), 0)
   from audit_entry
  where subject_id = %(subject_id)s and at <= %(at)s;
 
--- name: status_changes
--- When each step of a plan went into which status, and the last thing that happened to the plan.
-select e.seq, e.at, e.event, e.actor, e.session, e.details ->> 'action',
-       (select json_agg(json_build_array(c.value ->> 'id', c.value ->> 'to'))
-          from json_array_elements(e.details -> 'changes') c
-         where c.value ->> 'entity' = 'step' and c.value ->> 'field' = 'status')
-  from audit_entry e
- where e.subject_id = %(subject_id)s and e.seq > %(since)s
- order by e.seq;
-
 -- name: page
 -- Entries before one of them, newest first, of those that are asked for. Bounds are always given,
 -- so that the index by time serves them.
@@ -129,4 +119,3 @@ select subject_id::text, subject, seq, at, event, actor, channel, session, detai
 -- name: insert_audit
 insert into audit_entry (subject_id, subject, seq, at, event, actor, channel, session, details, hash)
 values %(rows)s;
-

@@ -75,10 +75,32 @@ where r.id < %(before)s::uuid
           where s.plan_id = p.id
           group by s.status) c);
 
+-- name: row_of_plan
+-- A plan in a list, with its steps counted, its current step, and since when it has stalled.
+p.id::text as id, p.name, p.status, p.revision, left(b.research_question, %(wide)s) as question,
+b.created_at, b.created_by, p.updated_at, app_now() as now,
+:steps_of_plan as counts,
+(select json_build_array(s.step_order,
+                         coalesce(s.title, (select left(i.instructions, %(wide)s)
+                                              from step_brief i
+                                             where i.step_id = s.id)))
+   from plan_step s
+  where s.plan_id = p.id and s.status in ('awaiting_input', 'in_progress')
+  order by s.status, s.step_order
+  limit 1) as current_step,
+case when p.status = 'stalled'
+     then (select min(greatest(s.in_progress_since, s.last_seen_at))
+             from plan_step s
+            where s.plan_id = p.id and s.status = 'in_progress')
+end as inactive_since;
+
+-- name: plan_is_less_active
+-- Behind the last plan of the page before, by last activity; without one, behind none.
+(p.updated_at, p.id) < (coalesce(%(before_at)s::timestamptz, 'infinity'), %(before)s::uuid);
+
 -- name: plan_is_asked_for
 -- What a list of plans was narrowed to.
-p.id < %(before)s::uuid
-and (%(state)s::text is null or p.status = %(state)s::text)
+(%(state)s::text is null or p.status = %(state)s::text)
 and (%(creator)s::text is null
      or %(creator)s::text = (select b.created_by
                                from plan_brief b
@@ -88,9 +110,10 @@ and (starts_with(p.id::text, lower(%(text)s::text))
 
 -- name: row_of_review
 -- A review, its plan and its step.
-r.id::text, p.id::text, p.name, s.id::text, s.step_order, s.title, s.attempt,
-b.instructions, r.summary, r.questions, r.result_summary, r.requested_at, r.requested_by,
-app_now();
+r.id::text, p.id::text as plan_id, p.name as plan_name, s.id::text as step_id, s.step_order,
+s.title, s.attempt, b.instructions, r.summary, r.questions, r.result_summary, r.requested_at,
+r.requested_by, app_now() as now, r.decision, r.feedback, r.decided_by, r.decided_at,
+p.status as plan_status;
 
 -- name: review_with_its_step
 review r

@@ -22,7 +22,12 @@ from waybook.store import audit
 from waybook.store.driver.connection import Results
 from waybook.store.driver.ids import is_id
 from waybook.store.driver.queries import Statement
-from waybook.store.plans.contexts import Page, step_text_slice_statement, text_slice_statement
+from waybook.store.plans.contexts import (
+    Page,
+    TextSliceRow,
+    step_text_slice_statement,
+    text_slice_statement,
+)
 from waybook.store.research import search
 from waybook.store.research.artifacts import Backend
 from waybook.store.research.search import QueryVector, Scope
@@ -96,10 +101,10 @@ def part_statement(plan_id: str, part: str, page: Page) -> Statement:
     )
 
 
-def _piece(rows: list[tuple[Any, ...]]) -> tuple[int, str]:
-    if not rows or rows[0][0] is None:
+def _piece(rows: list[TextSliceRow]) -> tuple[int, str]:
+    if not rows or rows[0].length is None:
         raise not_found("part")
-    return rows[0][0], rows[0][1]
+    return rows[0].length, rows[0].text
 
 
 def _event_piece(rows: list[tuple[Any, ...]], page: Page) -> tuple[int, str]:

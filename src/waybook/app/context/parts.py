@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from waybook.app.request.caller import MAX_REPLY_BYTES
 from waybook.app.request.reply import format_time, non_empty
@@ -10,7 +9,13 @@ from waybook.json_values import Body, Json
 from waybook.plan.model import Step
 from waybook.research.cutting import as_text
 from waybook.research.packet import Entry, EntryList, FetchCall, TextField
-from waybook.store.plans.contexts import Page, StoredArtifact, TextPrefix, read_prefix
+from waybook.store.plans.contexts import (
+    Page,
+    ResultPrefixRow,
+    StoredArtifact,
+    TextPrefix,
+    read_prefix,
+)
 
 #: Assumed bytes per token; a character takes one byte or more.
 BYTES_PER_TOKEN = 4
@@ -134,15 +139,10 @@ def step_header(step: Step, **more: Json) -> Body:
     )
 
 
-def results_by_step(rows: Iterable[tuple[Any, ...]]) -> dict[str, tuple[float | None, TextPrefix]]:
+def results_by_step(rows: Iterable[ResultPrefixRow]) -> dict[str, tuple[float | None, TextPrefix]]:
     """Return the loaded results by step, each with its confidence."""
     return {
-        step_id: (confidence, read_prefix(kind, length, text))
-        for step_id, confidence, kind, length, text in rows
-        if text is not None
+        row.step_id: (row.confidence, read_prefix(row.kind, row.length, row.text))
+        for row in rows
+        if row.text is not None
     }
-
-
-def total_count(rows: Sequence[tuple[Any, ...]]) -> int:
-    """Return the total count, which is the last column of a page."""
-    return rows[0][-1] if rows else 0

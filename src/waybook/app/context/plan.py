@@ -2,21 +2,30 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from waybook.app.context.parts import PacketReader, results_by_step, step_header, total_count
+from waybook.app.context.parts import PacketReader, results_by_step, step_header
 from waybook.app.queries.audit import entry_details
 from waybook.app.request.outbox import review_url
-from waybook.app.request.reply import completion_view, format_time, non_empty, progress_view
+from waybook.app.request.reply import completion_view, format_time, non_empty
 from waybook.json_values import Body, Json
 from waybook.plan.model import Plan, Review, Step
+from waybook.plan.progress import plan_progress
 from waybook.plan.review import open_review
 from waybook.plan.states import TERMINAL_STEP
 from waybook.research.packet import Entry, EntryList, FetchCall, Part, SingleEntry
 from waybook.store.audit import SealedEntry
-from waybook.store.plans.contexts import FIRST_PAGE, Page, StoredArtifact, TextPrefix, read_stored
-
-Rows = Sequence[tuple[Any, ...]]
+from waybook.store.plans.contexts import (
+    FIRST_PAGE,
+    ArtifactRow,
+    InstructionPrefixRow,
+    Page,
+    ResultPrefixRow,
+    StoredArtifact,
+    TextPrefix,
+    read_stored,
+    total_count,
+)
+from waybook.store.plans.rows import PlanBrief
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,10 +33,10 @@ class PlanMaterial:
     """Data loaded for a plan's packet."""
 
     plan: Plan
-    brief: tuple[Any, ...]
-    instructions: Rows
-    results: Rows
-    newest: Rows
+    brief: PlanBrief
+    instructions: Sequence[InstructionPrefixRow]
+    results: Sequence[ResultPrefixRow]
+    newest: Sequence[ArtifactRow]
     entries: Sequence[SealedEntry]
     base_url: str
     #: Search hits, best first; or the artifacts stored since.
@@ -40,30 +49,29 @@ class PlanMaterial:
 
 def plan_frame(of: PlanMaterial) -> Body:
     """Return the fields that every packet has."""
-    plan = of.plan
-    _, _, created_at, created_by, media_type, _, skill, *_ = of.brief
+    plan, brief = of.plan, of.brief
     return non_empty(
         planId=plan.id,
         status=str(plan.status),
-        progress=progress_view(plan),
+        progress=plan_progress(plan).as_reply(),
         seq=plan.seq,
         revision=plan.revision,
-        skill=skill,
-        outputMediaType=media_type,
-        createdAt=format_time(created_at),
-        createdBy=created_by,
+        skill=brief.skill,
+        outputMediaType=brief.output_media_type,
+        createdAt=format_time(brief.created_at),
+        createdBy=brief.created_by,
     )
 
 
 def plan_parts(of: PlanMaterial, reader: PacketReader) -> list[Part]:
     """Return the parts of a plan's packet, in order."""
-    question, notes, _, _, _, formatting, *_ = of.brief
+    brief = of.brief
     review = open_review(of.plan)
     return [
         *reader.text("name", of.plan.name),
-        *reader.text("researchQuestion", question if of.since is None else None, counts=3),
-        *reader.text("planFormattingNotes", notes, counts=2),
-        *reader.text("outputFormattingInstructions", formatting, counts=2),
+        *reader.text("researchQuestion", brief.question if of.since is None else None, counts=3),
+        *reader.text("planFormattingNotes", brief.formatting_notes, counts=2),
+        *reader.text("outputFormattingInstructions", brief.formatting_instructions, counts=2),
         *reader.text("reason", of.plan.fail_reason, counts=2),
         *([_review(review, of, reader)] if review else []),
         _steps(of, reader),
@@ -114,7 +122,7 @@ def _steps(of: PlanMaterial, reader: PacketReader) -> EntryList:
 
 
 def _entries(steps: Sequence[Step], of: PlanMaterial, reader: PacketReader) -> Iterator[Entry]:
-    instructions = {row[0]: TextPrefix(row[2], row[1]) for row in of.instructions}
+    instructions = {row.step_id: TextPrefix(row.text, row.length) for row in of.instructions}
     results = results_by_step(of.results)
     for step in steps:
         yield _entry(step, instructions, results, reader)

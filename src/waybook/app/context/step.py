@@ -4,14 +4,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from waybook.app.context.parts import PacketReader, results_by_step, step_header, total_count
+from waybook.app.context.parts import PacketReader, results_by_step, step_header
 from waybook.app.request.reply import author_view, completion_view, format_time, non_empty
 from waybook.json_values import Body, Json
 from waybook.plan.model import Plan, Step
 from waybook.research.packet import Entry, EntryList, Part, SingleEntry
-from waybook.store.plans.contexts import FIRST_PAGE, Page, StoredArtifact, TextPrefix, read_stored
-
-Rows = Sequence[tuple[Any, ...]]
+from waybook.store.plans.contexts import (
+    FIRST_PAGE,
+    ArtifactRow,
+    FailureRow,
+    FeedbackRow,
+    Page,
+    ResultPrefixRow,
+    StoredArtifact,
+    TextPrefix,
+    read_stored,
+    total_count,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,12 +30,12 @@ class StepMaterial:
     plan: Plan
     step: Step
     question: str
-    results: Rows
-    feedback: Rows
-    failures: Rows
+    results: Sequence[ResultPrefixRow]
+    feedback: Sequence[FeedbackRow]
+    failures: Sequence[FailureRow]
     #: Artifacts stored with the step, and with the plan.
-    so_far: Rows
-    newest: Rows
+    so_far: Sequence[ArtifactRow]
+    newest: Sequence[ArtifactRow]
     #: Search hits, best first.
     ranked: Sequence[StoredArtifact] = ()
     #: Offset of each list.
@@ -144,23 +153,25 @@ def _own(confidence: float | None, read: TextPrefix, reader: PacketReader) -> Si
     return SingleEntry(name="result", entry=Entry(frame=frame, texts=texts), counts=2)
 
 
-def _decided(row: tuple[Any, ...], instructions: str, reader: PacketReader) -> Entry:
+def _decided(row: FeedbackRow, instructions: str, reader: PacketReader) -> Entry:
     """Return a decision about the step; feedback already in the instructions is not repeated."""
-    review_id, decision, by, at, length, feedback, _ = row
     frame = non_empty(
-        reviewId=review_id, decision=decision, decidedBy=by, decidedAt=format_time(at)
+        reviewId=row.id,
+        decision=row.decision,
+        decidedBy=row.decided_by,
+        decidedAt=format_time(row.decided_at),
     )
-    if feedback is None or (len(feedback) == length and feedback in instructions):
+    feedback = row.feedback
+    if feedback is None or (len(feedback) == row.length and feedback in instructions):
         return Entry(frame=frame)
-    read = TextPrefix(feedback, length)
-    texts = reader.beginning("feedback", read, part=f"feedback:{review_id}")
+    read = TextPrefix(feedback, row.length)
+    texts = reader.beginning("feedback", read, part=f"feedback:{row.id}")
     return Entry(frame=frame, texts=tuple(texts))
 
 
-def _failed(row: tuple[Any, ...], reader: PacketReader) -> Entry:
-    seq, at, by, length, reason, _ = row
-    read = None if reason is None else TextPrefix(reason, length)
+def _failed(row: FailureRow, reader: PacketReader) -> Entry:
+    read = None if row.reason is None else TextPrefix(row.reason, row.length)
     return Entry(
-        frame=non_empty(seq=seq, at=format_time(at), by=by),
-        texts=tuple(reader.beginning("reason", read, part=f"failure:{seq}")),
+        frame=non_empty(seq=row.seq, at=format_time(row.at), by=row.actor),
+        texts=tuple(reader.beginning("reason", read, part=f"failure:{row.seq}")),
     )

@@ -3,7 +3,7 @@
 from collections.abc import Container, Mapping
 from dataclasses import replace
 
-from waybook.app.queries.plan import PlanOverview
+from waybook.app.queries.plan import PlanDetail
 from waybook.app.queries.plan_map import STAGE, plan_lane
 from waybook.app.queries.run import RunDetail
 from waybook.dag.diagram.export import Drawing
@@ -13,11 +13,10 @@ from waybook.dag.progress.structure import valid_structure
 from waybook.plan.model import Plan, StepId
 
 
-def plan_drawing(board: PlanOverview) -> Drawing:
+def plan_drawing(board: PlanDetail) -> Drawing:
     """Return the drawing of a plan: steps in executable order, inactive ones shown as stalled."""
-    silent = {step.id for step, _ in board.stalled}
-    names = {step.id: board.name_of(step) for step in board.plan.steps}
-    return drawing_of_steps(board.plan, plan_lane(board.plan), silent, names)
+    lane = plan_lane(board.plan)
+    return drawing_of_steps(board.plan, lane, board.stalled_ids, board.names_of(lane))
 
 
 def drawing_of_steps(

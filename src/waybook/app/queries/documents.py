@@ -109,7 +109,7 @@ async def latest_outputs(
     (rows,) = await ctx.read(details.latest_statement(_place(behind), limit + 1))
     outputs = details.read_outputs(rows)
     shown = [
-        PlanOutput(output, row[7], row[8])
+        PlanOutput(output, row.plan_id, row.plan_name)
         for output, row in zip(outputs[:limit], rows[:limit], strict=True)
     ]
     last = shown[-1].output if len(outputs) > limit else None
@@ -143,13 +143,13 @@ async def read_output(ctx: RequestContext, output_id: str) -> ReadableOutput:
     (output,) = details.read_outputs(rows)
     return ReadableOutput(
         output_id=output.id,
-        plan_id=rows[0][7],
+        plan_id=rows[0].plan_id,
         title=output.title,
         media_type=output.media_type,
         version=output.version,
         created_at=output.created_at,
         created_by=output.created_by,
-        content=rows[0][8],
+        content=rows[0].content,
         file_name=file_name(output),
     )
 

@@ -1,68 +1,30 @@
 """Inbox: open reviews and stages awaiting feedback, in all plans and runs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar
 
 from waybook.app.queries.runs import RunFilter, RunSummary, list_runs, read_run_summaries
 from waybook.app.request.lookups import id_or_nil, not_found
 from waybook.app.request.request_context import RequestContext
-from waybook.json_values import Json
-from waybook.plan.model import DecisionKind
-from waybook.plan.states import PlanStatus
-from waybook.store.plans import load
-from waybook.store.runs import load as load_store
+from waybook.store.plans import lists
+from waybook.store.plans.lists import PendingCounts, PendingReview, ReviewRecord
+from waybook.store.runs import load
 from waybook.store.runs.rows import RunSummaryRow
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenReview:
-    """Undecided review, with everything a reviewer needs to decide it."""
-
-    id: str
-    plan_id: str
-    plan_name: str
-    step_id: str
-    step_order: int
-    title: str | None
-    attempt: int
-    instructions: str
-    summary: str
-    questions: list[str]
-    result_summary: Json
-    requested_at: datetime
-    requested_by: str
-    #: Database time of the query.
-    now: datetime
+__all__ = ["PendingCounts", "PendingReview", "ReviewRecord"]
 
 
 async def list_reviews(
     ctx: RequestContext, plan_id: str | None = None, *, limit: int = 100
-) -> list[OpenReview]:
+) -> list[ReviewRecord]:
     """Return the open reviews, longest waiting first."""
-    statement = load.open_reviews_statement(
+    statement = lists.open_reviews_statement(
         plan_id=id_or_nil(plan_id) if plan_id else None, most=limit
     )
     (rows,) = await ctx.read(statement)
-    return read_open_reviews(rows)
-
-
-def read_open_reviews(rows: Iterable[tuple[Any, ...]]) -> list[OpenReview]:
-    """Return the reviews in the rows of `open_reviews`."""
-    return [OpenReview(**dict(zip(OpenReview.__slots__, row, strict=True))) for row in rows]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReviewRecord:
-    """Review, open or decided, with its decision and reviewer."""
-
-    review: OpenReview
-    decision: DecisionKind | None
-    feedback: str | None
-    decided_by: str | None
-    decided_at: datetime | None
-    plan_status: PlanStatus
+    return lists.read_review_records(rows)
 
 
 async def read_review(ctx: RequestContext, review_id: str) -> ReviewRecord:
@@ -71,36 +33,15 @@ async def read_review(ctx: RequestContext, review_id: str) -> ReviewRecord:
     Raises:
         NotFound: there is no review with this id here.
     """
-    (rows,) = await ctx.read(load.SQL["one_review"](review_id=id_or_nil(review_id)))
+    (rows,) = await ctx.read(lists.SQL["one_review"](review_id=id_or_nil(review_id)))
     if not rows:
         raise not_found("review")
-    *review_fields, decision, feedback, by, at, status = rows[0]
-    return ReviewRecord(
-        review=OpenReview(**dict(zip(OpenReview.__slots__, review_fields, strict=True))),
-        decision=DecisionKind(decision) if decision else None,
-        feedback=feedback,
-        decided_by=by,
-        decided_at=at,
-        plan_status=PlanStatus(status),
-    )
+    (review,) = lists.read_review_records(rows)
+    return review
 
 
 #: Length of a summary that fits one line.
 SUMMARY_LENGTH = 200
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PendingReview:
-    """Undecided review in one line."""
-
-    kind: ClassVar[str] = "review"
-
-    id: str
-    plan_id: str
-    plan_name: str
-    step_order: int
-    summary: str
-    since: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,20 +65,17 @@ async def list_pending_actions(
 ) -> list[PendingReview | PendingFeedback]:
     """Return reviews and stages that wait for a person, longest waiting first, one line each."""
     statements = (
-        load.SQL["review_lines"](most=most, wide=SUMMARY_LENGTH),
-        load_store.awaiting_statement(most),
+        lists.SQL["review_lines"](most=most, wide=SUMMARY_LENGTH),
+        load.awaiting_statement(most),
     )
-    lines, rows = await ctx.read(*statements)
-    reviews = [
-        PendingReview(**dict(zip(PendingReview.__slots__, row, strict=True))) for row in lines
-    ]
+    reviews, rows = await ctx.read(*statements)
     every: list[PendingReview | PendingFeedback] = [*reviews, *await _awaiting(ctx, rows)]
     return sorted(every, key=lambda action: action.since)[:most]
 
 
 async def runs_awaiting_feedback(ctx: RequestContext, *, most: int = 100) -> list[PendingFeedback]:
     """Return the runs that wait for a person, longest waiting first."""
-    (rows,) = await ctx.read(load_store.awaiting_statement(most))
+    (rows,) = await ctx.read(load.awaiting_statement(most))
     return await _awaiting(ctx, rows)
 
 
@@ -162,19 +100,8 @@ async def _awaiting(ctx: RequestContext, rows: Sequence[RunSummaryRow]) -> list[
     ]
 
 
-class PendingCounts(NamedTuple):
-    reviews: int
-    #: Runs that are blocked until a person gives feedback on a stage.
-    runs: int
-    #: Database time of the query.
-    now: datetime
-
-    @property
-    def total(self) -> int:
-        return self.reviews + self.runs
-
-
 async def count_pending(ctx: RequestContext) -> PendingCounts:
     """Count the reviews and runs of the org that wait for a person."""
-    ((row,),) = await ctx.read(load.SQL["waiting"]())
-    return PendingCounts(*row)
+    counts: PendingCounts
+    ((counts,),) = await ctx.read(lists.SQL["waiting"]())
+    return counts

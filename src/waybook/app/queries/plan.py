@@ -1,41 +1,75 @@
-"""Read models of a plan: the detail page, the overview, and the plan as of a time or an entry.
+"""Read model of a plan, and the plan as of a time or an entry.
 
-The detail page takes two reads, regardless of the size of the plan: the plan with its related rows,
-then names and status changes of the steps on one page. All queries are read-only: a stall is
-reported, not recorded.
+Reading takes two messages at most, regardless of the size of the plan: the plan with its related
+rows, then names and status changes of steps. All queries are read-only: a stall is reported, not
+recorded.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from enum import Flag, auto
+from functools import cached_property
 from typing import Any
 
 from waybook.app.queries.audit import changes_in, read_all_entries
-from waybook.app.queries.inbox import OpenReview, read_open_reviews
 from waybook.app.queries.plan_map import plan_lane
 from waybook.app.request.lookups import id_or_nil
 from waybook.app.request.request_context import RequestContext
 from waybook.core.replay import Rows, replay
+from waybook.core.usage import Totals
 from waybook.dag.diagram.layout import exceeds, steps_around
 from waybook.dag.diagram.model import Lane
 from waybook.errors import NotFound
 from waybook.plan.model import Plan, Review, Step, StepId
 from waybook.plan.output import Output
-from waybook.plan.progress import current_step
+from waybook.plan.progress import Progress, current_step, plan_outcome, plan_progress
 from waybook.plan.review import open_review
 from waybook.plan.stalls import stalled_steps
-from waybook.plan.states import CLOSED_PLAN, StepStatus
-from waybook.store import audit
+from waybook.plan.states import CLOSED_PLAN, PlanStatus, StepStatus, derive_plan_status
+from waybook.store import audit, calls
 from waybook.store.audit import SealedEntry
-from waybook.store.plans import details, load
+from waybook.store.driver.queries import Statement
+from waybook.store.plans import details, lists, load
 from waybook.store.plans.details import HistoryEntry, Research, StepStatusChange
-from waybook.store.plans.load import PlanRequest
+from waybook.store.plans.lists import ReviewRecord
+from waybook.store.plans.load import LoadedPlan, PlanRequest
+from waybook.store.plans.rows import PlanBrief, ResultRow
+
+__all__ = ["HistoryEntry", "PlanBrief", "Research", "StepStatusChange"]
 
 #: Steps per page.
 PAGE_SIZE = 100
 #: A map with more boxes than this is not drawn whole; the second number of its steps is.
 MAX_MAP_BOXES, STEPS_AROUND = 200, 100
-HAPPENINGS, RESEARCH = 15, 20
+HISTORY_ENTRIES, RESEARCH_ITEMS = 15, 20
+
+
+class PlanInclude(Flag):
+    """Rows that are read in addition to the plan and its brief; no others are queried."""
+
+    NONE = 0
+    #: Results of the steps that are done.
+    RESULTS = auto()
+    #: Usage per step.
+    USAGE = auto()
+    #: The review that waits for a person, with its texts.
+    REVIEW = auto()
+    OUTPUTS = auto()
+    RESEARCH = auto()
+    #: Latest history entries.
+    HISTORY = auto()
+    #: Number of steps added after work had begun.
+    ADDED = auto()
+    #: Status changes of all steps.
+    STATUS_CHANGES = auto()
+    #: Names of all steps.
+    NAMES = auto()
+    #: Names and status changes of the steps on one page, and names of those on the map.
+    WINDOW = auto()
+
+    PAGE = REVIEW | OUTPUTS | RESEARCH | HISTORY | ADDED | WINDOW
+    BOARD = HISTORY | STATUS_CHANGES | NAMES
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,101 +81,188 @@ class StepWindow:
     steps: tuple[Step, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanBrief:
-    """Fields of a plan that never change."""
-
-    question: str
-    formatting_notes: str | None
-    created_at: datetime
-    created_by: str
-    skill: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PlanDetail:
-    """Contents of the page of a plan."""
+    """One plan, as every interface shows it; what was not included is empty."""
 
     plan: Plan
     now: datetime
     stall_threshold: timedelta
     stalled: tuple[tuple[Step, timedelta], ...]
     brief: PlanBrief
-    #: Number of steps added after work had begun.
-    added: int
-    #: The review that waits for a person.
-    review: OpenReview | None
-    outputs: list[Output]
-    research: list[Research]
-    research_total: int
-    history: list[HistoryEntry]
-    window: StepWindow
-    #: Steps on the map, without names: all, or those around the focus step.
-    lane: Lane
-    names: Mapping[str, str]
-    #: Status changes of the steps on the page, oldest first.
-    status_changes: list[StepStatusChange]
+    results: Sequence[ResultRow] = ()
+    usage: Mapping[str, Totals] = field(default_factory=dict)
+    review_record: ReviewRecord | None = None
+    outputs: Sequence[Output] = ()
+    research: Sequence[Research] = ()
+    #: Newest first.
+    history: Sequence[HistoryEntry] = ()
+    added: int = 0
+    #: Oldest first.
+    status_changes: Sequence[StepStatusChange] = ()
+    #: Names of steps without a title: the first line of their instructions.
+    names: Mapping[str, str] = field(default_factory=dict)
+    #: Requested page of steps; None for the page with the focus step.
+    page: int | None = None
+
+    @cached_property
+    def progress(self) -> Progress:
+        return plan_progress(self.plan)
+
+    @property
+    def derived_status(self) -> PlanStatus:
+        return derive_plan_status(self.plan.statuses())
+
+    @property
+    def outcome(self) -> str | None:
+        return plan_outcome(self.plan.status, self.plan.statuses())
+
+    @property
+    def current_step(self) -> Step | None:
+        return current_step(self.plan)
+
+    @property
+    def review(self) -> Review | None:
+        return open_review(self.plan)
+
+    @property
+    def is_closed(self) -> bool:
+        return self.plan.status in CLOSED_PLAN
+
+    @property
+    def research_total(self) -> int:
+        return self.research[0].total if self.research else 0
+
+    @cached_property
+    def stalled_ids(self) -> frozenset[str]:
+        return frozenset(step.id for step, _ in self.stalled)
+
+    @cached_property
+    def window(self) -> StepWindow:
+        return step_window(self.plan, self.page)
+
+    @cached_property
+    def lane(self) -> Lane:
+        """Return the steps on the map, without names: all, or those around the focus step."""
+        return visible_lane(self.plan)
 
     def name_of(self, step: Step) -> str:
         """Return the name of a step: its title, else the first line of its instructions."""
-        return step.title or self.names.get(step.id) or f"{step.type} step"
+        return step_name(step, self.names)
+
+    def names_of(self, lane: Lane) -> dict[StepId, str]:
+        """Return the names of the steps on a map."""
+        drawn = {step.key for step in lane.steps}
+        return {step.id: self.name_of(step) for step in self.plan.steps if step.id in drawn}
+
+    def with_plan(self, loaded: LoadedPlan) -> "PlanDetail":
+        """Return the same rows with the plan as it was loaded later."""
+        plan, now = loaded.plan, loaded.now
+        stalled = stalled_steps(plan, now=now, patience=self.stall_threshold)
+        return replace(self, plan=plan, now=now, stalled=stalled)
+
+
+def step_name(step: Step, names: Mapping[str, str]) -> str:
+    """Return the title of a step, else its name in `names`, else its type."""
+    return step.title or names.get(step.id) or f"{step.type} step"
 
 
 async def read_plan_detail(
-    ctx: RequestContext, plan_id: str, page: int | None = None
+    ctx: RequestContext,
+    plan_id: str,
+    include: PlanInclude,
+    *,
+    page: int | None = None,
+    before: PlanDetail | None = None,
+    most_results: int = 0,
 ) -> PlanDetail:
-    """Read a plan; without a page number, the page with the focus step.
+    """Read a plan with the included rows.
+
+    Names and status changes in `before`, an earlier reading of the same plan, are not read again.
+    Results are read if they total at most `most_results` bytes, else only their sizes.
 
     Raises:
         NotFound: the plan does not exist, or belongs to another org.
     """
     plan_id = id_or_nil(plan_id)
-    extra_statements = details.plan_statements(plan_id, happenings=HAPPENINGS, research=RESEARCH)
-    loaded, results = await ctx.load_plan(
-        PlanRequest(plan_id=plan_id),
-        load.brief_statement(plan_id),
-        details.outputs_statement(plan_id),
-        load.open_reviews_statement(plan_id=plan_id, most=1),
-        *extra_statements,
+    possible = _statements(plan_id, before.plan.seq if before else 0, most_results)
+    statements = {part: statement for part, statement in possible.items() if part in include}
+    loaded, ((brief,), *results) = await ctx.load_plan(
+        PlanRequest(plan_id=plan_id), load.brief_statement(plan_id), *statements.values()
     )
-    brief, outputs, reviews, happenings, research, added = results
-    plan = loaded.plan
-    window, lane = step_window(plan, page), visible_lane(plan)
-    shown = [step.id for step in window.steps]
-    named = {*shown, *(step.key for step in lane.steps)}
-    untitled = [step.id for step in plan.steps if step.title is None and step.id in named]
-    names, moves = await ctx.read(
-        details.names_statement(untitled), details.status_changes_statement(plan_id, shown)
-    )
+    detail = _detail(ctx, loaded, brief, dict(zip(statements, results, strict=True)))
+    detail = replace(detail, page=page)
+    if before is not None:
+        changes = [*before.status_changes, *detail.status_changes]
+        detail = replace(detail, status_changes=changes, names=before.names)
+    if PlanInclude.WINDOW in include:
+        return await _with_window(ctx, detail)
+    return await _with_names(ctx, detail) if PlanInclude.NAMES in include else detail
+
+
+def _statements(plan_id: str, since: int, most_results: int) -> dict[PlanInclude, Statement]:
+    return {
+        PlanInclude.RESULTS: load.results_within_statement(plan_id, most_results),
+        PlanInclude.USAGE: calls.steps_statement(plan_id),
+        PlanInclude.REVIEW: lists.open_reviews_statement(plan_id=plan_id, most=1),
+        PlanInclude.OUTPUTS: details.outputs_statement(plan_id),
+        PlanInclude.RESEARCH: details.research_statement(plan_id, RESEARCH_ITEMS),
+        PlanInclude.HISTORY: details.history_statement(plan_id, None, HISTORY_ENTRIES),
+        PlanInclude.ADDED: details.added_statement(plan_id),
+        PlanInclude.STATUS_CHANGES: details.status_changes_statement(plan_id, None, since=since),
+    }
+
+
+def _detail(
+    ctx: RequestContext, loaded: LoadedPlan, brief: PlanBrief, rows: Mapping[PlanInclude, list[Any]]
+) -> PlanDetail:
+    patience = ctx.services.stall_threshold
+    reviews = lists.read_review_records(rows.get(PlanInclude.REVIEW, []))
+    ((added,),) = rows.get(PlanInclude.ADDED, ((0,),))
     return PlanDetail(
-        plan=plan,
+        plan=loaded.plan,
         now=loaded.now,
-        stall_threshold=ctx.services.stall_threshold,
-        stalled=stalled_steps(plan, now=loaded.now, patience=ctx.services.stall_threshold),
-        brief=read_brief(brief[0]),
-        added=added[0][0],
-        review=next(iter(read_open_reviews(reviews)), None),
-        outputs=details.read_outputs(outputs),
-        research=details.read_research(research),
-        research_total=research[0][-1] if research else 0,
-        history=details.read_history(happenings),
-        window=window,
-        lane=lane,
+        stall_threshold=patience,
+        stalled=stalled_steps(loaded.plan, now=loaded.now, patience=patience),
+        brief=brief,
+        results=rows.get(PlanInclude.RESULTS, ()),
+        usage=calls.read_steps(rows.get(PlanInclude.USAGE, [])),
+        review_record=reviews[0] if reviews else None,
+        outputs=details.read_outputs(rows.get(PlanInclude.OUTPUTS, ())),
+        research=rows.get(PlanInclude.RESEARCH, ()),
+        history=details.read_history(rows.get(PlanInclude.HISTORY, ())),
+        added=added,
+        status_changes=details.read_status_changes(rows.get(PlanInclude.STATUS_CHANGES, ())),
+    )
+
+
+async def _with_window(ctx: RequestContext, detail: PlanDetail) -> PlanDetail:
+    plan, shown = detail.plan, [step.id for step in detail.window.steps]
+    named = {*shown, *(step.key for step in detail.lane.steps)}
+    names, changes = await ctx.read(
+        details.names_statement(untitled(plan, named)),
+        details.status_changes_statement(plan.id, shown),
+    )
+    return replace(
+        detail,
         names=details.read_names(names),
-        status_changes=details.read_status_changes(moves),
+        status_changes=details.read_status_changes(changes),
     )
 
 
-def read_brief(row: tuple[object, ...]) -> PlanBrief:
-    """Return the brief of a plan from its row."""
-    question, notes, created_at, created_by, _, _, skill, _ = row
-    return PlanBrief(
-        question=str(question),
-        formatting_notes=None if notes is None else str(notes),
-        created_at=created_at,  # type: ignore[arg-type]  # a column that is a time
-        created_by=str(created_by),
-        skill=None if skill is None else str(skill),
-    )
+async def _with_names(ctx: RequestContext, detail: PlanDetail) -> PlanDetail:
+    """Return the detail with the names of all steps; those it has are not read again."""
+    unknown = untitled(detail.plan, {step.id for step in detail.plan.steps} - detail.names.keys())
+    if not unknown:
+        return detail
+    (names,) = await ctx.read(details.names_statement(unknown, whole=True))
+    return replace(detail, names={**detail.names, **details.read_names(names)})
+
+
+def untitled(plan: Plan, step_ids: Iterable[str]) -> list[StepId]:
+    """Return those of these steps that have no title, in plan order."""
+    wanted = frozenset(step_ids)
+    return [step.id for step in plan.steps if step.title is None and step.id in wanted]
 
 
 def focus_step(plan: Plan) -> Step | None:
@@ -166,114 +287,6 @@ def visible_lane(plan: Plan) -> Lane:
     return (
         steps_around(lane, step.id, STEPS_AROUND) if step and exceeds(lane, MAX_MAP_BOXES) else lane
     )
-
-
-def visible_names(sheet: PlanDetail) -> dict[StepId, str]:
-    """Return the names of the steps on the map."""
-    drawn = {step.key for step in sheet.lane.steps}
-    return {step.id: sheet.name_of(step) for step in sheet.plan.steps if step.id in drawn}
-
-
-@dataclass(frozen=True, slots=True)
-class StatusChange:
-    """Change of a step's status."""
-
-    step_id: str
-    at: datetime
-    status: StepStatus
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LastEvent:
-    """Last audit entry."""
-
-    seq: int
-    at: datetime
-    event: str
-    actor: str
-    session: str | None
-    action: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanHistory:
-    """History so far; the next read adds to it."""
-
-    moves: tuple[StatusChange, ...] = ()
-    happenings: tuple[LastEvent, ...] = ()
-    #: Names of steps without a title: the first line of their instructions.
-    names: Mapping[StepId, str] = field(default_factory=dict)
-
-    @property
-    def seq(self) -> int:
-        """Return the number of the last audit entry included."""
-        return self.happenings[-1].seq if self.happenings else 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanOverview:
-    """Contents of the overview of a plan."""
-
-    plan: Plan
-    now: datetime
-    stalled: tuple[tuple[Step, timedelta], ...]
-    history: PlanHistory
-
-    @property
-    def review(self) -> Review | None:
-        return open_review(self.plan)
-
-    @property
-    def is_closed(self) -> bool:
-        return self.plan.status in CLOSED_PLAN
-
-    def name_of(self, step: Step) -> str:
-        """Return the name of a step: its title, else the first line of its instructions."""
-        return step.title or self.history.names.get(step.id, f"{step.type} step")
-
-
-async def read_plan_overview(
-    ctx: RequestContext, plan_id: str, before: PlanOverview | None = None
-) -> PlanOverview:
-    """Read a plan, and of its history only what is newer than the previous overview.
-
-    A stall is reported, not recorded: watching a plan changes nothing.
-    """
-    wanted = PlanRequest(plan_id=id_or_nil(plan_id))
-    history = before.history if before else PlanHistory()
-    statement = audit.SQL["status_changes"](subject_id=wanted.plan_id, since=history.seq)
-    loaded, (rows,) = await ctx.load_plan(wanted, statement)
-    return PlanOverview(
-        plan=loaded.plan,
-        now=loaded.now,
-        stalled=stalled_steps(loaded.plan, now=loaded.now, patience=ctx.services.stall_threshold),
-        history=PlanHistory(
-            moves=(*history.moves, *(move for row in rows for move in _moves(row))),
-            happenings=(*history.happenings, *(_happening(row) for row in rows)),
-            names={**history.names, **await read_step_names(ctx, loaded.plan, history.names)},
-        ),
-    )
-
-
-async def read_step_names(
-    ctx: RequestContext, plan: Plan, cached_names: Mapping[StepId, str]
-) -> dict[StepId, str]:
-    """Return the names of steps without a title that are not known yet."""
-    unknown = tuple(s.id for s in plan.steps if s.title is None and s.id not in cached_names)
-    if not unknown:
-        return {}
-    loaded, _ = await ctx.load_plan(PlanRequest(plan_id=plan.id, texts=unknown))
-    texts = loaded.plan.texts
-    return {i: texts[i].instructions.strip().split("\n", 1)[0] for i in unknown if i in texts}
-
-
-def _moves(row: tuple[Any, ...]) -> list[StatusChange]:
-    return [StatusChange(step_id, row[1], StepStatus(status)) for step_id, status in row[6] or ()]
-
-
-def _happening(row: tuple[Any, ...]) -> LastEvent:
-    seq, at, event, actor, session, action, _ = row
-    return LastEvent(seq=seq, at=at, event=event, actor=actor, session=session, action=action)
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,5 +314,5 @@ async def plan_as_of(
 
 async def _seq_at(ctx: RequestContext, plan_id: str, at: datetime | None) -> int:
     (rows,) = await ctx.read(audit.SQL["until"](subject_id=id_or_nil(plan_id), at=at))
-    seq: int = rows[0][0]
-    return seq
+    ((seq,),) = rows
+    return int(seq)

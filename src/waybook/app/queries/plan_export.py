@@ -13,8 +13,7 @@ from waybook.app.request.request_context import RequestContext
 from waybook.core.replay import Row, Rows
 from waybook.dag.diagram.status_marks import symbol_for
 from waybook.json_values import Body, Json, rfc3339
-from waybook.plan.progress import count_done
-from waybook.plan.states import StepStatus
+from waybook.plan.progress import Progress, plan_progress
 from waybook.store.audit import SealedEntry
 from waybook.store.plans import details, load
 from waybook.store.plans.details import HistoryEntry
@@ -43,6 +42,7 @@ class PlanRows:
     plan_id: str
     name: str
     now: datetime
+    progress: Progress
     #: Number of the last audit entry.
     seq: int
     rows: Rows
@@ -64,12 +64,13 @@ async def read_plan_rows(ctx: RequestContext, plan_id: str) -> PlanRows:
         details.history_statement(plan_id, None, MAX_HISTORY_ENTRIES),
     )
     rows = read_stored_rows(stored)
-    for artifact_id, content in texts:
-        rows["artifact"][artifact_id]["content"] = content
+    for text in texts:
+        rows["artifact"][text.id]["content"] = text.content
     return PlanRows(
         plan_id=loaded.plan.id,
         name=loaded.plan.name,
         now=loaded.now,
+        progress=plan_progress(loaded.plan),
         seq=loaded.plan.seq,
         rows=rows,
         history=details.read_history(happenings),
@@ -137,14 +138,14 @@ def report_text(plan_rows: PlanRows) -> str:
 
 def _head(plan_rows: PlanRows) -> Iterator[str]:
     (plan,) = plan_rows.rows["plan"].values()
-    steps = plan_rows.rows.get("step", {}).values()
-    done = count_done([StepStatus(str(step["status"])) for step in steps])
+    progress = plan_rows.progress
     yield f"# {_line(plan['name'])}"
     yield ""
     yield _quoted(plan["research_question"])
     yield ""
     word = symbol_for(str(plan["status"])).label
-    yield f"**{word}**, {done} of {len(steps)} steps done, as of {_time(plan_rows.now)}."
+    done = f"{progress.done} of {progress.total} steps done"
+    yield f"**{word}**, {done}, as of {_time(plan_rows.now)}."
     yield f"Written by {_line(plan['created_by'])}, {_stored_time(plan['created_at'])}."
     if plan.get("fail_reason"):
         yield f"\nIt failed: {_line(plan['fail_reason'])}"

@@ -1,22 +1,25 @@
-"""Lists of plans: pages with a stable order, and lookup by id prefix or part of a name."""
+"""Lists of plans: pages in a given order, and lookup by id prefix or part of a name."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple, Protocol, TypeVar
+from enum import Enum, auto
+from typing import NamedTuple, Protocol, TypeVar
 
 from waybook.app.request.request_context import RequestContext
 from waybook.errors import InvalidInput, NextCall, NotFound
-from waybook.plan.states import CLOSED_PLAN, DONE_STEP, PlanStatus, StepStatus
+from waybook.plan.progress import Progress
+from waybook.plan.states import CLOSED_PLAN, PlanStatus, StepStatus
 from waybook.store.driver.ids import is_id
 from waybook.store.driver.queries import Statement
-from waybook.store.plans import load
+from waybook.store.plans import lists
+from waybook.store.plans.lists import PlanCountRow, PlanSummaryRow
 
 PAGE_SIZE = 50
 #: Closed plans are counted up to this many.
 MAX_COUNTED = 10_000
-#: Length of the instructions' excerpt that replaces a missing title.
-TITLE_EXCERPT_LENGTH = 120
+#: Length of the excerpts of the question, and of the instructions that replace a missing title.
+EXCERPT_LENGTH = 120
 MAX_TEXT_LENGTH = 200
 #: Sorts after every id that will ever exist.
 LAST_ID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
@@ -29,54 +32,60 @@ class CurrentStep(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanListItem:
-    """Plan in a list: its status, current step and last activity."""
+class PlanSummary:
+    """Plan in a list, as every interface shows it."""
 
     id: str
     name: str
     status: PlanStatus
+    revision: int
+    #: Beginning of the research question.
+    question: str
+    created_at: datetime
+    created_by: str
     updated_at: datetime
-    counts: dict[StepStatus, int]
-    current: CurrentStep | None
+    #: Database time of the query.
+    now: datetime
+    progress: Progress
+    current_step: CurrentStep | None
     #: Last heartbeat of the stalled step.
     inactive_since: datetime | None
 
     @property
-    def total(self) -> int:
-        return sum(self.counts.values())
-
-    @property
-    def done(self) -> int:
-        return sum(count for status, count in self.counts.items() if status in DONE_STEP)
-
-    @property
-    def failed(self) -> int:
-        return self.counts.get(StepStatus.FAILED, 0)
-
-    @property
-    def open(self) -> bool:
+    def is_open(self) -> bool:
         return self.status not in CLOSED_PLAN
+
+
+class PlanOrder(Enum):
+    #: Newest plan first. A plan whose status changes meanwhile is neither listed twice nor missed.
+    CREATION = auto()
+    #: Newest activity first.
+    ACTIVITY = auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanFilter:
-    """Filter of plans: open ones, unless a status or all are requested."""
+    """Order and filter of plans: open ones, unless a status or all are requested."""
 
+    order: PlanOrder
     state: PlanStatus | None = None
     all: bool = False
+    #: Beginning of the id, or part of the name.
     text: str = ""
     #: Only plans created by this user.
     creator: str | None = None
     #: Only plans after this one.
     before: str | None = None
+    #: Last activity of that plan; required if the order is by activity.
+    before_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanListPage:
-    plans: tuple[PlanListItem, ...]
+class PlanPage:
+    plans: tuple[PlanSummary, ...]
     #: The last plan of this page, if more follow.
-    next: str | None
-    #: Number of plans per status, independent of the filter.
+    last: PlanSummary | None
+    #: Number of plans per status, independent of the filter; in order of activity, of open ones.
     counts: dict[PlanStatus, int]
 
     @property
@@ -88,41 +97,41 @@ class PlanListPage:
         return sum(count for status, count in self.counts.items() if status not in CLOSED_PLAN)
 
 
-def page_statements(wanted: PlanFilter, most: int = PAGE_SIZE) -> list[Statement]:
-    """Return the statements that read a page and the counts."""
+def summaries_statement(wanted: PlanFilter, most: int) -> Statement:
+    """Select the first `most` plans in the requested order."""
     state = wanted.state
-    return [
-        load.SQL["plans_page"](
-            open_only=not wanted.all if state is None else state not in CLOSED_PLAN,
-            state=state,
-            text=wanted.text,
-            creator=wanted.creator,
-            before=wanted.before or LAST_ID,
-            most=most + 1,
-            wide=TITLE_EXCERPT_LENGTH,
-        ),
-        load.SQL["count_plans"](most=MAX_COUNTED),
-    ]
+    filters = {
+        "open_only": not wanted.all if state is None else state not in CLOSED_PLAN,
+        "state": state,
+        "text": wanted.text,
+        "creator": wanted.creator,
+        "before": wanted.before or LAST_ID,
+        "most": most,
+        "wide": EXCERPT_LENGTH,
+    }
+    if wanted.order is PlanOrder.CREATION:
+        return lists.SQL["plans_by_creation"](**filters)
+    return lists.SQL["plans_by_activity"](**filters, before_at=wanted.before_at)
 
 
-async def browse_plans(
-    ctx: RequestContext, wanted: PlanFilter, *, most: int = PAGE_SIZE
-) -> PlanListPage:
-    """Return a page of the org's plans, newest plan first.
-
-    The order is that of creation: a plan whose status changes meanwhile is neither listed twice nor
-    missed.
+async def plan_summaries(
+    ctx: RequestContext, wanted: PlanFilter, *, limit: int = PAGE_SIZE
+) -> PlanPage:
+    """Return a page of the org's plans.
 
     Raises:
         InvalidInput: the cursor is not valid, or the text cannot be searched for.
     """
     _check(wanted)
-    rows, counted = await ctx.read(*page_statements(wanted, most))
-    plans = tuple(_listed(row) for row in rows[:most])
-    return PlanListPage(
+    counted = MAX_COUNTED if wanted.order is PlanOrder.CREATION else 0
+    rows, counts = await ctx.read(
+        summaries_statement(wanted, limit + 1), lists.SQL["count_plans"](most=counted)
+    )
+    plans = _read_summaries(rows[:limit])
+    return PlanPage(
         plans=plans,
-        next=plans[-1].id if len(rows) > most else None,
-        counts={PlanStatus(status): count for status, count in counted},
+        last=plans[-1] if len(rows) > limit else None,
+        counts=_read_counts(counts),
     )
 
 
@@ -135,17 +144,43 @@ def _check(wanted: PlanFilter) -> None:
         raise InvalidInput(message, next_call=again)
 
 
-def _listed(row: tuple[Any, ...]) -> PlanListItem:
-    plan_id, name, status, updated_at, counts, current, silent_since = row
-    return PlanListItem(
-        id=plan_id,
-        name=name,
-        status=PlanStatus(status),
-        updated_at=updated_at,
-        counts={StepStatus(status): count for status, count in (counts or {}).items()},
-        current=CurrentStep(*current) if current else None,
-        inactive_since=silent_since,
+def _read_summaries(rows: list[PlanSummaryRow]) -> tuple[PlanSummary, ...]:
+    return tuple(
+        PlanSummary(
+            id=row.id,
+            name=row.name,
+            status=PlanStatus(row.status),
+            revision=row.revision,
+            question=row.question,
+            created_at=row.created_at,
+            created_by=row.created_by,
+            updated_at=row.updated_at,
+            now=row.now,
+            progress=Progress({StepStatus(s): count for s, count in (row.counts or {}).items()}),
+            current_step=CurrentStep(*row.current_step) if row.current_step else None,
+            inactive_since=row.inactive_since,
+        )
+        for row in rows
     )
+
+
+def _read_counts(rows: list[PlanCountRow]) -> dict[PlanStatus, int]:
+    return {PlanStatus(row.status): row.plans for row in rows}
+
+
+async def resolve_plan(ctx: RequestContext, text: str | None) -> PlanSummary:
+    """Return the plan that a text identifies; without a text, the only open one.
+
+    The text is an id, the beginning of an id, a name, or a part of a name.
+
+    Raises:
+        NotFound: there is no such plan.
+        InvalidInput: there are several.
+    """
+    wanted = PlanFilter(order=PlanOrder.ACTIVITY, all=text is not None, text=text or "")
+    (rows,) = await ctx.read(summaries_statement(wanted, MAX_CANDIDATES))
+    candidates = _read_summaries(rows)
+    return resolve_one(candidates, text, what="plan", tool="list_active_plans")
 
 
 #: Candidates looked up: enough to name some of the ambiguous ones.
@@ -186,64 +221,3 @@ def resolve_one(
             f"{message}, say which: {names}", next_call=NextCall(tool, {}, "see them")
         )
     return candidates[0]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanSummary:
-    """Plan in a list: its name, status and last activity."""
-
-    id: str
-    name: str
-    status: PlanStatus
-    question: str
-    created_at: datetime
-    created_by: str
-    updated_at: datetime
-    #: Database time of the query.
-    now: datetime
-    counts: dict[StepStatus, int]
-
-    @property
-    def total(self) -> int:
-        return sum(self.counts.values())
-
-    @property
-    def done(self) -> int:
-        return sum(count for status, count in self.counts.items() if status in DONE_STEP)
-
-
-async def find_plans(
-    ctx: RequestContext, text: str = "", *, open_only: bool = True, limit: int = 100
-) -> list[PlanSummary]:
-    """Return plans by id prefix or part of the name, newest activity first."""
-    statement = load.SQL["find_plans"](text=text, open_only=open_only, most=limit)
-    (rows,) = await ctx.read(statement)
-    return [_read_summary(row) for row in rows]
-
-
-async def resolve_plan(ctx: RequestContext, text: str | None) -> PlanSummary:
-    """Return the plan that a text identifies; without a text, the only open one.
-
-    The text is an id, the beginning of an id, a name, or a part of a name.
-
-    Raises:
-        NotFound: there is no such plan.
-        InvalidInput: there are several.
-    """
-    candidates = await find_plans(ctx, text or "", open_only=text is None, limit=MAX_CANDIDATES)
-    return resolve_one(candidates, text, what="plan", tool="list_active_plans")
-
-
-def _read_summary(row: tuple[Any, ...]) -> PlanSummary:
-    plan_id, name, status, question, created_at, created_by, updated_at, now, counts = row
-    return PlanSummary(
-        id=plan_id,
-        name=name,
-        status=PlanStatus(status),
-        question=question,
-        created_at=created_at,
-        created_by=created_by,
-        updated_at=updated_at,
-        now=now,
-        counts={StepStatus(status): count for status, count in (counts or {}).items()},
-    )

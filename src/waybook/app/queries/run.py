@@ -36,7 +36,7 @@ RunEvent: TypeAlias = RunEventRow
 FailedJob: TypeAlias = FailedJobRow
 
 
-class Include(Flag):
+class RunInclude(Flag):
     """Parts of a run that a caller needs besides its report; nothing else is queried."""
 
     NOTHING = 0
@@ -120,26 +120,26 @@ class RunDetail:
         return structure_counts(valid_structure(dag.dag, dag.graphs), models)
 
 
-async def read_run_detail(ctx: RequestContext, run_id: str, include: Include) -> RunDetail:
+async def read_run_detail(ctx: RequestContext, run_id: str, include: RunInclude) -> RunDetail:
     """Read a run with these parts, in one snapshot.
 
     Raises:
         NotFound: it does not exist, or belongs to another org.
     """
     run_id = id_or_nil(run_id)
-    lists_documents = Include.DOCUMENTS in include
+    lists_documents = RunInclude.DOCUMENTS in include
     documents = jobs.readable_statement if lists_documents else jobs.available_statement
     parts = {
-        Include.BRIEF: load.brief_statement(run_id),
-        Include.WORKERS: jobs.workers_statement(run_id, MAX_WORKERS),
-        Include.HISTORY: load.recent_events_statement(run_id, MAX_HISTORY),
-        Include.FAILURES: jobs.failures_statement(run_id, MAX_FAILURES),
+        RunInclude.BRIEF: load.brief_statement(run_id),
+        RunInclude.WORKERS: jobs.workers_statement(run_id, MAX_WORKERS),
+        RunInclude.HISTORY: load.recent_events_statement(run_id, MAX_HISTORY),
+        RunInclude.FAILURES: jobs.failures_statement(run_id, MAX_FAILURES),
     }
     wanted = [part for part in parts if part in include]
     seen = await load_run(ctx, run_id, documents(run_id), *(parts[part] for part in wanted))
     available, *results = seen.results
     rows = {**dict.fromkeys(parts, ()), **dict(zip(wanted, results, strict=True))}
-    brief: RunBriefRow | None = next(iter(rows[Include.BRIEF]), None)
+    brief: RunBriefRow | None = next(iter(rows[RunInclude.BRIEF]), None)
     return RunDetail(
         run=seen.loaded.run,
         compiled_dag=seen.compiled_dag,
@@ -148,9 +148,9 @@ async def read_run_detail(ctx: RequestContext, run_id: str, include: Include) ->
         input_text=brief.input if brief else None,
         created_at=brief.created_at.astimezone(UTC) if brief else None,
         created_by=brief.created_by if brief else "",
-        workers=jobs.read_workers(rows[Include.WORKERS]),
-        history=load.read_events(rows[Include.HISTORY]),
-        failures=jobs.read_failures(rows[Include.FAILURES]),
+        workers=jobs.read_workers(rows[RunInclude.WORKERS]),
+        history=load.read_events(rows[RunInclude.HISTORY]),
+        failures=jobs.read_failures(rows[RunInclude.FAILURES]),
         documents=order_documents(seen.compiled_dag, available if lists_documents else ()),
     )
 

@@ -1,7 +1,8 @@
 """Results of a plan's steps, read only as far as a reply can carry them."""
 
 import re
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 import orjson
 
@@ -15,6 +16,7 @@ from waybook.app.request.reply import (
 from waybook.app.request.request_context import RequestContext
 from waybook.json_values import Body, Json
 from waybook.store.plans import load
+from waybook.store.plans.rows import ResultRow
 
 #: Length of the longest escape of a JSON string, and the start of a high-surrogate escape.
 ESCAPE_LENGTH: Final = len(r"\u0000")
@@ -22,15 +24,15 @@ _HALF_PAIR: Final = re.compile(r"\\u[dD][89abAB]")
 
 
 async def shown_results(
-    ctx: RequestContext, plan_id: str, rows: list[tuple[Any, ...]], most: int, budget: int | None
+    ctx: RequestContext, plan_id: str, rows: Sequence[ResultRow], most: int, budget: int | None
 ) -> dict[str, Body]:
     """Return the result and confidence of each step, cut fairly to the budget if there is one.
 
     `rows` are those of `results_within_statement` for this many bytes. Results beyond that were not
     read, and their beginnings are read here.
     """
-    if sum(row[3] for row in rows) <= most:
-        results: dict[str, Json] = {row[0]: row[1] for row in rows}
+    if sum(row.octets for row in rows) <= most:
+        results: dict[str, Json] = {row.step_id: row.result for row in rows}
         shown = (
             {step_id: Body(resultSummary=value) for step_id, value in results.items()}
             if budget is None
@@ -38,20 +40,22 @@ async def shown_results(
         )
     else:
         shown = await _beginnings(ctx, plan_id, rows, budget or DETAIL_RESULTS_BUDGET)
-    return {row[0]: {**shown.get(row[0], {}), "confidence": row[2]} for row in rows}
+    return {
+        row.step_id: {**shown.get(row.step_id, {}), "confidence": row.confidence} for row in rows
+    }
 
 
 async def _beginnings(
-    ctx: RequestContext, plan_id: str, rows: list[tuple[Any, ...]], budget: int
+    ctx: RequestContext, plan_id: str, rows: Sequence[ResultRow], budget: int
 ) -> dict[str, Body]:
-    sizes: dict[str, int] = {row[0]: row[3] for row in rows}
+    sizes = {row.step_id: row.octets for row in rows}
     share = result_share([*sizes.values()], budget)
     statement = load.results_cut_statement(plan_id, MAX_BYTES_PER_CHARACTER * share + 2)
     (prefixes,) = await ctx.read(statement)
     return {
-        step_id: _beginning(step_id, text, sizes[step_id], share)
-        for step_id, text in prefixes
-        if step_id in sizes
+        row.step_id: _beginning(row.step_id, row.beginning, sizes[row.step_id], share)
+        for row in prefixes
+        if row.step_id in sizes
     }
 
 

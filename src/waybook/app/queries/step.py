@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from waybook.app.queries.plan import step_name, untitled
 from waybook.app.request.lookups import id_or_nil, not_found
 from waybook.app.request.request_context import RequestContext
 from waybook.core.decision_context import DecisionContext
@@ -19,10 +20,12 @@ from waybook.plan.stalls import stalled_steps
 from waybook.store import calls as calls_store
 from waybook.store.calls import CallRecord, calls_of_step, read_calls
 from waybook.store.driver.ids import new_id
-from waybook.store.plans import contexts, details
+from waybook.store.plans import contexts, details, load
 from waybook.store.plans.contexts import StoredArtifact
 from waybook.store.plans.details import HistoryEntry, Result, Source, StepStatusChange
 from waybook.store.plans.load import PlanRequest
+
+__all__ = ["Source", "StoredArtifact"]
 
 MAX_HISTORY_ENTRIES = 50
 
@@ -55,7 +58,7 @@ class StepDetail:
 
     def name_of(self, step: Step) -> str:
         """Return the name of a step: its title, else the first line of its instructions."""
-        return step.title or self.names.get(step.id) or f"{step.type} step"
+        return step_name(step, self.names)
 
     def branch(self, condition: Condition) -> Mapping[str, Json]:
         """Return the recorded effect of a condition, from the audit."""
@@ -86,10 +89,8 @@ async def read_step_detail(ctx: RequestContext, plan_id: str, step_id: str) -> S
     if step is None:
         raise not_found("step")
     about = details.read_conditions(conditions)
-    near = [
-        plan_step.id for plan_step in related_steps(plan, step, about) if plan_step.title is None
-    ]
-    (names,) = await ctx.read(details.names_statement(near))
+    near = {related.id for related in related_steps(plan, step, about)}
+    (names,) = await ctx.read(details.names_statement(untitled(plan, near)))
     stalled = stalled_steps(plan, now=loaded.now, patience=ctx.services.stall_threshold)
     moment = DecisionContext(now=loaded.now, actor=ctx.actor(), new_id=new_id)
     return StepDetail(
@@ -98,12 +99,12 @@ async def read_step_detail(ctx: RequestContext, plan_id: str, step_id: str) -> S
         now=loaded.now,
         text=plan.texts[step.id],
         inactive_for=next((gap for plan_step, gap in stalled if plan_step.id == step.id), None),
-        result=details.read_result(result),
+        result=next(iter(result), None),
         conditions=about,
-        reviews=details.read_reviews(reviews),
+        reviews=load.read_reviews(reviews),
         research=[contexts.read_stored(row) for row in research],
-        research_total=research[0][-1] if research else 0,
-        sources=details.read_sources(sources),
+        research_total=contexts.total_count(research),
+        sources=sources,
         status_changes=details.read_status_changes(moves),
         history=details.read_history(happenings),
         usage=calls_store.read_steps(used).get(step.id),

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from waybook.app.queries.plan import StatusChange
 from waybook.plan.states import StepStatus
+from waybook.store.plans.details import StepStatusChange
 
 #: A pause longer than this share of the work is folded to it.
 MAX_IDLE_SHARE = 0.1
@@ -27,10 +27,10 @@ class Span:
         return self.end - self.start
 
 
-def spans_of(moves: Iterable[StatusChange], now: datetime) -> dict[str, list[Span]]:
+def spans_of(moves: Iterable[StepStatusChange], now: datetime) -> dict[str, list[Span]]:
     """Return, for each step, when it was worked on or waited for a person."""
     spans: dict[str, list[Span]] = defaultdict(list)
-    since: dict[str, StatusChange] = {}
+    since: dict[str, StepStatusChange] = {}
     for move in moves:
         begun = since.pop(move.step_id, None)
         if begun is not None:
@@ -42,7 +42,7 @@ def spans_of(moves: Iterable[StatusChange], now: datetime) -> dict[str, list[Spa
     return spans
 
 
-def _outcome(begun: StatusChange, ended: StatusChange) -> StepStatus:
+def _outcome(begun: StepStatusChange, ended: StepStatusChange) -> StepStatus:
     """Return the status that colors an interval: waiting, or how the work ended."""
     if begun.status is StepStatus.AWAITING_INPUT:
         return StepStatus.AWAITING_INPUT

@@ -11,7 +11,7 @@ from waybook.core.decision_context import Channel
 from waybook.json_values import Body, Json
 from waybook.plan.model import Plan, PlanId, Review, Step
 from waybook.plan.output import Output, is_missing
-from waybook.plan.progress import budget_json, count_done, percent
+from waybook.plan.progress import budget_json
 from waybook.research.cutting import as_text, fair_share
 from waybook.run.model import CompiledDag, Job, Run, StageRun
 
@@ -98,12 +98,6 @@ def review_view(review: Review, plan_id: PlanId, base_url: str) -> Body:
         decidedAt=format_time(review.decided_at),
         reviewUrl=review_url(plan_id, base_url),
     )
-
-
-def progress_view(plan: Plan) -> Body:
-    """Return the progress with its numerator and denominator."""
-    done, total = count_done(plan.statuses()), len(plan.steps)
-    return {"percent": percent(done, total), "done": done, "total": total}
 
 
 def budget_view(plan: Plan) -> Body | None:

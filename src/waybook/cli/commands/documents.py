@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from waybook.app.queries.documents import DocumentListItem, read_document
-from waybook.app.queries.run import Include, RunDetail, read_run_detail
+from waybook.app.queries.run import RunDetail, RunInclude, read_run_detail
 from waybook.app.queries.runs import resolve_run
 from waybook.app.request.caller import ReadableDocument
 from waybook.background import render_all_orgs
@@ -145,7 +145,7 @@ async def _go(
         run = await resolve_run(here.call, text)
         while await render_all_orgs(here.app.dispatcher.services):
             pass
-        board = await read_run_detail(here.call, run.id, Include.DOCUMENTS)
+        board = await read_run_detail(here.call, run.id, RunInclude.DOCUMENTS)
         listed = [item for item in board.documents if stage in {None, item.stage}]
         written = await _write(here, board, listed, out, forms, force=force) if out else {}
         return board, listed, written

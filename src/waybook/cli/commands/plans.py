@@ -15,8 +15,14 @@ from rich.table import Table
 from rich.text import Text
 
 from waybook.app.queries.diagrams import plan_drawing
-from waybook.app.queries.plan import PlanOverview, read_plan_overview
-from waybook.app.queries.plans import PlanSummary, find_plans, resolve_plan
+from waybook.app.queries.plan import PlanDetail, PlanInclude, read_plan_detail
+from waybook.app.queries.plans import (
+    PlanFilter,
+    PlanOrder,
+    PlanSummary,
+    plan_summaries,
+    resolve_plan,
+)
 from waybook.app.request.outbox import review_url
 from waybook.cli.diagram_files import export_options, pop_requested_exports, write_exports
 from waybook.cli.options import database_options, json_option
@@ -28,8 +34,7 @@ from waybook.cli.terminal.plan_board import Viewport, plan_display
 from waybook.core.decision_context import Channel
 from waybook.core.durations import format_age
 from waybook.errors import Busy, Unavailable
-from waybook.plan.progress import percent
-from waybook.plan.states import PlanStatus, StepStatus
+from waybook.plan.states import PlanStatus
 from waybook.settings import Settings
 
 MIN_ID_LENGTH = 8
@@ -38,7 +43,7 @@ MIN_WIDTH_FOR_BARS = 100
 
 
 @click.command()
-@click.option("--all", "closed_too", is_flag=True, help="Include completed and failed plans.")
+@click.option("--all", "closed_too", is_flag=True, help="PlanInclude completed and failed plans.")
 @click.option(
     "--limit",
     type=click.IntRange(1, 1000),
@@ -62,12 +67,13 @@ def plans_command(*, closed_too: bool, limit: int, as_json: bool, **flags: objec
         console.print("Agents create plans with create_research_plan. Try: waybook demo")
 
 
-async def _find(settings: Settings, *, closed_too: bool, limit: int) -> list[PlanSummary]:
+async def _find(settings: Settings, *, closed_too: bool, limit: int) -> tuple[PlanSummary, ...]:
+    wanted = PlanFilter(order=PlanOrder.ACTIVITY, all=closed_too)
     async with open_app(settings) as here:
-        return await find_plans(here.call, open_only=not closed_too, limit=limit)
+        return (await plan_summaries(here.call, wanted, limit=limit)).plans
 
 
-def _table(plans: list[PlanSummary], width: int) -> Table:
+def _table(plans: tuple[PlanSummary, ...], width: int) -> Table:
     short = unique_prefix_length([plan.id for plan in plans])
     bars = width >= MIN_WIDTH_FOR_BARS
     rows = [_row(plan, short, bars=bars) for plan in plans]
@@ -89,7 +95,7 @@ def _row(plan: PlanSummary, short: int, *, bars: bool) -> list[Text]:
         Text(plan.id[:short], style="dim"),
         Text(plan.name),
         PLAN_STYLES[plan.status].text(),
-        *([segmented_bar(plan.counts, 20)] if bars else []),
+        *([segmented_bar(plan.progress.counts, 20)] if bars else []),
         progress_text(plan),
         Text(format_age(plan.updated_at, plan.now), style="dim"),
     ]
@@ -97,9 +103,9 @@ def _row(plan: PlanSummary, short: int, *, bars: bool) -> list[Text]:
 
 def progress_text(plan: PlanSummary) -> Text:
     """Return the progress of a plan: "4 of 13, 1 failed"."""
-    text = Text(f"{plan.done} of {plan.total}")
-    failed = plan.counts.get(StepStatus.FAILED, 0)
-    return text.append(f", {failed} failed", style="red") if failed else text
+    progress = plan.progress
+    text = Text(f"{progress.done} of {progress.total}")
+    return text.append(f", {progress.failed} failed", style="red") if progress.failed else text
 
 
 def unique_prefix_length(ids: list[str]) -> int:
@@ -120,16 +126,16 @@ def unique_prefix_length(ids: list[str]) -> int:
 
 
 def _as_json(plan: PlanSummary, base_url: str) -> dict[str, object]:
-    waits = plan.status is PlanStatus.AWAITING_REVIEW
+    waits, progress = plan.status is PlanStatus.AWAITING_REVIEW, plan.progress
     return {
         "planId": plan.id,
         "name": plan.name,
         "status": str(plan.status),
-        "progress": percent(plan.done, plan.total),
+        "progress": progress.percent,
         "counts": {
-            "done": plan.done,
-            "total": plan.total,
-            **{str(s): n for s, n in plan.counts.items()},
+            "done": progress.done,
+            "total": progress.total,
+            **{str(s): n for s, n in progress.counts.items()},
         },
         **({"reviewUrl": review_url(plan.id, base_url)} if waits else {}),
         "createdAt": plan.created_at.isoformat(),
@@ -154,27 +160,27 @@ def status_command(*, plan: str | None, as_json: bool, **flags: object) -> None:
         body = asyncio.run(_answer(settings, plan))
         print_json(body, tight=True)
         return
-    board, question = asyncio.run(_look(settings, plan))
+    board = asyncio.run(_look(settings, plan))
     if exports:
         write_exports(plan_drawing(board), exports)
         return
     console = get_console()
     console.print(plan_display(board, Viewport(width=console.width)))
-    console.print(Text.assemble(("question", "dim"), f"  {question}"))
+    console.print(Text.assemble(("question", "dim"), f"  {board.brief.question}"))
     if board.review is not None:
         console.print(Text.assemble(("decide", "dim"), f"    {_place(settings, board)}"))
     for line in plan_usage_lines(board.plan):
         console.print(line)
 
 
-def _place(settings: Settings, board: PlanOverview) -> str:
+def _place(settings: Settings, board: PlanDetail) -> str:
     return review_url(board.plan.id, settings.base_url)
 
 
-async def _look(settings: Settings, text: str | None) -> tuple[PlanOverview, str]:
+async def _look(settings: Settings, text: str | None) -> PlanDetail:
     async with open_app(settings) as here:
         plan = await resolve_plan(here.call, text)
-        return await read_plan_overview(here.call, plan.id), plan.question
+        return await read_plan_detail(here.call, plan.id, PlanInclude.BOARD)
 
 
 async def _answer(settings: Settings, text: str | None) -> dict[str, object]:
@@ -211,7 +217,7 @@ def watch_command(*, plan: str | None, once: bool, **flags: object) -> None:
 async def _watch(settings: Settings, text: str | None, console: Console, *, live: bool) -> None:
     async with open_app(settings) as here:
         plan = await resolve_plan(here.call, text)
-        board = await read_plan_overview(here.call, plan.id)
+        board = await read_plan_detail(here.call, plan.id, PlanInclude.BOARD)
         if not live or board.is_closed:
             console.print(plan_display(board, _frame(console)))
             return
@@ -223,8 +229,8 @@ async def _watch(settings: Settings, text: str | None, console: Console, *, live
 
 
 async def _follow(
-    here: AppSession, board: PlanOverview, show: Callable[[PlanOverview], None]
-) -> PlanOverview:
+    here: AppSession, board: PlanDetail, show: Callable[[PlanDetail], None]
+) -> PlanDetail:
     resized = resize_event()
     while True:
         show(board)
@@ -232,10 +238,12 @@ async def _follow(
             return board
         await wait_or_resize(resized, EVERY_SECONDS)
         with contextlib.suppress(Busy, Unavailable):  # the next refresh may succeed
-            board = await read_plan_overview(here.call, board.plan.id, board)
+            board = await read_plan_detail(
+                here.call, board.plan.id, PlanInclude.BOARD, before=board
+            )
 
 
-def _live(board: PlanOverview, console: Console) -> RenderableType:
+def _live(board: PlanDetail, console: Console) -> RenderableType:
     return plan_display(board, Viewport(width=console.width, height=console.height, live=True))
 
 

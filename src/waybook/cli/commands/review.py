@@ -6,7 +6,6 @@ Feedback on a completed stage starts the next one.
 import asyncio
 import json
 import sys
-from dataclasses import asdict
 from typing import Any, cast
 
 import click
@@ -16,7 +15,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from waybook.app.queries.inbox import OpenReview, list_reviews
+from waybook.app.queries.inbox import ReviewRecord, list_reviews
 from waybook.app.queries.plans import resolve_plan
 from waybook.app.queries.runs import OPEN, RunFilter, RunSummary, list_runs, resolve_run
 from waybook.app.request.outbox import review_url
@@ -83,7 +82,7 @@ def print_empty_inbox(console: Console) -> None:
     console.print(Text.assemble(("✓", "green"), " Nothing is waiting for you."))
 
 
-def inbox_table(reviews: list[OpenReview]) -> Table:
+def inbox_table(reviews: list[ReviewRecord]) -> Table:
     """Return a table of the open reviews, longest waiting first."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     table.add_column("#", justify="right", no_wrap=True)
@@ -96,7 +95,7 @@ def inbox_table(reviews: list[OpenReview]) -> Table:
     return table
 
 
-def review_panel(review: OpenReview, width: int, base_url: str) -> Panel:
+def review_panel(review: ReviewRecord, width: int, base_url: str) -> Panel:
     """Return a panel with all that is needed to decide a review."""
     parts: list[RenderableType] = [Text(review.summary)]
     if review.questions:
@@ -126,13 +125,13 @@ def awaiting_runs_table(runs: list[RunSummary]) -> Group:
     return Group(*lines)
 
 
-def step_name(review: OpenReview) -> str:
+def step_name(review: ReviewRecord) -> str:
     """Return the number and title of a step."""
     first = review.title or review.instructions.strip().split("\n", 1)[0]
     return f"step {review.step_order}, {first}"
 
 
-def _result(review: OpenReview) -> Padding:
+def _result(review: ReviewRecord) -> Padding:
     result = review.result_summary
     text = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, indent=2)
     lines = text.splitlines()
@@ -211,7 +210,7 @@ async def _carry_out(
         return await submit_decision(here, decided, planId=(await resolve_plan(here.call, plan)).id)
 
 
-def _seen(review: OpenReview) -> dict[str, str]:
+def _seen(review: ReviewRecord) -> dict[str, str]:
     """Identify the review that was shown, so that a later one of the same step is not decided."""
     return {"planId": review.plan_id, "reviewId": review.id}
 
@@ -253,9 +252,18 @@ CONFIRMATIONS = {
 # Interactive inbox
 
 
-async def _reviews(here: AppSession, plan: str | None) -> list[OpenReview]:
+async def _reviews(here: AppSession, plan: str | None) -> list[ReviewRecord]:
     plan_id = (await resolve_plan(here.call, plan)).id if plan else None
     return await list_reviews(here.call, plan_id)
+
+
+#: Fields that an open review does not have yet.
+DECISION_FIELDS = {"decision", "feedback", "decided_by", "decided_at", "plan_status"}
+
+
+def _open_fields(review: ReviewRecord) -> dict[str, object]:
+    fields = review._asdict()
+    return {name: value for name, value in fields.items() if name not in DECISION_FIELDS}
 
 
 async def _show(settings: Settings, plan: str | None, *, as_json: bool) -> None:
@@ -264,7 +272,7 @@ async def _show(settings: Settings, plan: str | None, *, as_json: bool) -> None:
         runs = await _waiting_runs(here, plan)
     if as_json:
         base = settings.base_url
-        payload = [{**asdict(r), "reviewUrl": review_url(r.plan_id, base)} for r in reviews]
+        payload = [{**_open_fields(r), "reviewUrl": review_url(r.plan_id, base)} for r in reviews]
         print_json(payload)
         return
     console = get_console()
@@ -303,7 +311,7 @@ def _say_rest(console: Console, runs: list[RunSummary], *, empty: bool) -> None:
         print_empty_inbox(console)
 
 
-def _picked(reviews: list[OpenReview]) -> OpenReview:
+def _picked(reviews: list[ReviewRecord]) -> ReviewRecord:
     number: int = click.prompt("which one", type=click.IntRange(1, len(reviews)), default=1)
     return reviews[number - 1]
 

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from waybook.app.queries.diagrams import run_drawing
-from waybook.app.queries.run import Include, RunDetail, read_run_detail
+from waybook.app.queries.run import RunDetail, RunInclude, read_run_detail
 from waybook.app.queries.runs import OPEN, RunFilter, RunSummary, list_runs, resolve_run
 from waybook.app.request.outbox import run_url
 from waybook.cli.commands.plans import unique_prefix_length
@@ -36,7 +36,7 @@ BAR_WIDTH = 15
 
 
 @click.command()
-@click.option("--all", "closed_too", is_flag=True, help="Include completed runs.")
+@click.option("--all", "closed_too", is_flag=True, help="RunInclude completed runs.")
 @click.option(
     "--limit",
     type=click.IntRange(1, 1000),
@@ -195,19 +195,19 @@ def run_command(*, run: str | None, watch: bool, as_json: bool, **flags: object)
 async def _drawing(settings: Settings, text: str | None) -> Drawing:
     async with open_app(settings) as here:
         run = await resolve_run(here.call, text)
-        return run_drawing(await read_run_detail(here.call, run.id, Include.NOTHING))
+        return run_drawing(await read_run_detail(here.call, run.id, RunInclude.NOTHING))
 
 
 async def _report(settings: Settings, text: str | None) -> object:
     async with open_app(settings) as here:
         run = await resolve_run(here.call, text)
-        return (await read_run_detail(here.call, run.id, Include.NOTHING)).report_with_usage
+        return (await read_run_detail(here.call, run.id, RunInclude.NOTHING)).report_with_usage
 
 
 async def _show(settings: Settings, text: str | None, console: Console, *, live: bool) -> None:
     async with open_app(settings) as here:
         run = await resolve_run(here.call, text)
-        board = await read_run_detail(here.call, run.id, Include.BOARD)
+        board = await read_run_detail(here.call, run.id, RunInclude.BOARD)
         if live and not board.is_closed:
             with Live(console=console, screen=True, auto_refresh=False) as screen:
                 board = await _follow(
@@ -234,7 +234,7 @@ async def _follow(
             return board
         await wait_or_resize(resized, EVERY_SECONDS)
         with contextlib.suppress(Busy, Unavailable):  # the next refresh may succeed
-            board = await read_run_detail(here.call, board.run.id, Include.BOARD)
+            board = await read_run_detail(here.call, board.run.id, RunInclude.BOARD)
 
 
 def _live(console: Console) -> Viewport:

@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from waybook.app.queries.plan import PlanOverview, read_plan_overview
-from waybook.app.queries.run import Include, RunDetail, read_run_detail
+from waybook.app.queries.plan import PlanDetail, PlanInclude, read_plan_detail
+from waybook.app.queries.run import RunDetail, RunInclude, read_run_detail
 from waybook.bootstrap import Application
 from waybook.cli.demo import plan_agents, run_agents
 from waybook.cli.demo.ending import print_summary
@@ -57,12 +57,14 @@ class DemoOutput:
     live: bool
 
 
-async def plan_scenario(scene: DemoContext, audience: DemoOutput) -> PlanOverview:
+async def plan_scenario(scene: DemoContext, audience: DemoOutput) -> PlanDetail:
     """Play the plan to its end and return its overview."""
-    boards: list[PlanOverview] = []
+    boards: list[PlanDetail] = []
 
     async def look() -> DisplayedSubject:
-        boards.append(await read_plan_overview(scene.call, scene.plan_id, *boards[-1:]))
+        before = boards[-1] if boards else None
+        board = await read_plan_detail(scene.call, scene.plan_id, PlanInclude.BOARD, before=before)
+        boards.append(board)
         del boards[:-1]
         return plan_subject(boards[0])
 
@@ -78,7 +80,7 @@ async def run_scenario(scene: DemoContext, audience: DemoOutput) -> RunDetail:
     scene.feed.lines.clear()
 
     async def look() -> DisplayedSubject:
-        boards[:] = [await read_run_detail(scene.call, scene.run_id, Include.BOARD)]
+        boards[:] = [await read_run_detail(scene.call, scene.run_id, RunInclude.BOARD)]
         return run_subject(boards[0])
 
     await _perform(scene, audience, start_run_actors, look)

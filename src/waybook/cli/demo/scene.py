@@ -13,7 +13,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from waybook.app.queries.plan import PlanOverview
+from waybook.app.queries.plan import PlanDetail
 from waybook.app.queries.run import RunDetail
 from waybook.app.registry import TOOLS
 from waybook.app.request.request_context import RequestContext
@@ -99,7 +99,7 @@ class DisplayedSubject:
     max_lines: int
 
 
-def plan_subject(shown: PlanOverview) -> DisplayedSubject:
+def plan_subject(shown: PlanDetail) -> DisplayedSubject:
     """Return the display of a plan."""
     lines = len(shown.plan.steps) + PLAN_FIXED_ROWS
     return DisplayedSubject(

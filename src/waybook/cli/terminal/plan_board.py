@@ -3,7 +3,6 @@
 The view never exceeds the given height.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,13 +13,12 @@ from rich.table import Table
 from rich.text import Text
 
 from waybook.app.queries.audit import RUN, event_label
-from waybook.app.queries.plan import LastEvent, PlanOverview
+from waybook.app.queries.plan import HistoryEntry, PlanDetail
 from waybook.app.queries.run import RunEvent
 from waybook.app.queries.timeline import Axis, Span, spans_of, time_spent
 from waybook.cli.terminal.bars import PLAN_STYLES, STEP_STYLES, segmented_bar, status_counts
 from waybook.core.durations import format_age, format_duration
 from waybook.plan.model import Step
-from waybook.plan.progress import count_done, percent
 from waybook.plan.states import DONE_STEP, StepStatus
 
 
@@ -42,7 +40,7 @@ def timeline_bar(spans: Sequence[Span], axis: Axis, width: int) -> Text:
     return line
 
 
-def event_sentence(happening: LastEvent) -> str:
+def event_sentence(happening: HistoryEntry) -> str:
     """Return the actor and the event as a sentence without a final period."""
     return (
         f"{happening.session or happening.actor} {event_label(happening.event, happening.action)}"
@@ -89,7 +87,7 @@ class Viewport:
         return self.height is not None and self.height < LOW_HEIGHT
 
 
-def plan_display(board: PlanOverview, frame: Viewport) -> RenderableType:
+def plan_display(board: PlanDetail, frame: Viewport) -> RenderableType:
     """Return the view of a plan, never higher than the viewport."""
     inner = frame.width - 4
     parts: list[RenderableType] = [_heading(board), _bar_line(board, inner)]
@@ -97,36 +95,31 @@ def plan_display(board: PlanOverview, frame: Viewport) -> RenderableType:
         return Group(*parts[: frame.height])
     foot = _foot(board, live=frame.live) if frame.foot and not frame.is_low else []
     rows = None if frame.height is None else frame.height - PLAN_FIXED_ROWS - len(foot)
-    parts += [status_counts(_counts(board), inner), _steps(board, inner, rows, frame), *foot]
+    parts += [status_counts(board.progress.counts, inner), _steps(board, inner, rows, frame), *foot]
     title = Text(f" waybook · {board.plan.id} ", style="dim")
     high = frame.height if frame.filled else None
     return Panel(Group(*parts), title=title, border_style="dim", width=frame.width, height=high)
 
 
-def _counts(board: PlanOverview) -> Counter[StepStatus]:
-    return Counter(board.plan.statuses())
-
-
-def _heading(board: PlanOverview) -> Text:
+def _heading(board: PlanDetail) -> Text:
     look = PLAN_STYLES[board.plan.status]
     heading = Text(board.plan.name, style="bold", no_wrap=True, overflow="ellipsis")
     return Text.assemble(look.text(), "  ", heading, no_wrap=True, overflow="ellipsis")
 
 
-def _bar_line(board: PlanOverview, width: int) -> Text:
-    statuses = board.plan.statuses()
-    done, total = count_done(statuses), len(statuses)
-    label = f"{done} of {total} done  "
-    share = f"  {percent(done, total)} %"
+def _bar_line(board: PlanDetail, width: int) -> Text:
+    progress = board.progress
+    label = f"{progress.done} of {progress.total} done  "
+    share = f"  {progress.percent} %"
     room = max(4, min(60, width - len(label) - len(share)))
-    return Text.assemble((label, "bold"), segmented_bar(_counts(board), room), (share, "bold"))
+    return Text.assemble((label, "bold"), segmented_bar(progress.counts, room), (share, "bold"))
 
 
 # Steps table
 
 
-def _steps(board: PlanOverview, width: int, rows: int | None, frame: Viewport) -> Table:
-    spans = spans_of(board.history.moves, board.now)
+def _steps(board: PlanDetail, width: int, rows: int | None, frame: Viewport) -> Table:
+    spans = spans_of(board.status_changes, board.now)
     axis = Axis([span for step_spans in spans.values() for span in step_spans])
     holders, timeline, names = _columns(width, frame, _longest(board))
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold", width=width)
@@ -167,7 +160,7 @@ def _columns(width: int, frame: Viewport, longest: tuple[int, int]) -> tuple[int
     return holders, room - names - 1, names
 
 
-def _longest(board: PlanOverview) -> tuple[int, int]:
+def _longest(board: PlanDetail) -> tuple[int, int]:
     """Return the widths of the longest step name and of the longest holder name."""
     steps = board.plan.steps
     names = max((cell_len(board.name_of(step)) for step in steps), default=0)
@@ -186,13 +179,13 @@ def _window(steps: list[Step], rows: int | None) -> tuple[list[Step], int, int]:
     return (shown, first, len(steps) - first - room) if room < rows else (shown, 0, 0)
 
 
-def _name(board: PlanOverview, step: Step) -> Text:
+def _name(board: PlanDetail, step: Step) -> Text:
     style = "dim" if step.status in {StepStatus.PENDING, StepStatus.SKIPPED} else ""
     return Text(board.name_of(step), style=style)
 
 
-def _status(board: PlanOverview, step: Step) -> Text:
-    if any(step.id == stalled.id for stalled, _ in board.stalled):
+def _status(board: PlanDetail, step: Step) -> Text:
+    if step.id in board.stalled_ids:
         return Text("▲ stalled", style="yellow")
     look = STEP_STYLES[step.status].text()
     if step.attempt > 1 and step.status is StepStatus.IN_PROGRESS:
@@ -207,9 +200,9 @@ def _holder(step: Step) -> str:
 # Footer
 
 
-def _foot(board: PlanOverview, *, live: bool) -> list[Text]:
+def _foot(board: PlanDetail, *, live: bool) -> list[Text]:
     lines = [_line(text) for text in _matters(board)]
-    last = board.history.happenings[-1] if board.history.happenings else None
+    last = board.history[0] if board.history else None
     ending = (
         [Text("   live ●  Ctrl-C to leave", style="dim")] if live and not board.is_closed else []
     )
@@ -222,7 +215,7 @@ def _line(text: Text) -> Text:
     return text
 
 
-def _matters(board: PlanOverview) -> list[Text]:
+def _matters(board: PlanDetail) -> list[Text]:
     """Return the lines on what the user should know or do now."""
     if board.review is not None:
         summary = " ".join(board.review.summary.split())

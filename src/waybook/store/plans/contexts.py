@@ -4,16 +4,14 @@ Each text is read up to the available budget, together with its full length, so 
 bounded regardless of the amount stored.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import orjson
 
 from waybook.json_values import Json
 from waybook.store.driver.queries import AsJson, Ids, Statement, load
-
-SQL = load("plans/contexts")
 
 #: Entries of a list read at a time.
 PAGE = 40
@@ -40,6 +38,83 @@ class StoredArtifact(NamedTuple):
     created_by: str
     content: TextPrefix
     passage: str | None
+
+
+class StepSubject(NamedTuple):
+    """Topic of a step, and the plan it belongs to."""
+
+    plan_id: str
+    question: str
+    has_research: bool
+
+
+class ResultPrefixRow(NamedTuple):
+    step_id: str
+    confidence: float | None
+    #: JSON type of the result.
+    kind: str | None
+    length: int
+    text: str | None
+
+
+class InstructionPrefixRow(NamedTuple):
+    step_id: str
+    length: int
+    text: str
+
+
+class FeedbackRow(NamedTuple):
+    id: str
+    decision: str
+    decided_by: str
+    decided_at: datetime
+    length: int
+    feedback: str | None
+    total: int
+
+
+class FailureRow(NamedTuple):
+    seq: int
+    at: datetime
+    actor: str
+    length: int
+    reason: str | None
+    total: int
+
+
+class ArtifactRow(NamedTuple):
+    id: str
+    step_id: str | None
+    kind: str
+    title: str
+    superseded: bool
+    created_at: datetime
+    created_by: str
+    content_type: str
+    length: int
+    content: str | None
+    passage: str | None
+    total: int
+
+
+class TextSliceRow(NamedTuple):
+    #: Length of the whole text; None if it does not exist.
+    length: int | None
+    text: str
+
+
+SQL = load(
+    "plans/contexts",
+    about_step=StepSubject,
+    result_prefixes=ResultPrefixRow,
+    instruction_prefixes=InstructionPrefixRow,
+    feedback=FeedbackRow,
+    failures=FailureRow,
+    newest_artifacts=ArtifactRow,
+    artifacts_by_id=ArtifactRow,
+    plan_text_slice=TextSliceRow,
+    step_text_slice=TextSliceRow,
+)
 
 
 class Page(NamedTuple):
@@ -115,15 +190,30 @@ def step_text_slice_statement(plan_id: str, kind: str, step_id: str, page: Page)
     )
 
 
-def read_prefix(kind: str, length: int, text: str) -> TextPrefix:
+def read_prefix(kind: str | None, length: int, text: str) -> TextPrefix:
     """Return the prefix of a JSON value: parsed if it was read complete, else as text."""
     if kind == "string" or len(text) < length:
         return TextPrefix(text, length)
     return TextPrefix(orjson.loads(text), length)
 
 
-def read_stored(row: tuple[Any, ...]) -> StoredArtifact:
+def read_stored(row: ArtifactRow) -> StoredArtifact:
     """Return an artifact from a row of these queries."""
-    named, (kind, length, text, passage, _) = row[:7], row[7:]
-    content = TextPrefix(None, 4) if text is None else read_prefix(kind, length, text)
-    return StoredArtifact(*(*named, content, passage))
+    return StoredArtifact(
+        id=row.id,
+        step_id=row.step_id,
+        kind=row.kind,
+        title=row.title,
+        superseded=row.superseded,
+        created_at=row.created_at,
+        created_by=row.created_by,
+        content=TextPrefix(None, 4)
+        if row.content is None
+        else read_prefix(row.content_type, row.length, row.content),
+        passage=row.passage,
+    )
+
+
+def total_count(rows: Sequence[ArtifactRow | FeedbackRow | FailureRow]) -> int:
+    """Return the total number of rows, of which these are a page."""
+    return rows[0].total if rows else 0

@@ -1,7 +1,8 @@
 -- name: about_step
 -- What a step is about, in short, and whether its plan has anything to be searched.
-select s.plan_id::text, left(p.research_question, %(most)s) || chr(10) || left(b.instructions, %(most)s),
-       exists (select from passage f where f.plan_id = s.plan_id)
+select s.plan_id::text,
+       left(p.research_question, %(most)s) || chr(10) || left(b.instructions, %(most)s) as question,
+       exists (select from passage f where f.plan_id = s.plan_id) as has_research
   from plan_step s
   join step_brief b on b.step_id = s.id
   join plan_brief p on p.plan_id = s.plan_id
@@ -9,15 +10,16 @@ select s.plan_id::text, left(p.research_question, %(most)s) || chr(10) || left(b
 
 -- name: result_prefixes
 -- The results of a plan's steps, each as far as there may be room for it.
-select s.id::text, r.confidence, json_typeof(r.result_summary),
-       length(r.result_summary #>> '{}'), left(r.result_summary #>> '{}', %(most)s)
+select s.id::text as step_id, r.confidence, json_typeof(r.result_summary) as kind,
+       length(r.result_summary #>> '{}') as length, left(r.result_summary #>> '{}', %(most)s) as text
   from plan_step s
   join step_result r on r.step_id = s.id
  where s.plan_id = %(plan_id)s
  order by s.step_order;
 
 -- name: instruction_prefixes
-select s.id::text, length(b.instructions), left(b.instructions, %(most)s)
+select s.id::text as step_id, length(b.instructions) as length,
+       left(b.instructions, %(most)s) as text
   from plan_step s
   join step_brief b on b.step_id = s.id
  where s.plan_id = %(plan_id)s
@@ -25,8 +27,8 @@ select s.id::text, length(b.instructions), left(b.instructions, %(most)s)
 
 -- name: feedback
 -- What people decided about a step, the last first.
-select r.id::text, r.decision, r.decided_by, r.decided_at, length(r.feedback),
-       left(r.feedback, %(most)s), count(*) over ()
+select r.id::text, r.decision, r.decided_by, r.decided_at, length(r.feedback) as length,
+       left(r.feedback, %(most)s) as feedback, count(*) over () as total
   from review r
  where r.plan_id = %(plan_id)s and r.step_id = %(step_id)s and r.decision is not null
  order by r.decided_at desc, r.id desc
@@ -34,8 +36,8 @@ offset %(offset)s limit %(page)s;
 
 -- name: failures
 -- Why a step was given up, the last time first.
-select e.seq, e.at, e.actor, length(e.details ->> 'reason'),
-       left(e.details ->> 'reason', %(most)s), count(*) over ()
+select e.seq, e.at, e.actor, length(e.details ->> 'reason') as length,
+       left(e.details ->> 'reason', %(most)s) as reason, count(*) over () as total
   from audit_entry e
  where e.subject_id = %(plan_id)s and e.event = 'step_failed'
    and e.details ->> 'stepId' = %(step_id)s::text
@@ -45,8 +47,9 @@ offset %(offset)s limit %(page)s;
 -- name: newest_artifacts
 -- What was stored with a plan, or with one step of it, newest first, with the beginnings.
 select a.id::text, a.step_id::text, a.kind, a.title, a.superseded, a.created_at, a.created_by,
-       json_typeof(a.content), length(a.content #>> '{}'), left(a.content #>> '{}', %(most)s),
-       null::text, n.total
+       json_typeof(a.content) as content_type, length(a.content #>> '{}') as length,
+       left(a.content #>> '{}', %(most)s) as content,
+       null::text as passage, n.total
   from (select m.id, count(*) over () as total
           from artifact m
          where m.plan_id = %(plan_id)s
@@ -59,17 +62,19 @@ select a.id::text, a.step_id::text, a.kind, a.title, a.superseded, a.created_at,
 -- name: artifacts_by_id
 -- These artifacts of a plan, each with the passage that was found.
 select a.id::text, a.step_id::text, a.kind, a.title, a.superseded, a.created_at, a.created_by,
-       json_typeof(a.content), length(a.content #>> '{}'), left(a.content #>> '{}', %(most)s),
+       json_typeof(a.content) as content_type, length(a.content #>> '{}') as length,
+       left(a.content #>> '{}', %(most)s) as content,
        (select p.body
           from passage p
          where p.subject_id = a.id and p.part = (%(parts)s::json ->> a.id::text)::integer
-           and p.part > 1), 0
+           and p.part > 1) as passage, 0 as total
   from artifact a
  where a.id = any (%(ids)s) and a.plan_id = %(plan_id)s;
 
 -- name: plan_text_slice
 -- A piece of one of the texts a packet may have cut, and how long the whole is.
-select length(t.whole), substr(t.whole, %(offset)s::integer + 1, %(most)s::integer)
+select length(t.whole) as length,
+       substr(t.whole, %(offset)s::integer + 1, %(most)s::integer) as text
   from (select case %(kind)s::text
           when 'name' then
             (select p.name from plan p where p.id = %(plan_id)s)
@@ -105,7 +110,8 @@ select length(t.whole), substr(t.whole, %(offset)s::integer + 1, %(most)s::integ
 
 -- name: step_text_slice
 -- The same for the texts of one of its steps.
-select length(t.whole), substr(t.whole, %(offset)s::integer + 1, %(most)s::integer)
+select length(t.whole) as length,
+       substr(t.whole, %(offset)s::integer + 1, %(most)s::integer) as text
   from plan_step s
  cross join lateral (select case %(kind)s::text
           when 'title' then s.title

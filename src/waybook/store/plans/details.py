@@ -2,16 +2,15 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from waybook.json_values import Json
-from waybook.plan.model import MAX_OUTPUTS, Condition, Review
+from waybook.plan.model import MAX_OUTPUTS, Condition
 from waybook.plan.output import Output
 from waybook.plan.states import StepStatus
 from waybook.store.driver.queries import Ids, Statement, load
-from waybook.store.plans.load import read_condition, read_review
-
-SQL = load("plans/details")
+from waybook.store.plans.load import read_condition
+from waybook.store.plans.rows import ConditionRow, ReviewRow
 
 #: Length of an excerpt.
 EXCERPT_LENGTH = 300
@@ -51,6 +50,8 @@ class Research(NamedTuple):
     created_at: datetime
     created_by: str
     sources: int
+    #: Number of all artifacts of the plan.
+    total: int = 0
 
 
 class Source(NamedTuple):
@@ -81,13 +82,83 @@ class Result(NamedTuple):
     formatting_notes: str | None
 
 
-def plan_statements(plan_id: str, *, happenings: int, research: int) -> list[Statement]:
-    """Select the history, the research and the number of added steps of a plan."""
-    return [
-        history_statement(plan_id, None, happenings),
-        SQL["research"](plan_id=plan_id, most=research),
-        SQL["added"](plan_id=plan_id),
-    ]
+class StepNameRow(NamedTuple):
+    step_id: str
+    beginning: str
+
+
+class StatusChangesRow(NamedTuple):
+    at: datetime
+    actor: str
+    session: str | None
+    #: Id and new status of each step.
+    moves: list[tuple[str, str]]
+
+
+class OutputText(NamedTuple):
+    id: str
+    content: str
+
+
+class OutputRow(NamedTuple):
+    id: str
+    title: str
+    media_type: str
+    version: int
+    content_hash: str
+    created_at: datetime
+    created_by: str
+
+
+class OutputContentRow(NamedTuple):
+    id: str
+    title: str
+    media_type: str
+    version: int
+    content_hash: str
+    created_at: datetime
+    created_by: str
+    plan_id: str
+    content: str
+
+
+class LatestOutputRow(NamedTuple):
+    id: str
+    title: str
+    media_type: str
+    version: int
+    content_hash: str
+    created_at: datetime
+    created_by: str
+    plan_id: str
+    plan_name: str
+
+
+SQL = load(
+    "plans/details",
+    names=StepNameRow,
+    step_status_changes=StatusChangesRow,
+    history=HistoryEntry,
+    research=Research,
+    result=Result,
+    conditions_about=ConditionRow,
+    reviews_of=ReviewRow,
+    sources_of=Source,
+    output_texts=OutputText,
+    outputs=OutputRow,
+    output=OutputContentRow,
+    latest_outputs=LatestOutputRow,
+)
+
+
+def research_statement(plan_id: str, most: int) -> Statement:
+    """Select the newest artifacts of a plan, without their texts."""
+    return SQL["research"](plan_id=plan_id, most=most)
+
+
+def added_statement(plan_id: str) -> Statement:
+    """Select the number of steps added after work had begun."""
+    return SQL["added"](plan_id=plan_id)
 
 
 def history_statement(plan_id: str, step_id: str | None, most: int) -> Statement:
@@ -95,14 +166,17 @@ def history_statement(plan_id: str, step_id: str | None, most: int) -> Statement
     return SQL["history"](plan_id=plan_id, step_id=step_id, words=EXCERPT_LENGTH, most=most)
 
 
-def names_statement(step_ids: Iterable[str]) -> Statement:
-    """Select the start of the instructions of these steps."""
-    return SQL["names"](ids=Ids(step_ids), most=NAME)
+def names_statement(step_ids: Iterable[str], *, whole: bool = False) -> Statement:
+    """Select the start of the instructions of these steps, or the whole."""
+    return SQL["names"](ids=Ids(step_ids), most=None if whole else NAME)
 
 
-def status_changes_statement(plan_id: str, step_ids: Iterable[str]) -> Statement:
-    """Select the status changes of these steps."""
-    return SQL["step_status_changes"](plan_id=plan_id, ids=Ids(step_ids), most=MAX_ENTRIES)
+def status_changes_statement(
+    plan_id: str, step_ids: Iterable[str] | None, *, since: int = 0
+) -> Statement:
+    """Select the status changes of these steps, in the last entries; or of all after `since`."""
+    ids, most = (None, None) if step_ids is None else (Ids(step_ids), MAX_ENTRIES)
+    return SQL["step_status_changes"](plan_id=plan_id, ids=ids, since=since, most=most)
 
 
 def step_statements(plan_id: str, step_id: str) -> list[Statement]:
@@ -122,47 +196,29 @@ def output_texts_statement(plan_id: str) -> Statement:
     return SQL["output_texts"](plan_id=plan_id)
 
 
-def read_history(rows: Iterable[tuple[Any, ...]]) -> list[HistoryEntry]:
+def read_history(rows: Iterable[HistoryEntry]) -> list[HistoryEntry]:
     """Return the selected history entries, with times in UTC."""
-    entries = (HistoryEntry(*row) for row in rows)
-    return [entry._replace(at=entry.at.astimezone(UTC)) for entry in entries]
+    return [entry._replace(at=entry.at.astimezone(UTC)) for entry in rows]
 
 
-def read_research(rows: Iterable[tuple[Any, ...]]) -> list[Research]:
-    """Return the selected artifacts."""
-    return [Research(*row[:-1]) for row in rows]
-
-
-def read_names(rows: Iterable[tuple[Any, ...]]) -> Mapping[str, str]:
+def read_names(rows: Iterable[StepNameRow]) -> Mapping[str, str]:
     """Return the first line of each step's instructions."""
-    return {step_id: text.strip().split("\n", 1)[0] for step_id, text in rows}
+    return {row.step_id: row.beginning.strip().split("\n", 1)[0] for row in rows}
 
 
-def read_status_changes(rows: Iterable[tuple[Any, ...]]) -> list[StepStatusChange]:
+def read_status_changes(rows: Iterable[StatusChangesRow]) -> list[StepStatusChange]:
     """Return the selected status changes, oldest first."""
     return [
-        StepStatusChange(step_id, at.astimezone(UTC), StepStatus(status), actor, session)
-        for at, actor, session, moves in rows
-        for step_id, status in moves
+        StepStatusChange(
+            step_id, row.at.astimezone(UTC), StepStatus(status), row.actor, row.session
+        )
+        for row in rows
+        for step_id, status in row.moves
     ]
 
 
-def read_result(rows: list[tuple[Any, ...]]) -> Result | None:
-    """Return the selected result, if any."""
-    return Result(*rows[0]) if rows else None
-
-
-def read_conditions(rows: Iterable[tuple[Any, ...]]) -> list[Condition]:
+def read_conditions(rows: Iterable[ConditionRow]) -> list[Condition]:
     return [read_condition(row) for row in rows]
-
-
-def read_reviews(rows: Iterable[tuple[Any, ...]]) -> list[Review]:
-    reviews = (read_review([row]) for row in rows)
-    return [review for review in reviews if review is not None]
-
-
-def read_sources(rows: Iterable[tuple[Any, ...]]) -> list[Source]:
-    return [Source(*row) for row in rows]
 
 
 def outputs_statement(plan_id: str) -> Statement:
@@ -180,17 +236,17 @@ def latest_statement(before: tuple[str, str], most: int) -> Statement:
     return SQL["latest_outputs"](at=before[0], id=before[1], most=most)
 
 
-def read_outputs(rows: Iterable[tuple[Any, ...]]) -> list[Output]:
+def read_outputs(rows: Iterable[OutputRow | OutputContentRow | LatestOutputRow]) -> list[Output]:
     """Return the selected outputs."""
     return [
         Output(
-            id=row[0],
-            title=row[1],
-            media_type=row[2],
-            version=row[3],
-            content_hash=row[4],
-            created_at=row[5].astimezone(UTC),
-            created_by=row[6],
+            id=row.id,
+            title=row.title,
+            media_type=row.media_type,
+            version=row.version,
+            content_hash=row.content_hash,
+            created_at=row.created_at.astimezone(UTC),
+            created_by=row.created_by,
         )
         for row in rows
     ]

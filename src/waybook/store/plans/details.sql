@@ -1,22 +1,23 @@
 -- name: names
 -- How the instructions of these steps begin, to call them by.
-select b.step_id::text, left(b.instructions, %(most)s)
+select b.step_id::text, left(b.instructions, coalesce(%(most)s, length(b.instructions))) as beginning
   from step_brief b
  where b.step_id = any (%(ids)s);
 
 -- name: step_status_changes
--- When these steps went into which status, oldest first; of a long history only the end.
+-- When these steps, or all, went into which status, oldest first; of a long history only the end.
 select e.at, e.actor, e.session, m.moves
   from (select a.seq, a.at, a.actor, a.session, a.details
           from audit_entry a
-         where a.subject_id = %(plan_id)s
+         where a.subject_id = %(plan_id)s and a.seq > %(since)s
          order by a.seq desc
          limit %(most)s) e
  cross join lateral (
          select json_agg(json_build_array(c.value ->> 'id', c.value ->> 'to')) as moves
            from json_array_elements(e.details -> 'changes') c
           where c.value ->> 'entity' = 'step' and c.value ->> 'field' = 'status'
-            and c.value ->> 'id' = any (%(ids)s::uuid[]::text[])) m
+            and (%(ids)s::uuid[] is null
+                 or c.value ->> 'id' = any (%(ids)s::uuid[]::text[]))) m
  where m.moves is not null
  order by e.seq;
 
@@ -36,11 +37,11 @@ select coalesce(sum((select count(*)
 
 -- name: history
 -- What happened to a plan, or to one of its steps, newest first; of what was said the beginnings.
-select e.seq, e.at, e.event, e.actor, e.channel, e.session, e.details ->> 'action',
-       (e.details ->> 'stepOrder')::integer, e.details ->> 'decision',
+select e.seq, e.at, e.event, e.actor, e.channel, e.session, e.details ->> 'action' as action,
+       (e.details ->> 'stepOrder')::integer as step_order, e.details ->> 'decision' as decision,
        left(coalesce(e.details ->> 'reason', e.details ->> 'rationale', e.details ->> 'feedback',
-                     e.details ->> 'title', e.details ->> 'skill'), %(words)s),
-       case when %(step_id)s::text is not null then e.details -> 'branches' end
+                     e.details ->> 'title', e.details ->> 'skill'), %(words)s) as comment,
+       case when %(step_id)s::text is not null then e.details -> 'branches' end as branches
   from audit_entry e
  where e.subject_id = %(plan_id)s
    and (%(step_id)s::text is null or strpos(e.details::text, %(step_id)s::text) > 0)
@@ -50,8 +51,8 @@ select e.seq, e.at, e.event, e.actor, e.channel, e.session, e.details ->> 'actio
 -- name: research
 -- What was stored with a plan, newest first, without the texts; last how much there is.
 select a.id::text, a.step_id::text, a.kind, a.title, a.version, a.superseded, a.created_at,
-       a.created_by, (select count(*) from artifact_source l where l.artifact_id = a.id),
-       count(*) over ()
+       a.created_by, (select count(*) from artifact_source l where l.artifact_id = a.id) as sources,
+       count(*) over () as total
   from artifact a
  where a.plan_id = %(plan_id)s and a.kind <> 'output'
  order by a.created_at desc, a.id desc
@@ -59,7 +60,7 @@ select a.id::text, a.step_id::text, a.kind, a.title, a.version, a.superseded, a.
 
 -- name: result
 -- What a step brought.
-select r.result_summary, r.confidence, r.report, r.formatting_notes
+select r.result_summary as summary, r.confidence, r.report, r.formatting_notes
   from step_result r
  where r.step_id = %(step_id)s;
 
@@ -84,7 +85,7 @@ select r.id::text, r.step_id::text, r.summary, r.questions, r.result_summary, r.
 
 -- name: sources_of
 -- What the research of a step came from.
-select l.artifact_id::text, s.title, s.url, left(s.quote, %(words)s)
+select l.artifact_id::text, s.title, s.url, left(s.quote, %(words)s) as quote
   from artifact a
   join artifact_source l on l.artifact_id = a.id
   join source s on s.id = l.source_id
@@ -94,7 +95,7 @@ select l.artifact_id::text, s.title, s.url, left(s.quote, %(words)s)
 
 -- name: output_texts
 -- The outputs of a plan with their texts, oldest first.
-select a.id::text, a.content #>> '{}'
+select a.id::text, a.content #>> '{}' as content
   from artifact a
  where a.plan_id = %(plan_id)s and a.kind = 'output'
  order by a.created_at, a.id;
@@ -110,14 +111,14 @@ select id::text, title, media_type, version, content_hash, created_at, created_b
 -- name: output
 -- One output, with its text.
 select id::text, title, media_type, version, content_hash, created_at, created_by, plan_id::text,
-       content #>> '{}'
+       content #>> '{}' as content
   from artifact
  where id = %(id)s and kind = 'output';
 
 -- name: latest_outputs
 -- The latest version of each output, of all plans, before one of them, newest first.
 select a.id::text, a.title, a.media_type, a.version, a.content_hash, a.created_at, a.created_by,
-       a.plan_id::text, p.name
+       a.plan_id::text, p.name as plan_name
   from artifact a
   join plan p on p.id = a.plan_id
  where a.kind = 'output'

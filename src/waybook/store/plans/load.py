@@ -33,8 +33,19 @@ from waybook.store.audit import ChainHead
 from waybook.store.calls import Key, StoredAnswer
 from waybook.store.driver.connection import Results
 from waybook.store.driver.queries import Ids, Statement, load
-
-SQL = load("plans/load")
+from waybook.store.plans.rows import (
+    CallRow,
+    ConditionRow,
+    FormattingNotes,
+    LockRow,
+    PlanBrief,
+    PlanRow,
+    ResultBeginning,
+    ResultRow,
+    ReviewRow,
+    StepRow,
+    StoredRow,
+)
 
 NO_SESSIONS: frozenset[str] = frozenset()
 TIMES = frozenset(
@@ -77,6 +88,22 @@ class PlanRequest(NamedTuple):
     #: Whether to load the last review.
     review: bool = True
 
+
+SQL = load(
+    "plans/load",
+    load_plan=PlanRow,
+    lock_if_unchanged=LockRow,
+    load_steps=StepRow,
+    load_candidates=StepRow,
+    load_call=CallRow,
+    load_conditions=ConditionRow,
+    load_review=ReviewRow,
+    brief=PlanBrief,
+    results_within=ResultRow,
+    results_cut=ResultBeginning,
+    formatting_notes=FormattingNotes,
+    stored_rows=StoredRow,
+)
 
 LOAD_PLAN = SQL["load_plan"]
 LOCK_PLAN = LOAD_PLAN.for_update("p")
@@ -145,40 +172,40 @@ def results_cut_statement(plan_id: str | None, most: int) -> Statement:
 
 def read_plan(results: Results, wanted: PlanRequest) -> LoadedPlan | None:
     """Return the loaded plan, or None if it does not exist."""
-    plans, steps, ((known, _),), *rest = results
-    session = wanted.holder.session
+    plans, steps, (call,), conditions, *reviews = results
     if not plans:
         return None
+    row: PlanRow
     (row,) = plans
-    plan_id, name, status, revision, stall_seconds, resumed_at, fail_reason, *rest_of_it = row
-    seq, digest, now, usage, budget, created_by, created_at, written_at = rest_of_it
+    session = wanted.holder.session
     plan = Plan(
-        id=PlanId(plan_id),
-        name=name,
-        status=PlanStatus(status),
-        revision=revision,
-        stall_seconds=stall_seconds,
-        resumed_at=_in_utc(resumed_at),
-        fail_reason=fail_reason,
-        seq=seq,
-        steps=tuple([_step(row[:-1]) for row in steps]),
-        texts={StepId(row[0]): _text(row[-1]) for row in steps if row[-1] is not None},
-        conditions=tuple([read_condition(row) for row in rest[0]]),
-        review=read_review(rest[1]) if wanted.review else None,
-        sessions=frozenset((session,)) if known and session else NO_SESSIONS,
-        usage=totals_from_json(usage),
-        budget=Budget(**budget) if budget else None,
-        created_by=created_by,
-        created_at=_in_utc(created_at),
+        id=PlanId(row.id),
+        name=row.name,
+        status=PlanStatus(row.status),
+        revision=row.revision,
+        stall_seconds=row.stall_seconds,
+        resumed_at=_in_utc(row.resumed_at),
+        fail_reason=row.fail_reason,
+        seq=row.audit_seq,
+        steps=tuple([_step(step[:-1]) for step in steps]),
+        texts={StepId(step.id): _text(step.text) for step in steps if step.text is not None},
+        conditions=tuple([read_condition(condition) for condition in conditions]),
+        review=read_review(reviews[0]) if wanted.review else None,
+        sessions=frozenset((session,)) if call.is_known_session and session else NO_SESSIONS,
+        usage=totals_from_json(row.usage),
+        budget=Budget(**row.budget) if row.budget else None,
+        created_by=row.created_by,
+        created_at=_in_utc(row.created_at),
     )
-    head = ChainHead(seq, digest, written_at.astimezone(UTC))
-    return LoadedPlan(plan, now.astimezone(UTC), head)
+    head = ChainHead(row.audit_seq, row.audit_hash, row.updated_at.astimezone(UTC))
+    return LoadedPlan(plan, row.now.astimezone(UTC), head)
 
 
 def read_answer(results: Results, key: Key) -> StoredAnswer | None:
     """Return the stored answer to a repeated call, if one was found."""
-    row = results[2][0][1]
-    return None if row is None else calls.read_answer(row, key)
+    call: CallRow
+    (call,) = results[2]
+    return None if call.answer is None else calls.read_answer(call.answer, key)
 
 
 def stored_rows_statement(plan_id: str) -> Statement:
@@ -186,12 +213,7 @@ def stored_rows_statement(plan_id: str) -> Statement:
     return SQL["stored_rows"](plan_id=plan_id)
 
 
-def open_reviews_statement(plan_id: str | None, most: int) -> Statement:
-    """Select the open reviews of one plan or of all, longest waiting first."""
-    return SQL["open_reviews"](plan_id=plan_id, most=most)
-
-
-def read_stored_rows(rows: Iterable[tuple[Any, ...]]) -> PlanRows:
+def read_stored_rows(rows: Iterable[tuple[str, str, dict[str, Any]]]) -> PlanRows:
     """Return the selected rows in the form that a replay produces, where null means no value."""
     by_entity: PlanRows = {}
     for entity, row_id, row in rows:
@@ -203,25 +225,24 @@ def read_stored_rows(rows: Iterable[tuple[Any, ...]]) -> PlanRows:
 
 
 @lru_cache(maxsize=8_000)
-def _step(row: tuple[Any, ...]) -> Step:
+def _step(columns: tuple[Any, ...]) -> Step:
     """Return a step from its row. Cached: most steps of a plan are the same as at the last call."""
-    step_id, order, step_type, title, status, attempt, stall_seconds, *rest = row
-    since, seen, completed, held_by, held_session, fail_reason, depends_on = rest
+    row = StepRow(*columns)
     return Step(
-        StepId(step_id),
-        order,
-        StepType(step_type),
-        title,
-        StepStatus(status),
-        attempt,
-        stall_seconds,
-        _in_utc(since),
-        _in_utc(seen),
-        _in_utc(completed),
-        held_by,
-        held_session,
-        fail_reason,
-        tuple(map(StepId, depends_on.split())) if depends_on else (),
+        StepId(row.id),
+        row.step_order,
+        StepType(row.step_type),
+        row.title,
+        StepStatus(row.status),
+        row.attempt,
+        row.stall_seconds,
+        _in_utc(row.in_progress_since),
+        _in_utc(row.last_seen_at),
+        _in_utc(row.completed_at),
+        row.held_by,
+        row.held_session,
+        row.fail_reason,
+        tuple(map(StepId, row.depends_on.split())) if row.depends_on else (),
     )
 
 
@@ -236,18 +257,18 @@ def _text(row: list[Any]) -> StepText:
     )
 
 
-def read_condition(row: tuple[Any, ...]) -> Condition:
+def read_condition(row: ConditionRow) -> Condition:
     """Return a condition from its row."""
     return Condition(
-        id=ConditionId(row[0]),
-        step_id=StepId(row[1]),
-        position=row[2],
-        expression=row[3],
-        action=BranchAction(row[4]),
-        target_step_id=StepId(row[5]) if row[5] else None,
-        steps=tuple(_new_step(new) for new in row[6] or ()),
-        reason=row[7],
-        outcome=BranchOutcome(row[8]) if row[8] else None,
+        id=ConditionId(row.id),
+        step_id=StepId(row.step_id),
+        position=row.position,
+        expression=row.expression,
+        action=BranchAction(row.action),
+        target_step_id=StepId(row.target_step_id) if row.target_step_id else None,
+        steps=tuple(_new_step(new) for new in row.steps or ()),
+        reason=row.reason,
+        outcome=BranchOutcome(row.outcome) if row.outcome else None,
     )
 
 
@@ -255,27 +276,32 @@ def _new_step(fields: dict[str, Any]) -> NewStep:
     return NewStep(**{**fields, "type": StepType(fields["type"])})
 
 
-def read_review(rows: list[tuple[Any, ...]]) -> Review | None:
+def read_review(rows: Iterable[ReviewRow]) -> Review | None:
     """Return the review that `review_statement` selected, if any."""
-    if not rows:
-        return None
-    (row,) = rows
-    return Review(
-        id=ReviewId(row[0]),
-        step_id=StepId(row[1]),
-        summary=row[2],
-        questions=tuple(row[3]),
-        result_summary=row[4],
-        requested_at=row[5].astimezone(UTC),
-        requested_by=row[6],
-        decision=DecisionKind(row[7]) if row[7] else None,
-        feedback=row[8],
-        decided_at=_in_utc(row[9]),
-        decided_by=row[10],
-        decided_via=Channel(row[11]) if row[11] else None,
-        requested_as=row[12],
-        decided_as=row[13],
-    )
+    return next(iter(read_reviews(rows)), None)
+
+
+def read_reviews(rows: Iterable[ReviewRow]) -> list[Review]:
+    """Return reviews from their rows."""
+    return [
+        Review(
+            id=ReviewId(row.id),
+            step_id=StepId(row.step_id),
+            summary=row.summary,
+            questions=tuple(row.questions),
+            result_summary=row.result_summary,
+            requested_at=row.requested_at.astimezone(UTC),
+            requested_by=row.requested_by,
+            decision=DecisionKind(row.decision) if row.decision else None,
+            feedback=row.feedback,
+            decided_at=_in_utc(row.decided_at),
+            decided_by=row.decided_by,
+            decided_via=Channel(row.decided_via) if row.decided_via else None,
+            requested_as=row.requested_as,
+            decided_as=row.decided_as,
+        )
+        for row in rows
+    ]
 
 
 def _in_utc(at: datetime | None) -> datetime | None:

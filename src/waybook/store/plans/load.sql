@@ -7,7 +7,7 @@ select plan_id::text from plan_step where id = %(step_id)s;
 -- The plan itself, without its steps. For a decision this is the first statement, and locks: two
 -- agents asking at once take turns, and what the next statements load is seen after the wait.
 select p.id::text, p.name, p.status, p.revision, p.stall_seconds, p.resumed_at, p.fail_reason,
-       p.audit_seq, p.audit_hash, app_now(), p.usage, p.budget, b.created_by, b.created_at,
+       p.audit_seq, p.audit_hash, app_now() as now, p.usage, p.budget, b.created_by, b.created_at,
        p.updated_at
   from plan p
   join plan_brief b on b.plan_id = p.id
@@ -16,7 +16,7 @@ select p.id::text, p.name, p.status, p.revision, p.stall_seconds, p.resumed_at, 
 -- name: lock_if_unchanged
 -- Lock the plan if it is as it was when we last saw it, and if it is the time we think; else the
 -- division is refused, and all that stands behind it in the message.
-select 1 / count(*), max(same.now)
+select 1 / count(*) as locked, max(same.now) as now
   from (select app_now() as now
           from plan p
          where p.id = %(plan_id)s
@@ -31,7 +31,7 @@ select 1 / count(*), max(same.now)
 -- sources stored for them as many as may count, where sources are required.
 select s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.stall_seconds,
        s.in_progress_since, s.last_seen_at, s.completed_at, s.held_by, s.held_session,
-       s.fail_reason, array_to_string(s.depends_on, ' '),
+       s.fail_reason, array_to_string(s.depends_on, ' ') as depends_on,
        case when s.id = any (%(wanted)s)
             then (select json_build_array(
                            b.instructions, b.result_schema, b.required_sources,
@@ -47,7 +47,7 @@ select s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.st
                            end)
                     from step_brief b
                    where b.step_id = s.id)
-       end
+       end as text
   from plan_step s
  where s.plan_id = %(plan_id)s
  order by s.step_order;
@@ -56,7 +56,7 @@ select s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.st
 -- The same for whoever asks for work: also the texts of the steps it could get, now and soon.
 select s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.stall_seconds,
        s.in_progress_since, s.last_seen_at, s.completed_at, s.held_by, s.held_session,
-       s.fail_reason, array_to_string(s.depends_on, ' '),
+       s.fail_reason, array_to_string(s.depends_on, ' ') as depends_on,
        case when s.id = any (%(wanted)s)
                  or s.status = 'awaiting_input'
                  or s.status = 'in_progress'
@@ -78,7 +78,7 @@ select s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.st
             then (select json_build_array(b.instructions, b.result_schema, b.required_sources)
                     from step_brief b
                    where b.step_id = s.id)
-       end
+       end as text
   from plan_step s
  where s.plan_id = %(plan_id)s
  order by s.step_order;
@@ -86,10 +86,11 @@ select s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.st
 -- name: load_call
 -- What is known of the call itself: whether its session has been here, and the answer it got
 -- before, if it is a repeated one.
-select exists (select from plan_session k where k.plan_id = %(plan_id)s and k.session = %(session)s),
+select exists (select from plan_session k where k.plan_id = %(plan_id)s and k.session = %(session)s)
+         as is_known_session,
        (select json_build_array(encode(a.arguments_hash, 'hex'), a.is_error, a.answer)
           from idempotency_answer a
-         where a.tool = %(tool)s and a.key = %(key)s);
+         where a.tool = %(tool)s and a.key = %(key)s) as answer;
 
 -- name: load_conditions
 -- The conditions nobody has looked at.
@@ -111,9 +112,9 @@ select r.id::text, r.step_id::text, r.summary, r.questions, r.result_summary, r.
 
 -- name: brief
 -- What stays the same through a plan's life.
-select b.research_question, b.formatting_notes, b.created_at, b.created_by,
+select b.research_question as question, b.formatting_notes, b.created_at, b.created_by,
        e.output_media_type, e.formatting_instructions, e.skill,
-       case when e.status = 'started' then e.id::text end
+       case when e.status = 'started' then e.id::text end as skill_execution_id
   from plan_brief b
   left join skill_execution e on e.id = b.skill_execution_id
  where b.plan_id = %(plan_id)s;
@@ -121,8 +122,8 @@ select b.research_question, b.formatting_notes, b.created_at, b.created_by,
 -- name: results_within
 -- The results of a plan's steps that are done, in plan order, each with its size; without the
 -- results if together they are too large. A size is known without reading the value.
-select found.id::text,
-       case when sum(found.octets) over () <= %(most)s then found.result_summary end,
+select found.id::text as step_id,
+       case when sum(found.octets) over () <= %(most)s then found.result_summary end as result,
        found.confidence,
        found.octets
   from (select s.id, s.step_order, r.result_summary, r.confidence,
@@ -135,7 +136,7 @@ select found.id::text,
 
 -- name: results_cut
 -- The beginnings of the same results as JSON text; no more of a value is read than that.
-select s.id::text, left(r.result_summary::text, %(most)s)
+select s.id::text as step_id, left(r.result_summary::text, %(most)s) as beginning
   from plan_step s
   join step_result r on r.step_id = s.id
  where s.plan_id = %(plan_id)s
@@ -144,36 +145,12 @@ select s.id::text, left(r.result_summary::text, %(most)s)
 
 -- name: formatting_notes
 -- What the steps of a plan say of how its output is to be written, in plan order.
-select s.id::text, r.formatting_notes
+select s.id::text as step_id, r.formatting_notes as notes
   from plan_step s
   join step_result r on r.step_id = s.id
  where s.plan_id = %(plan_id)s
    and r.formatting_notes <> ''
  order by s.step_order;
-
--- name: count_open_plans
-select count(*) from plan where completed_at is null;
-
--- name: open_plans
--- A page of the open plans, newest activity first, each with its counts.
-select p.id::text, p.name, p.status, p.revision, p.updated_at,
-       c.total, c.done, c.failed, c.in_progress, b.created_by, b.created_at
-  from (select *
-          from plan
-         where completed_at is null
-           and (%(before)s::timestamptz is null
-                or (updated_at, id) < (%(before)s::timestamptz, %(before_id)s::uuid))
-         order by updated_at desc, id desc
-         limit %(most)s) p
-  join plan_brief b on b.plan_id = p.id
-  cross join lateral (
-         select count(*) as total,
-                count(*) filter (where s.status in ('completed', 'skipped')) as done,
-                count(*) filter (where s.status = 'failed') as failed,
-                count(*) filter (where s.status = 'in_progress') as in_progress
-           from plan_step s
-          where s.plan_id = p.id) c
- order by p.updated_at desc, p.id desc;
 
 -- name: touch_step
 -- A sign of life: telemetry, so neither locked nor audited.
@@ -201,13 +178,13 @@ select p.id::text
 
 -- name: stored_rows
 -- Everything the audit of this plan accounts for, to hold against its replay.
-select 'plan', p.id::text, json_build_object(
+select 'plan' as entity, p.id::text as id, json_build_object(
          'name', p.name, 'research_question', b.research_question,
          'formatting_notes', b.formatting_notes, 'stall_seconds', p.stall_seconds,
          'status', p.status, 'revision', p.revision, 'resumed_at', p.resumed_at,
          'completed_at', p.completed_at, 'fail_reason', p.fail_reason,
          'skill_execution_id', b.skill_execution_id, 'created_at', b.created_at,
-         'created_by', b.created_by, 'usage', p.usage, 'budget', p.budget)
+         'created_by', b.created_by, 'usage', p.usage, 'budget', p.budget) as values
   from plan p
   join plan_brief b on b.plan_id = p.id
  where p.id = %(plan_id)s
@@ -279,107 +256,3 @@ select 'usage', u.id::text, json_build_object(
          'at', u.at, 'by', u.by)
   from usage u
  where u.plan_id = %(plan_id)s;
-
--- name: find_plans
--- Plans by the beginning of their id or a part of their name, newest activity first, each with
--- its steps counted by status; an empty text finds all.
-select p.id::text, p.name, p.status, b.research_question, b.created_at, b.created_by,
-       p.updated_at, app_now(),
-       :steps_of_plan
-  from plan p
-  join plan_brief b on b.plan_id = p.id
- where (not %(open_only)s or p.completed_at is null)
-   and (starts_with(p.id::text, lower(%(text)s::text))
-        or strpos(lower(p.name), lower(%(text)s::text)) > 0)
- order by p.updated_at desc, p.id desc
- limit %(most)s;
-
--- name: open_reviews
--- What waits for a person, longest waiting first.
-select :row_of_review
-  from :review_with_its_step
- where r.decision is null
-   and p.completed_at is null
-   and (%(plan_id)s::uuid is null or r.plan_id = %(plan_id)s::uuid)
- order by r.requested_at, r.id
- limit %(most)s;
-
--- name: one_review
--- A review, open or decided, as it stands now.
-select :row_of_review, r.decision, r.feedback, r.decided_by, r.decided_at, p.status
-  from :review_with_its_step
- where r.id = %(review_id)s;
-
--- name: review_lines
--- What waits for a person, longest waiting first, a line of each.
-select r.id::text, p.id::text, p.name, s.step_order, left(r.summary, %(wide)s), r.requested_at
-  from review r
-  join plan p on p.id = r.plan_id
-  join plan_step s on s.id = r.step_id
- where r.decision is null
-   and p.completed_at is null
- order by r.requested_at, r.id
- limit %(most)s;
-
--- name: plans_page
--- A page of plans in an order that does not change while they do: newest plan first. Open ones
--- are found by their own index, however many are over.
-select p.id::text, p.name, p.status, p.updated_at,
-       :steps_of_plan,
-       (select json_build_array(s.step_order,
-                                coalesce(s.title, (select left(b.instructions, %(wide)s)
-                                                     from step_brief b
-                                                    where b.step_id = s.id)))
-          from plan_step s
-         where s.plan_id = p.id and s.status in ('awaiting_input', 'in_progress')
-         order by s.status, s.step_order
-         limit 1),
-       case when p.status = 'stalled'
-            then (select min(greatest(s.in_progress_since, s.last_seen_at))
-                    from plan_step s
-                   where s.plan_id = p.id and s.status = 'in_progress')
-       end
-  from ((select p.id, p.name, p.status, p.updated_at
-           from plan p
-          where %(open_only)s
-            and p.completed_at is null
-            and :plan_is_asked_for
-          order by p.id desc
-          limit %(most)s)
-         union all
-        (select p.id, p.name, p.status, p.updated_at
-           from plan p
-          where not %(open_only)s
-            and :plan_is_asked_for
-          order by p.id desc
-          limit %(most)s)) p
- order by p.id desc;
-
--- name: count_plans
--- How many plans are in each state: all open ones, and of the others the newest so many.
-select p.status, count(*)
-  from plan p
- where p.completed_at is null
- group by p.status
- union all
-select c.status, count(*)
-  from (select p.status
-          from plan p
-         where p.completed_at is not null
-         order by p.id desc
-         limit %(most)s) c
- group by c.status;
-
--- name: waiting
--- How many reviews, and how many runs, wait for a person.
-select (select count(*)
-          from review r
-          join plan p on p.id = r.plan_id
-         where r.decision is null
-           and p.completed_at is null),
-       (select count(*)
-          from run r
-         where r.completed_at is null
-           and exists (select from stage_run g where g.run_id = r.id and g.feedback is null)
-           and not exists (select from stage_run g where g.run_id = r.id and g.completed_at is null)),
-       app_now();

@@ -97,26 +97,26 @@ def _ready(step: Step, text: StepText, plan: Plan, *, resumed: bool) -> Body:
 
 async def _complete(locked: LockedPlan) -> Body:
     plan_id = locked.plan.id
-    brief, written, output_rows = await locked.send(
+    (brief,), notes, output_rows = await locked.send(
         load.brief_statement(plan_id),
         load.SQL["formatting_notes"](plan_id=plan_id),
         details.outputs_statement(plan_id),
     )
-    there = details.read_outputs(output_rows)
+    there, media_type = details.read_outputs(output_rows), brief.output_media_type
     steps = {step.id: step for step in locked.plan.steps}
-    formatting: list[Json] = [_notes(steps[step_id], notes) for step_id, notes in written]
+    formatting: list[Json] = [_notes(steps[row.step_id], row.notes) for row in notes]
     body: Body = {
         "status": "plan_complete",
         "planId": plan_id,
-        "outputMediaType": brief[0][4],
-        "outputFormattingInstructions": brief[0][5],
-        "planFormattingNotes": brief[0][1],
+        "outputMediaType": media_type,
+        "outputFormattingInstructions": brief.formatting_instructions,
+        "planFormattingNotes": brief.formatting_notes,
         "stepFormattingNotes": formatting,
         "outputs": [output_view(output) for output in latest(there)],
-        "outputMissing": is_missing(there, brief[0][4]),
+        "outputMissing": is_missing(there, media_type),
         "usage": locked.plan.usage.as_reply(),
         **non_empty(budget=budget_view(locked.plan)),
-        "next": next_after_completion(plan_id, brief[0][4], brief[0][7], there),
+        "next": next_after_completion(plan_id, media_type, brief.skill_execution_id, there),
     }
     detail_call = next_call("get_research_context", "what is stored with the plan", planId=plan_id)
     return fit_reply(body, ("outputs", "stepFormattingNotes"), detail_call)

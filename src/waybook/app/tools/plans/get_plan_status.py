@@ -1,14 +1,11 @@
 """get_plan_status: status and progress of a plan."""
 
-from datetime import datetime, timedelta
-from typing import Any
-
 import orjson
 
 from waybook.app.operations.stalls import record_stall
+from waybook.app.queries.plan import PlanDetail, PlanInclude, read_plan_detail
 from waybook.app.queries.status_results import shown_results
 from waybook.app.request.arguments import Id, ReadArguments
-from waybook.app.request.lookups import id_or_nil
 from waybook.app.request.reply import (
     DETAIL_RESULTS_BUDGET,
     MAX_BYTES_PER_CHARACTER,
@@ -20,7 +17,6 @@ from waybook.app.request.reply import (
     holder_view,
     next_call,
     non_empty,
-    progress_view,
     reply_limit,
     review_view,
     step_view,
@@ -29,13 +25,8 @@ from waybook.app.request.request_context import RequestContext
 from waybook.app.request.tool import Tool, output_schema
 from waybook.json_values import Body, Json
 from waybook.plan.model import Plan, Step
-from waybook.plan.progress import current_step, plan_outcome
-from waybook.plan.review import open_review
-from waybook.plan.stalls import newly_stalled, stalled_steps, whole_minutes
-from waybook.plan.states import CLOSED_PLAN, PlanStatus, StepStatus, derive_plan_status
-from waybook.store import calls
-from waybook.store.plans import load
-from waybook.store.plans.load import LoadedPlan, PlanRequest
+from waybook.plan.stalls import newly_stalled, whole_minutes
+from waybook.plan.states import CLOSED_PLAN, PlanStatus, StepStatus
 
 #: Lists of steps in a reply.
 LISTS = ("activeSteps", "completedSteps", "pendingSteps", "failedSteps", "stalledSteps")
@@ -48,51 +39,41 @@ class GetPlanStatus(ReadArguments):
 
 async def get_plan_status(ctx: RequestContext, args: GetPlanStatus) -> Body:
     """Return the status of the plan; record a stall that is not recorded yet."""
-    wanted = PlanRequest(plan_id=id_or_nil(args.plan_id))
     limit = reply_limit(ctx.caller.channel, detail=args.detail)
     most = limit if args.detail else MAX_BYTES_PER_CHARACTER * RESULTS_BUDGET
-    extra_statements = [calls.steps_statement(wanted.plan_id)] if args.detail else []
-    loaded, (rows, *took) = await ctx.load_plan(
-        wanted, load.results_within_statement(wanted.plan_id, most), *extra_statements
-    )
-    if newly_stalled(loaded.plan, now=loaded.now, patience=ctx.services.stall_threshold):
+    include = PlanInclude.RESULTS | PlanInclude.USAGE if args.detail else PlanInclude.RESULTS
+    detail = await read_plan_detail(ctx, args.plan_id, include, most_results=most)
+    if newly_stalled(detail.plan, now=detail.now, patience=detail.stall_threshold):
         loaded, _ = await record_stall(ctx, args.plan_id)
-    plan_id = loaded.plan.id
+        detail = detail.with_plan(loaded)
+    plan_id, rows = detail.plan.id, detail.results
     shown = await shown_results(ctx, plan_id, rows, most, None if args.detail else RESULTS_BUDGET)
-    body = status_view(ctx, loaded, shown)
+    body = status_view(ctx, detail, shown)
     if not args.detail:
         detail_call = next_call("get_plan_status", "the whole lists", planId=plan_id, detail=True)
         return fit_reply(body, LISTS, detail_call)
-    by_step: list[Json] = _by_step(loaded.plan, took[0])
-    body["usage"] = {**loaded.plan.usage.as_reply(), "steps": by_step}
+    body["usage"] = {**detail.plan.usage.as_reply(), "steps": _by_step(detail)}
     if len(orjson.dumps(body)) > limit:
         fewer = await shown_results(ctx, plan_id, rows, most, DETAIL_RESULTS_BUDGET)
-        body["completedSteps"] = _completed(loaded.plan, fewer)
+        body["completedSteps"] = _completed(detail.plan, fewer)
     rest = next_call("get_research_context", "the plan by parts", planId=plan_id)
     return fit_reply(body, LISTS, rest, limit)
 
 
-def status_view(
-    ctx: RequestContext,
-    loaded: LoadedPlan,
-    results: dict[str, Body],
-) -> Body:
+def status_view(ctx: RequestContext, detail: PlanDetail, results: dict[str, Body]) -> Body:
     """Return the status of a plan: stored and derived status, steps by kind, stalled steps."""
-    plan = loaded.plan
-    progress = progress_view(plan)
-    current = current_step(plan)
-    stalled = _stalled(plan, loaded.now, ctx.services.stall_threshold)
-    review = open_review(plan)
+    plan, progress = detail.plan, detail.progress
+    current, review = detail.current_step, detail.review
     return {
         "planId": plan.id,
         "name": plan.name,
         **author_view(plan),
         "status": str(plan.status),
-        "derivedStatus": str(derive_plan_status(plan.statuses())),
-        "stalled": bool(stalled),
-        "progress": progress["percent"],
-        "counts": {"done": progress["done"], "total": progress["total"]},
-        "totalSteps": len(plan.steps),
+        "derivedStatus": str(detail.derived_status),
+        "stalled": bool(detail.stalled),
+        "progress": progress.percent,
+        "counts": {"done": progress.done, "total": progress.total},
+        "totalSteps": progress.total,
         "currentStep": holder_view(current) if current else None,
         "activeSteps": _views(plan, StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT),
         "completedSteps": _completed(plan, results),
@@ -101,12 +82,15 @@ def status_view(
             step_view(step, attempt=step.attempt, reason=step.fail_reason)
             for step in plan.steps_with_status(StepStatus.FAILED)
         ],
-        "stalledSteps": stalled,
+        "stalledSteps": [
+            {"stepId": step.id, "stepOrder": step.order, "minutes": whole_minutes(gap)}
+            for step, gap in detail.stalled
+        ],
         "openReview": review_view(review, plan.id, ctx.services.base_url) if review else None,
         "usage": plan.usage.as_reply(),
         **non_empty(budget=budget_view(plan)),
         "revision": plan.revision,
-        "outcome": plan_outcome(plan.status, plan.statuses()),
+        "outcome": detail.outcome,
         "reason": plan.fail_reason,
         "next": _next(plan),
     }
@@ -114,13 +98,6 @@ def status_view(
 
 def _views(plan: Plan, *statuses: StepStatus) -> list[Json]:
     return [holder_view(step) for step in plan.steps_with_status(*statuses)]
-
-
-def _stalled(plan: Plan, now: datetime, patience: timedelta) -> list[Json]:
-    return [
-        {"stepId": step.id, "stepOrder": step.order, "minutes": whole_minutes(gap)}
-        for step, gap in stalled_steps(plan, now=now, patience=patience)
-    ]
 
 
 def _completed(plan: Plan, results: dict[str, Body]) -> list[Json]:
@@ -134,10 +111,10 @@ def _completed_view(step: Step, result: Body) -> Json:
     return {**step_view(step), **fields, "confidence": confidence, **completion_view(step)}
 
 
-def _by_step(plan: Plan, rows: list[tuple[Any, ...]]) -> list[Json]:
+def _by_step(detail: PlanDetail) -> list[Json]:
     """Return the usage of each step, in plan order; steps no longer in the plan come last."""
-    orders = {str(step.id): step.order for step in plan.steps}
-    took = calls.read_steps(rows)
+    orders = {str(step.id): step.order for step in detail.plan.steps}
+    took = detail.usage
     last = len(orders) + 1
     return [
         non_empty(stepId=step_id, stepOrder=orders.get(step_id), **took[step_id].as_reply())

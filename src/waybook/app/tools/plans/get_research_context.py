@@ -100,12 +100,12 @@ async def _material(
         else audit.SQL["entries"](subject_id=plan_id, since=args.since, most=MAX_EVENTS_SINCE),
         *library.pending_statements(),
     )
-    brief, instructions, results, newest, entries, *able = result_sets
+    (brief,), instructions, results, newest, entries, *able = result_sets
     library.store_capabilities(able)
     events = audit.read_entries(entries)
     return PlanMaterial(
         plan=loaded.plan,
-        brief=brief[0],
+        brief=brief,
         instructions=instructions,
         results=results,
         newest=newest,
@@ -124,7 +124,7 @@ async def _with_what_matters(ctx: RequestContext, material: PlanMaterial) -> Pla
         stored = sorted(_changed(material.entries, Entity.ARTIFACT))
         hits = dict.fromkeys(stored, 0)
     elif material.newest:
-        hits = await matching_artifacts(ctx, plan_id, material.brief[0])
+        hits = await matching_artifacts(ctx, plan_id, material.brief.question)
     else:
         hits = {}
     if not hits:

@@ -1,7 +1,5 @@
 """get_step_context: context of a step, within a token budget."""
 
-from typing import Any, NamedTuple
-
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
@@ -25,7 +23,7 @@ from waybook.plan.model import Plan, Step, StepId
 from waybook.plan.states import TERMINAL_STEP
 from waybook.research.packet import build_packet
 from waybook.store.plans import contexts, load
-from waybook.store.plans.contexts import Page, StoredArtifact
+from waybook.store.plans.contexts import ArtifactRow, Page, StepSubject, StoredArtifact
 from waybook.store.plans.load import PlanRequest
 from waybook.store.research.search import Scope
 
@@ -43,14 +41,6 @@ class GetStepContext(ReadArguments):
     # Not in the published schema: agents find these arguments in the call that a reply names.
     part: SkipJsonSchema[Id | None] = None
     offset: SkipJsonSchema[int] = Field(0, ge=0, lt=2**30)
-
-
-class StepSubject(NamedTuple):
-    """Topic of a step, and the plan it belongs to."""
-
-    plan_id: str
-    question: str
-    has_research: bool
 
 
 async def get_step_context(ctx: RequestContext, args: GetStepContext) -> Body:
@@ -81,7 +71,7 @@ async def _about(ctx: RequestContext, step_id: str) -> StepSubject:
     library.store_capabilities(able)
     if not rows:
         raise not_found("step")
-    about = StepSubject(*rows[0])
+    about: StepSubject = rows[0]
     ctx.cache_step_plan(step_id, about.plan_id)
     return about
 
@@ -103,13 +93,13 @@ async def _material(
         contexts.newest_statement(plan_id, None, page._replace(most=EXCERPT_BYTES)),
         contexts.artifacts_statement(plan_id, hits, EXCERPT_BYTES),
     )
-    brief, results, feedback, failures, so_far, newest, ranked = result_sets
+    (brief,), results, feedback, failures, so_far, newest, ranked = result_sets
     if all(step.id != step_id for step in loaded.plan.steps):
         raise not_found("step")
     return StepMaterial(
         plan=loaded.plan,
         step=loaded.plan.step(StepId(step_id)),
-        question=brief[0][0],
+        question=brief.question,
         results=results,
         feedback=feedback,
         failures=failures,
@@ -130,9 +120,9 @@ async def matching_artifacts(ctx: RequestContext, plan_id: str, question: str) -
     return {hit.subject_id: hit.part for hit in results.hits[:MAX_MATCHES]}
 
 
-def order_by_hits(rows: list[tuple[Any, ...]], hits: dict[str, int]) -> list[StoredArtifact]:
+def order_by_hits(rows: list[ArtifactRow], hits: dict[str, int]) -> list[StoredArtifact]:
     """Return the artifacts in the order of the hits; sources are not artifacts, and are omitted."""
-    stored = {row[0]: contexts.read_stored(row) for row in rows}
+    stored = {row.id: contexts.read_stored(row) for row in rows}
     return [stored[artifact_id] for artifact_id in hits if artifact_id in stored]
 
 

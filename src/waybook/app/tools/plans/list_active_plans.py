@@ -3,10 +3,10 @@
 import base64
 import json
 from datetime import UTC, datetime
-from typing import Any
 
 from pydantic import Field
 
+from waybook.app.queries.plans import PlanFilter, PlanOrder, PlanSummary, plan_summaries
 from waybook.app.request.arguments import ReadArguments
 from waybook.app.request.outbox import review_url
 from waybook.app.request.reply import format_time, next_call
@@ -14,10 +14,8 @@ from waybook.app.request.request_context import RequestContext
 from waybook.app.request.tool import Tool, output_schema
 from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json
-from waybook.plan.progress import percent
 from waybook.plan.states import PlanStatus
 from waybook.store.driver.ids import is_id
-from waybook.store.plans import load
 
 
 class ListActivePlans(ReadArguments):
@@ -27,46 +25,48 @@ class ListActivePlans(ReadArguments):
 
 async def list_active_plans(ctx: RequestContext, args: ListActivePlans) -> Body:
     """Return a page of the org's open plans, newest activity first, with the true total."""
-    before, before_id = _read_cursor(args.cursor)
-    total, rows = await ctx.read(
-        load.SQL["count_open_plans"](),
-        load.SQL["open_plans"](before=before, before_id=before_id, most=args.limit + 1),
-    )
-    page = rows[: args.limit]
+    before_at, before = _read_cursor(args.cursor)
+    wanted = PlanFilter(order=PlanOrder.ACTIVITY, before=before, before_at=before_at)
+    page = await plan_summaries(ctx, wanted, limit=args.limit)
     return {
-        "plans": [_view(row, ctx.services.base_url) for row in page],
-        "total": total[0][0],
-        "nextCursor": _cursor(page[-1]) if len(rows) > args.limit else None,
-        "next": _next(page),
+        "plans": [_view(plan, ctx.services.base_url) for plan in page.plans],
+        "total": page.total,
+        "nextCursor": _cursor(page.last) if page.last else None,
+        "next": _next(page.plans),
     }
 
 
-def _view(row: tuple[Any, ...], base_url: str) -> Json:
-    plan_id, name, status, revision, updated_at, total, done, failed, in_progress, *made = row
-    waits = status == PlanStatus.AWAITING_REVIEW
+def _view(plan: PlanSummary, base_url: str) -> Json:
+    waits = plan.status is PlanStatus.AWAITING_REVIEW
+    progress = plan.progress
     return {
-        "planId": plan_id,
-        "name": name,
-        "status": status,
-        **({"reviewUrl": review_url(plan_id, base_url)} if waits else {}),
-        "progress": percent(done, total),
-        "counts": {"done": done, "total": total, "failed": failed, "inProgress": in_progress},
-        "revision": revision,
-        "lastActivityAt": format_time(updated_at),
-        "createdBy": made[0],
-        "createdAt": format_time(made[1]),
+        "planId": plan.id,
+        "name": plan.name,
+        "status": str(plan.status),
+        **({"reviewUrl": review_url(plan.id, base_url)} if waits else {}),
+        "progress": progress.percent,
+        "counts": {
+            "done": progress.done,
+            "total": progress.total,
+            "failed": progress.failed,
+            "inProgress": progress.in_progress,
+        },
+        "revision": plan.revision,
+        "lastActivityAt": format_time(plan.updated_at),
+        "createdBy": plan.created_by,
+        "createdAt": format_time(plan.created_at),
     }
 
 
-def _next(page: list[tuple[Any, ...]]) -> Json:
-    if not page:
+def _next(plans: tuple[PlanSummary, ...]) -> Json:
+    if not plans:
         return next_call("create_research_plan", "no plan is open; write one")
     why = "read up on a plan before going on with it"
-    return next_call("get_research_context", why, planId=page[0][0])
+    return next_call("get_research_context", why, planId=plans[0].id)
 
 
-def _cursor(row: tuple[Any, ...]) -> str:
-    text = json.dumps([row[4].isoformat(), row[0]])
+def _cursor(plan: PlanSummary) -> str:
+    text = json.dumps([plan.updated_at.isoformat(), plan.id])
     return base64.urlsafe_b64encode(text.encode()).decode()
 
 

@@ -9,13 +9,14 @@ from waybook.app.request.aggregates import LockedPlan, PlanProposal
 from waybook.app.request.arguments import AnyJson, Id, MutatingArguments, Text, check_result_size
 from waybook.app.request.locking import Proposal, update
 from waybook.app.request.plan_arguments import UsageArgument, to_usage
-from waybook.app.request.reply import budget_view, next_call, non_empty, progress_view
+from waybook.app.request.reply import budget_view, next_call, non_empty
 from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import Tool, output_schema
 from waybook.json_values import Body, Json
 from waybook.plan.branching import Branch
 from waybook.plan.decision import Decision
 from waybook.plan.model import BranchOutcome, Plan, StepId
+from waybook.plan.progress import plan_progress
 from waybook.plan.states import CLOSED_PLAN, PlanStatus
 from waybook.plan.submit import StepDone, Submission, fired_branches, submit
 
@@ -83,7 +84,7 @@ def submission_reply(decision: Decision[StepDone]) -> Body:
         stepId=done.step.id,
         stepStatus=str(done.step.status),
         planStatus=str(plan.status),
-        progress=progress_view(plan),
+        progress=plan_progress(plan).as_reply(),
         budget=budget_view(plan),
         branches=branches,
         conditionErrors=_errors(done.branches) or None,

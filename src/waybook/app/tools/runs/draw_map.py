@@ -15,11 +15,10 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from waybook.app.queries.diagrams import plan_drawing, run_drawing
-from waybook.app.queries.plan import PlanHistory, PlanOverview, read_step_names
-from waybook.app.queries.run import Include, RunDetail, read_run_detail
+from waybook.app.queries.plan import PlanDetail, PlanInclude, read_plan_detail
+from waybook.app.queries.run import RunDetail, RunInclude, read_run_detail
 from waybook.app.request.arguments import Id, ReadArguments
 from waybook.app.request.drawing_worker import DrawingJob
-from waybook.app.request.lookups import id_or_nil
 from waybook.app.request.outbox import review_url
 from waybook.app.request.reply import (
     MAX_COMPACT_REPLY_BYTES,
@@ -35,9 +34,7 @@ from waybook.dag.diagram.status_marks import DONE_STATUSES, STATUS_SYMBOLS, UNKN
 from waybook.dag.progress.structure import valid_structure
 from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json
-from waybook.plan.stalls import stalled_steps
 from waybook.research.cutting import as_text
-from waybook.store.plans.load import PlanRequest
 from waybook.store.runs import load
 
 #: Length of a result shown with the question about it.
@@ -76,24 +73,16 @@ async def _drawn(ctx: RequestContext, args: DrawMap) -> Body:
     if len(named) != 1:
         raise InvalidInput("name a planId, a runId or a dagSlug, one of the three")
     if args.plan_id is not None:
-        return await _plan(ctx, await _look(ctx, args.plan_id), args.width)
+        plan = await read_plan_detail(ctx, args.plan_id, PlanInclude.NAMES)
+        return await _plan(ctx, plan, args.width)
     if args.run_id is not None:
-        return await _run(ctx, await read_run_detail(ctx, args.run_id, Include.NOTHING), args.width)
+        return await _run(
+            ctx, await read_run_detail(ctx, args.run_id, RunInclude.NOTHING), args.width
+        )
     return await _dag(ctx, args.dag_slug or "", args.width)
 
 
-async def _look(ctx: RequestContext, plan_id: str) -> PlanOverview:
-    """Return the plan without its history, which no drawing shows."""
-    loaded, _ = await ctx.load_plan(PlanRequest(plan_id=id_or_nil(plan_id)))
-    return PlanOverview(
-        plan=loaded.plan,
-        now=loaded.now,
-        stalled=stalled_steps(loaded.plan, now=loaded.now, patience=ctx.services.stall_threshold),
-        history=PlanHistory(names=await read_step_names(ctx, loaded.plan, {})),
-    )
-
-
-async def _plan(ctx: RequestContext, board: PlanOverview, width: int | None) -> Body:
+async def _plan(ctx: RequestContext, board: PlanDetail, width: int | None) -> Body:
     plan = board.plan
     drawing = await ctx.services.cpu.run(ctx.caller.org_id, partial(plan_drawing, board))
     return {
@@ -109,7 +98,7 @@ async def _plan(ctx: RequestContext, board: PlanOverview, width: int | None) -> 
     }
 
 
-def _review(ctx: RequestContext, board: PlanOverview) -> Body | None:
+def _review(ctx: RequestContext, board: PlanDetail) -> Body | None:
     """Return the question to the reviewer, and the call that submits the decision."""
     review = board.review
     if review is None:

@@ -6,7 +6,7 @@ import orjson
 from pydantic import Field
 
 from waybook.app.queries.plan_map import plan_report
-from waybook.app.queries.run import Include, read_run_detail
+from waybook.app.queries.run import RunInclude, read_run_detail
 from waybook.app.request.arguments import Id, ReadArguments
 from waybook.app.request.lookups import id_or_nil
 from waybook.app.request.reply import (
@@ -38,7 +38,7 @@ async def get_run_progress(ctx: RequestContext, args: GetRunProgress) -> Body:
     report: Report
     if args.run_id is not None:
         following_call = next_job_call(args.run_id)
-        report = (await read_run_detail(ctx, args.run_id, Include.NOTHING)).report_with_usage
+        report = (await read_run_detail(ctx, args.run_id, RunInclude.NOTHING)).report_with_usage
     else:
         following_call = next_call("get_next_step", "take the next step", planId=args.plan_id)
         loaded, _ = await ctx.load_plan(PlanRequest(plan_id=id_or_nil(args.plan_id or "")))

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from waybook.app.queries.audit import event_label
-from waybook.app.queries.plan import StatusChange
+from waybook.app.queries.plan import HistoryEntry, StepStatusChange
 from waybook.app.queries.timeline import Axis, Span, spans_of, time_spent, time_waited
 from waybook.core.durations import format_duration
-from waybook.store.plans.details import HistoryEntry, StepStatusChange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,9 +84,7 @@ EMPTY = StepTimeline()
 
 def build_timeline(moves: Iterable[StepStatusChange], now: datetime) -> Timeline:
     """Return the timelines of the steps, with idle time left out."""
-    spans_by_step = spans_of(
-        (StatusChange(move.step_id, move.at, move.status) for move in moves), now
-    )
+    spans_by_step = spans_of(moves, now)
     axis = Axis([span for spans in spans_by_step.values() for span in spans])
     return Timeline(
         lines={step_id: _line(spans, axis) for step_id, spans in spans_by_step.items()},

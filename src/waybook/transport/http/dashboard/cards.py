@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import ClassVar
 
-from waybook.app.queries.inbox import OpenReview, PendingFeedback, ReviewRecord
+from waybook.app.queries.inbox import PendingFeedback, ReviewRecord
 from waybook.plan.states import PlanStatus
 from waybook.transport.http.html.layout import RichText, to_rich_text
 
@@ -46,7 +46,7 @@ class DecisionCard:
 
     kind: ClassVar[str] = "review"
 
-    review: OpenReview
+    review: ReviewRecord
     summary: RichText | None
     result: RichText | None
     instructions: RichText | None
@@ -76,7 +76,7 @@ class FeedbackCard:
     outcome: DecisionOutcome | None = None
 
 
-def decision_card(review: OpenReview, typed: FormInput | None = None) -> DecisionCard:
+def decision_card(review: ReviewRecord, typed: FormInput | None = None) -> DecisionCard:
     """Return the card of an open review."""
     return DecisionCard(
         review=review,
@@ -89,7 +89,7 @@ def decision_card(review: OpenReview, typed: FormInput | None = None) -> Decisio
 
 def decided_card(seen: ReviewRecord, typed: FormInput, *, too_late: bool) -> DecisionCard:
     """Return the card of a review, with its outcome if it has been decided."""
-    card = decision_card(seen.review, typed)
+    card = decision_card(seen, typed)
     if seen.decision is None:
         return card
     outcome = DecisionOutcome(

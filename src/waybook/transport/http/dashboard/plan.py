@@ -17,7 +17,7 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from waybook.app.queries.audit import entry_view
 from waybook.app.queries.diagrams import plan_drawing
 from waybook.app.queries.documents import latest_outputs, plan_outputs, read_output
-from waybook.app.queries.plan import read_plan_detail, read_plan_overview
+from waybook.app.queries.plan import PlanInclude, read_plan_detail
 from waybook.app.queries.plan_export import (
     PlanRows,
     export_audit,
@@ -60,7 +60,8 @@ class PlanPage:
 
     async def _shown(self, request: Request, refusal: FormError | None = None) -> Response:
         call = await self.page_context.request_context(request)
-        sheet = await read_plan_detail(call, request.path_params["plan_id"], _page(request))
+        plan_id = request.path_params["plan_id"]
+        sheet = await read_plan_detail(call, plan_id, PlanInclude.PAGE, page=_page(request))
         code = refusal.status if refusal else 200
         view = plan_view(sheet, await self.page_context.picture(request, map_job(sheet)))
         return await self.page_context.render_page(
@@ -158,7 +159,7 @@ class PlanExport:
             raise HTTPException(404)
         call = await self.page_context.request_context(request)
         if ending in MAPS:
-            board = await read_plan_overview(call, plan_id)
+            board = await read_plan_detail(call, plan_id, PlanInclude.NAMES)
             text = await self._map(request, ending, plan_drawing(board))
             return Response(text, headers=_headers(board.plan.name, ending))
         rows = await read_plan_rows(call, plan_id)

@@ -4,7 +4,6 @@ The grid shows all steps of a large plan: a cell per step, a row per page of ste
 the whole plan, or the part around the step in focus.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,7 +12,7 @@ from itertools import groupby
 from markupsafe import Markup
 
 from waybook.app.queries.diagrams import drawing_of_steps
-from waybook.app.queries.plan import PAGE_SIZE, PlanDetail, StepWindow, focus_step, visible_names
+from waybook.app.queries.plan import PAGE_SIZE, PlanDetail, StepWindow, focus_step
 from waybook.app.request.drawing_worker import DrawingJob, Links, render
 from waybook.core.usage import to_dollars
 from waybook.dag.diagram.dimensions import STACK_FROM
@@ -23,9 +22,9 @@ from waybook.dag.diagram.status_marks import STATUS_SYMBOLS
 from waybook.plan.model import Step
 from waybook.plan.modify import MODIFIABLE
 from waybook.plan.output import Output, latest
-from waybook.plan.progress import BudgetShare, count_done, percent, plan_outcome, shares, warning
+from waybook.plan.progress import BudgetShare, Progress, shares, warning
 from waybook.plan.stalls import last_heartbeat, stall_threshold
-from waybook.plan.states import CLOSED_PLAN, StepStatus, derive_plan_status
+from waybook.plan.states import StepStatus
 from waybook.transport.http.dashboard.activity import (
     HistoryRow,
     StepTimeline,
@@ -93,8 +92,8 @@ class PlanMap:
 
 def map_job(sheet: PlanDetail) -> DrawingJob:
     """Return the drawing job of the map; every box links to its step."""
-    plan, silent = sheet.plan, {step.id for step, _ in sheet.stalled}
-    drawing = drawing_of_steps(plan, sheet.lane, silent, visible_names(sheet))
+    plan, lane = sheet.plan, sheet.lane
+    drawing = drawing_of_steps(plan, lane, sheet.stalled_ids, sheet.names_of(lane))
     return DrawingJob(drawing, MAX_MAP_WIDTH, Links(step_prefix=f"/plans/{plan.id}/steps/"))
 
 
@@ -171,9 +170,8 @@ class PlanView:
     sheet: PlanDetail
     derived: str
     outcome: str | None
-    done: int
-    total: int
-    percent: int
+    progress: Progress
+    #: Number of steps per status, in display order.
     counts: dict[str, int]
     stalled: list[StalledStep]
     #: Review that awaits a decision.
@@ -194,22 +192,18 @@ class PlanView:
 def plan_view(sheet: PlanDetail, svg: str | None = None) -> PlanView:
     """Return the view of a plan; its map is drawn here unless `svg` is given."""
     plan = sheet.plan
-    statuses = plan.statuses()
-    done, total = count_done(statuses), len(statuses)
-    counts = Counter(statuses)
+    progress, counts = sheet.progress, sheet.progress.counts
     timeline = build_timeline(sheet.status_changes, sheet.now)
     return PlanView(
         sheet=sheet,
-        derived=str(derive_plan_status(statuses)),
-        outcome=plan_outcome(plan.status, statuses),
-        done=done,
-        total=total,
-        percent=percent(done, total),
-        counts={str(status): counts[status] for status in COUNTED_STATUSES if counts[status]},
+        derived=str(sheet.derived_status),
+        outcome=sheet.outcome,
+        progress=progress,
+        counts={str(s): counts[s] for s in COUNTED_STATUSES if counts.get(s)},
         stalled=[_stalled(sheet, step, gap) for step, gap in sheet.stalled],
-        card=decision_card(sheet.review) if sheet.review else None,
+        card=decision_card(sheet.review_record) if sheet.review_record else None,
         map=draw_plan_map(sheet, svg),
-        overview=build_step_grid(plan.steps, PAGE_SIZE) if total > PAGE_SIZE else [],
+        overview=build_step_grid(plan.steps, PAGE_SIZE) if progress.total > PAGE_SIZE else [],
         window=sheet.window,
         rows=_rows(sheet, timeline),
         timeline=timeline,
@@ -217,19 +211,18 @@ def plan_view(sheet: PlanDetail, svg: str | None = None) -> PlanView:
         budget=[_part(part) for part in shares(plan.budget, plan.usage)] if plan.budget else [],
         history=history_rows(sheet.history),
         modifiable=plan.status in MODIFIABLE,
-        is_closed=plan.status in CLOSED_PLAN,
+        is_closed=sheet.is_closed,
     )
 
 
 def _rows(sheet: PlanDetail, timeline: Timeline) -> list[StepRow]:
-    silent = {step.id for step, _ in sheet.stalled}
     return [
         StepRow(
             id=step.id,
             order=step.order,
             name=sheet.name_of(step),
             type=str(step.type),
-            status="stalled" if step.id in silent else str(step.status),
+            status="stalled" if step.id in sheet.stalled_ids else str(step.status),
             attempt=step.attempt,
             holder=holder_of(step),
             fail_reason=step.fail_reason,

@@ -9,7 +9,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from waybook.app.queries.inbox import list_pending_actions
-from waybook.app.queries.plans import MAX_COUNTED, PlanFilter, PlanListPage, browse_plans
+from waybook.app.queries.plans import (
+    MAX_COUNTED,
+    PlanFilter,
+    PlanOrder,
+    PlanPage,
+    plan_summaries,
+)
 from waybook.errors import InvalidInput
 from waybook.plan.states import PlanStatus
 from waybook.transport.http.dashboard.page import PageContext
@@ -67,7 +73,7 @@ class PlansPage:
             await self.page_context.request_context(request),
             query_from_request(request.query_params),
         )
-        page = await browse_plans(call, filter_of(query, call.caller.user))
+        page = await plan_summaries(call, filter_of(query, call.caller.user))
         return await self.page_context.render_page(
             request,
             "plans",
@@ -75,7 +81,7 @@ class PlansPage:
             found=page,
             choices=state_filters(query, page),
             needs=await list_pending_actions(call, most=MAX_LINES),
-            older=query.address(before=page.next) if page.next else None,
+            older=query.address(before=page.last.id) if page.last else None,
             resume=resume_prompt,
             mcp=f"{request.url.scheme}://{request.headers['host']}/mcp",
         )
@@ -101,6 +107,7 @@ def query_from_request(query: QueryParams) -> PlanListQuery:
 def filter_of(query: PlanListQuery, user: str) -> PlanFilter:
     """Convert the query parameters to a database filter."""
     return PlanFilter(
+        order=PlanOrder.CREATION,
         state=None if query.state in {OPEN, ALL} else PlanStatus(query.state),
         all=query.state == ALL,
         text=query.text,
@@ -109,7 +116,7 @@ def filter_of(query: PlanListQuery, user: str) -> PlanFilter:
     )
 
 
-def state_filters(query: PlanListQuery, page: PlanListPage) -> list[StateFilter]:
+def state_filters(query: PlanListQuery, page: PlanPage) -> list[StateFilter]:
     """Return the filters: open, all, then every state that has plans."""
     counted: dict[str, int] = {OPEN: page.open, ALL: page.total}
     counted |= {state: page.counts[state] for state in PlanStatus if page.counts.get(state)}

@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from waybook.app.queries.diagrams import run_drawing
-from waybook.app.queries.run import Include, RunDetail, read_run_detail
+from waybook.app.queries.run import RunDetail, RunInclude, read_run_detail
 from waybook.app.queries.runs import OPEN, RunFilter, RunOrder, list_runs
 from waybook.app.request.caller import Answer
 from waybook.app.request.drawing_worker import DrawingJob
@@ -81,7 +81,7 @@ class RunPage:
 
     async def _page(self, request: Request, refused: Answer | None = None) -> Response:
         ctx = await self.page_context.request_context(request)
-        detail = await read_run_detail(ctx, request.path_params["run_id"], Include.ALL)
+        detail = await read_run_detail(ctx, request.path_params["run_id"], RunInclude.ALL)
         piece = request.query_params.get("docs", "")
         page = int(piece) if piece.isdecimal() and len(piece) < 6 else 1  # noqa: PLR2004 - no run has more
         svg = await self.page_context.picture(request, map_job(detail))
@@ -141,7 +141,7 @@ class RunExport:
             raise HTTPException(404)
         kind, made = EXPORT_FORMATS[ending]
         ctx = await self.page_context.request_context(request)
-        detail = await read_run_detail(ctx, request.path_params["run_id"], Include.NOTHING)
+        detail = await read_run_detail(ctx, request.path_params["run_id"], RunInclude.NOTHING)
         if ending == "svg":
             job = DrawingJob(run_drawing(detail), styled=True)
             text = await self.page_context.picture(request, job) + "\n"

@@ -6,15 +6,12 @@ from datetime import datetime, timedelta
 
 import orjson
 
-from waybook.app.queries.plan import StatusChange
-from waybook.app.queries.step import StepDetail
+from waybook.app.queries.step import Source, StepDetail, StoredArtifact
 from waybook.app.queries.timeline import Span, spans_of
 from waybook.json_values import Json
 from waybook.plan.model import Condition, Step
 from waybook.plan.modify import MODIFIABLE
 from waybook.plan.states import StepStatus
-from waybook.store.plans.contexts import StoredArtifact
-from waybook.store.plans.details import Source
 from waybook.transport.http.dashboard.activity import (
     HistoryRow,
     StepTimeline,
@@ -155,8 +152,7 @@ def _neighbour(sheet: StepDetail, step: Step) -> StepLink:
 def _tries(sheet: StepDetail) -> list[AttemptView]:
     """Return the periods of work and waiting in the order in which they started."""
     begun = [m for m in sheet.status_changes if m.status in {StepStatus.IN_PROGRESS, WAITING}]
-    moves = (StatusChange(move.step_id, move.at, move.status) for move in sheet.status_changes)
-    spans: list[Span] = spans_of(moves, sheet.now).get(sheet.step.id, [])
+    spans: list[Span] = spans_of(sheet.status_changes, sheet.now).get(sheet.step.id, [])
     last = len(spans) - 1
     return [
         AttemptView(

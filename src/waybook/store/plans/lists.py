@@ -1,0 +1,112 @@
+"""Queries for lists of plans and of reviews."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import NamedTuple
+
+from waybook.json_values import Json
+from waybook.plan.model import DecisionKind
+from waybook.plan.states import PlanStatus
+from waybook.store.driver.queries import Statement, load
+
+
+class PlanSummaryRow(NamedTuple):
+    id: str
+    name: str
+    status: str
+    revision: int
+    question: str
+    created_at: datetime
+    created_by: str
+    updated_at: datetime
+    now: datetime
+    #: Number of steps per status.
+    counts: dict[str, int] | None
+    #: Order and title of the current step.
+    current_step: tuple[int, str] | None
+    inactive_since: datetime | None
+
+
+class PlanCountRow(NamedTuple):
+    status: str
+    plans: int
+
+
+class ReviewRecord(NamedTuple):
+    """Review, open or decided, with everything a reviewer needs to decide it."""
+
+    id: str
+    plan_id: str
+    plan_name: str
+    step_id: str
+    step_order: int
+    title: str | None
+    attempt: int
+    instructions: str
+    summary: str
+    questions: list[str]
+    result_summary: Json
+    requested_at: datetime
+    requested_by: str
+    #: Database time of the query.
+    now: datetime
+    decision: DecisionKind | None = None
+    feedback: str | None = None
+    decided_by: str | None = None
+    decided_at: datetime | None = None
+    plan_status: PlanStatus = PlanStatus.AWAITING_REVIEW
+
+
+class PendingReview(NamedTuple):
+    """Undecided review in one line."""
+
+    id: str
+    plan_id: str
+    plan_name: str
+    step_order: int
+    summary: str
+    since: datetime
+
+    @property
+    def kind(self) -> str:
+        return "review"
+
+
+class PendingCounts(NamedTuple):
+    reviews: int
+    #: Runs that are blocked until a person gives feedback on a stage.
+    runs: int
+    #: Database time of the query.
+    now: datetime
+
+    @property
+    def total(self) -> int:
+        return self.reviews + self.runs
+
+
+SQL = load(
+    "plans/lists",
+    plans_by_creation=PlanSummaryRow,
+    plans_by_activity=PlanSummaryRow,
+    count_plans=PlanCountRow,
+    open_reviews=ReviewRecord,
+    one_review=ReviewRecord,
+    review_lines=PendingReview,
+    waiting=PendingCounts,
+)
+
+
+def open_reviews_statement(plan_id: str | None, most: int) -> Statement:
+    """Select the open reviews of one plan or of all, longest waiting first."""
+    return SQL["open_reviews"](plan_id=plan_id, most=most)
+
+
+def read_review_records(rows: Iterable[ReviewRecord]) -> list[ReviewRecord]:
+    """Return the selected reviews."""
+    return [
+        row._replace(
+            decision=DecisionKind(row.decision) if row.decision else None,
+            plan_status=PlanStatus(row.plan_status),
+        )
+        for row in rows
+    ]

@@ -1,0 +1,123 @@
+"""Row classes of the queries in `load.sql`: each has the columns of its query."""
+
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from waybook.json_values import Json
+
+
+class PlanRow(NamedTuple):
+    id: str
+    name: str
+    status: str
+    revision: int
+    stall_seconds: int | None
+    resumed_at: datetime | None
+    fail_reason: str | None
+    audit_seq: int
+    audit_hash: bytes
+    now: datetime
+    usage: dict[str, Any]
+    budget: dict[str, Any] | None
+    created_by: str
+    created_at: datetime
+    updated_at: datetime
+
+
+class StepRow(NamedTuple):
+    id: str
+    step_order: int
+    step_type: str
+    title: str | None
+    status: str
+    attempt: int
+    stall_seconds: int | None
+    in_progress_since: datetime | None
+    last_seen_at: datetime | None
+    completed_at: datetime | None
+    held_by: str | None
+    held_session: str | None
+    fail_reason: str | None
+    #: Ids separated by spaces.
+    depends_on: str | None
+    #: Instructions, result schema, required sources and stored sources, if they were requested.
+    text: list[Any] | None = None
+
+
+class CallRow(NamedTuple):
+    is_known_session: bool
+    #: Arguments hash, error flag and body of the stored answer.
+    answer: list[Any] | None
+
+
+class ConditionRow(NamedTuple):
+    id: str
+    step_id: str
+    position: int
+    expression: str
+    action: str
+    target_step_id: str | None
+    steps: list[dict[str, Any]] | None
+    reason: str | None
+    outcome: str | None
+
+
+class ReviewRow(NamedTuple):
+    id: str
+    step_id: str
+    summary: str
+    questions: list[str]
+    result_summary: Json
+    requested_at: datetime
+    requested_by: str
+    decision: str | None
+    feedback: str | None
+    decided_at: datetime | None
+    decided_by: str | None
+    decided_via: str | None
+    requested_as: str | None
+    decided_as: str | None
+
+
+class PlanBrief(NamedTuple):
+    """Fields of a plan that never change, and the skill execution it was created in."""
+
+    question: str
+    formatting_notes: str | None
+    created_at: datetime
+    created_by: str
+    output_media_type: str | None = None
+    formatting_instructions: str | None = None
+    skill: str | None = None
+    #: Only while the execution is not completed.
+    skill_execution_id: str | None = None
+
+
+class ResultRow(NamedTuple):
+    step_id: str
+    #: None if the results together are too large.
+    result: Json
+    confidence: float | None
+    #: Size of the result as JSON text.
+    octets: int
+
+
+class ResultBeginning(NamedTuple):
+    step_id: str
+    beginning: str | None
+
+
+class FormattingNotes(NamedTuple):
+    step_id: str
+    notes: str
+
+
+class StoredRow(NamedTuple):
+    entity: str
+    id: str
+    values: dict[str, Any]
+
+
+class LockRow(NamedTuple):
+    locked: int
+    now: datetime

@@ -1,0 +1,190 @@
+"""One plan through tool reply, lists, page, terminal and exports: all show the same."""
+
+import io
+import re
+from dataclasses import dataclass, field, replace
+from html import unescape
+
+import httpx2
+import pytest
+from rich.console import Console
+
+from transport.faces import a_browser
+from waybook.app.queries.plan import PlanInclude, read_plan_detail
+from waybook.app.queries.plans import PlanFilter, PlanOrder, plan_summaries
+from waybook.app.request.request_context import RequestContext
+from waybook.cli.commands.plans import _as_json
+from waybook.cli.terminal.plan_board import Viewport, plan_display
+from waybook.core.decision_context import Channel
+from worlds import Agent, Body, World, a_step
+
+NAMES = ("Find the gauges", "Compare.", "Weigh both", "Write it", "Last one")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What an interface shows of the plan; by default, what every interface should show."""
+
+    status: str = "stalled"
+    done: int = 1
+    total: int = 5
+    percent: int = 20
+    failed: int = 1
+    names: tuple[str, ...] = NAMES
+    #: Orders of the stalled steps.
+    stalled: tuple[int, ...] = (3,)
+    counts: dict[str, int] = field(
+        default_factory=lambda: {"completed": 1, "failed": 1, "in_progress": 1, "pending": 2}
+    )
+
+
+EXPECTED = Shown()
+
+
+@pytest.fixture
+async def plan(world: World) -> Body:
+    """Return a plan with a step done, one failed, one stalled and two pending."""
+    agent = world.agent
+    steps = [a_step(title=name) for name in NAMES]
+    steps[1] = a_step("Compare.\nAll of them.")
+    plan = await agent.plan(steps, name="Rivers")
+    await agent.submit(await agent.take(plan))
+    taken = await agent.take(plan)
+    failure = {"action": "fail_step", "stepId": taken["stepId"], "reason": "No."}
+    await agent.call("modify_plan", planId=plan["planId"], modifications=[failure])
+    await agent.take(plan)
+    world.clock.advance(minutes=40)
+    await agent.status(plan)
+    return plan
+
+
+def context(agent: Agent) -> RequestContext:
+    caller = replace(agent.caller, channel=Channel.CLI)
+    return RequestContext(services=agent.dispatcher.services, caller=caller)
+
+
+async def test_plan_status_reply_shows_the_plan(agent: Agent, plan: Body) -> None:
+    reply = await agent.status(plan)
+    lists = ("completedSteps", "failedSteps", "activeSteps", "pendingSteps")
+    titles = {step["stepOrder"]: step.get("title") for name in lists for step in reply[name]}
+    shown = Shown(
+        status=reply["status"],
+        percent=reply["progress"],
+        failed=len(reply["failedSteps"]),
+        names=tuple(titles[n] or NAMES[n - 1] for n in sorted(titles)),
+        stalled=tuple(step["stepOrder"] for step in reply["stalledSteps"]),
+        counts={
+            "completed": len(reply["completedSteps"]),
+            "failed": len(reply["failedSteps"]),
+            "in_progress": len(reply["activeSteps"]),
+            "pending": len(reply["pendingSteps"]),
+        },
+        **reply["counts"],
+    )
+    assert shown == EXPECTED
+
+
+async def test_plan_list_reply_shows_the_plan(agent: Agent, plan: Body) -> None:
+    (listed,) = (await agent.call("list_active_plans"))["plans"]
+    counts = listed["counts"]
+    assert listed["planId"] == plan["planId"]
+    assert counts.pop("inProgress") == 1
+    shown = Shown(status=listed["status"], percent=listed["progress"], **counts)
+    assert shown == EXPECTED
+
+
+async def test_plans_command_shows_the_plan(agent: Agent, plan: Body) -> None:
+    page = await plan_summaries(context(agent), PlanFilter(order=PlanOrder.ACTIVITY))
+    listed: Body = _as_json(page.plans[0], "http://localhost")
+    counts: Body = listed["counts"]
+    shown = Shown(
+        status=listed["status"],
+        done=counts.pop("done"),
+        total=counts.pop("total"),
+        percent=listed["progress"],
+        failed=counts["failed"],
+        counts=counts,
+    )
+    assert (listed["planId"], shown) == (plan["planId"], EXPECTED)
+
+
+async def test_status_command_shows_the_plan(agent: Agent, plan: Body) -> None:
+    board = await read_plan_detail(context(agent), plan["planId"], PlanInclude.BOARD)
+    console = Console(width=120, file=io.StringIO())
+    console.print(plan_display(board, Viewport(width=120)))
+    text = console.file.getvalue()  # type: ignore[attr-defined]  # a StringIO
+    done, total, percent = found(r"(\d+) of (\d+) done .* (\d+) %", text)
+    rows = re.findall(r"^│ +(\d) (.+?) +[^\w\s] (\w+)", text, re.MULTILINE)
+    shown = Shown(
+        status=found(r"▲ (\w+) +Rivers", text)[0],
+        done=int(done),
+        total=int(total),
+        percent=int(percent),
+        failed=sum(status == "failed" for _, _, status in rows),
+        names=tuple(name for _, name, _ in rows),
+        stalled=tuple(int(order) for order, _, status in rows if status == "stalled"),
+    )
+    assert shown == EXPECTED
+
+
+async def test_plan_page_shows_the_plan(world: World, plan: Body) -> None:
+    async with a_browser(world.agent) as browser:
+        text = await page(browser, f"/plans/{plan['planId']}")
+    done, total = found(r"<b>(\d+)</b> of <b>(\d+)</b> done", text)
+    rows = re.findall(
+        r'<tr id="s(\d)">.*?<a [^>]*>(.*?)</a>.*?data-status="(\w+)"', text, re.DOTALL
+    )
+    counted = re.findall(r'class="counted">.*?data-status="(\w+)".*?<b>(\d+)</b>', text, re.DOTALL)
+    shown = Shown(
+        status=found(r'<h1>Rivers .*?data-status="(\w+)"', text)[0],
+        done=int(done),
+        total=int(total),
+        percent=int(found(r">(\d+) %<", text)[0]),
+        failed=sum(status == "failed" for _, _, status in rows),
+        names=tuple(unescape(name) for _, name, _ in rows),
+        stalled=tuple(int(order) for order, _, status in rows if status == "stalled"),
+        counts={status: int(count) for status, count in counted},
+    )
+    assert shown == EXPECTED
+
+
+async def test_plan_list_page_shows_the_plan(world: World, plan: Body) -> None:
+    async with a_browser(world.agent) as browser:
+        text = await page(browser, "/")
+    row = text[text.index(f'id="p-{plan["planId"]}"') :]
+    done, total, failed = found(r"<b>(\d+)</b> of <b>(\d+)</b>, (\d+) failed", row)
+    order, name = found(r'class="current">.*?>(\d)\.</span> (.*?)</td>', row)
+    status = found(r'data-status="(\w+)"', row)[0]
+    assert Shown(status, int(done), int(total), failed=int(failed)) == EXPECTED
+    assert (int(order), name) == (3, NAMES[2])
+
+
+async def test_plan_exports_show_the_plan(world: World, plan: Body) -> None:
+    async with a_browser(world.agent) as browser:
+        report = await page(browser, f"/plans/{plan['planId']}/export.md")
+        rows: Body = (await browser.get(f"/plans/{plan['planId']}/export.json")).json()
+    status, done, total = found(r"\*\*(\w+)\*\*, (\d) of (\d) steps done", report)
+    names = re.findall(r"^### \d\. (.+)$", report, re.MULTILINE)
+    statuses = [step["status"] for step in rows["steps"]]
+    shown = Shown(
+        status=status,
+        done=int(done),
+        total=int(total),
+        failed=statuses.count("failed"),
+        names=tuple(names),
+        counts={status: statuses.count(status) for status in statuses},
+    )
+    assert (rows["plan"]["status"], shown) == ("stalled", EXPECTED)
+
+
+def found(pattern: str, text: str) -> tuple[str, ...]:
+    """Return the groups of the first match."""
+    match = re.search(pattern, text, re.DOTALL)
+    assert match, (pattern, text)
+    return match.groups()
+
+
+async def page(browser: httpx2.AsyncClient, address: str) -> str:
+    reply = await browser.get(address)
+    assert reply.status_code == 200, reply.text
+    return reply.text
