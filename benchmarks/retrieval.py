@@ -25,6 +25,7 @@ import psycopg
 import uvloop
 from psycopg.conninfo import make_conninfo
 
+from waybook.accounts.model import LOCAL_ORG
 from waybook.app.request.portable_search import PortableSearch
 from waybook.app.request.vector_cache import VectorCache
 from waybook.bootstrap import database_server, open_database
@@ -33,7 +34,6 @@ from waybook.research.embedding import builtin_embedder, cosine_similarity
 from waybook.research.fusion import RankedPassage, fuse
 from waybook.research.query import parse_query
 from waybook.settings_reading import read_settings
-from waybook.store.accounts.accounts import LOCAL_ORG
 from waybook.store.driver.database import Database
 from waybook.store.driver.ids import new_id
 from waybook.store.maintenance.migrate import migrate

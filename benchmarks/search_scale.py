@@ -41,7 +41,8 @@ from waybook.store.driver.ids import new_id
 from waybook.store.driver.pool import ConnectionPool
 from waybook.store.maintenance.migrate import APP_ROLE, migrate
 from waybook.store.research import search
-from waybook.store.research.artifacts import Backend, embedding_text, encode_vector
+from waybook.store.research.artifacts import Backend, embedding_text
+from waybook.store.research.embeddings import encode_vector
 from waybook.store.research.search import QueryVector, Scope, SearchCapabilities
 
 #: Maximum slowdown of a search by row-level security.

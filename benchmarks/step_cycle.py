@@ -21,11 +21,11 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool
 
+from waybook.accounts.model import LOCAL_ORG
 from waybook.bootstrap import Application, database_server, freeze_gc, start_application
 from waybook.cli.demo.environment import temporary_database
 from waybook.core.decision_context import Channel
 from waybook.settings_reading import read_settings
-from waybook.store.accounts.accounts import LOCAL_ORG
 
 Pool: TypeAlias = AsyncConnectionPool[AsyncConnection[TupleRow]]
 

@@ -1,17 +1,60 @@
 """Runs for tests: any DAG with the models of each stage, and the documents its stages make."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
 
 from hypothesis import strategies as st
 
 from dag_builders import dags, models
+from waybook.dag.expansion.counts import StageCounts, expected_counts
 from waybook.dag.expansion.inputs import Document
-from waybook.dag.expansion.lineage import Origins, entry_origins, merge_origins, origins_of
+from waybook.dag.expansion.lineage import (
+    Origins,
+    ProducedDocument,
+    entry_origins,
+    merge_origins,
+)
 from waybook.dag.expansion.units import Unit, units_of
 from waybook.dag.graph import Graph, graph_of, output_keys
 from waybook.dag.model import Dag, Stage
+
+
+def origins_of(made: Iterable[ProducedDocument]) -> Origins:
+    """Return the origins of these outputs, in order."""
+    first_author: dict[str, str] = {}
+    authors: dict[str, None] = {}
+    for output in made:
+        first_author.setdefault(output.lineage, output.model)
+        authors[output.model] = None
+    return Origins(lineages=tuple(first_author), authors=tuple(authors), first_author=first_author)
+
+
+def dag_counts(
+    dag: Dag, graphs: Mapping[str, Graph], models_of: Mapping[str, Sequence[str]]
+) -> Mapping[str, StageCounts]:
+    """Return the counts of every stage, in topological order.
+
+    A stage missing from `models_of` has no models.
+    """
+    stages = {stage.slug: stage for stage in dag.stages}
+    before = _before(dag)
+    counts: dict[str, StageCounts] = {}
+    for slug in TopologicalSorter(before).static_order():
+        models = models_of.get(slug, ())
+        prior = [counts[source].leaves for source in before[slug]]
+        origins = merge_origins(prior) if prior else entry_origins(models)
+        counts[slug] = expected_counts(stages[slug], graphs[slug], models, origins)
+    return {slug: counts[slug] for slug in stages}
+
+
+def _before(dag: Dag) -> Mapping[str, Sequence[str]]:
+    """Return the predecessors of each stage, in declared order."""
+    place = {stage.slug: number for number, stage in enumerate(dag.stages)}
+    before: dict[str, list[str]] = {stage.slug: [] for stage in dag.stages}
+    for transition in sorted(dag.transitions, key=lambda way: place[way.source]):
+        before[transition.target].append(transition.source)
+    return before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,11 +6,12 @@ import psycopg
 
 from servers import Place
 from trust_worlds import a_token
-from waybook.app.operations.audit_verification import AuditVerdict, Subject, verify_subject
+from waybook.app.operations.audit_verification import AuditVerdict, verify_subject
 from waybook.app.operations.erasure import erase_user, verify_erasures
 from waybook.app.request.caller import Caller
 from waybook.app.request.request_context import RequestContext
 from waybook.core.decision_context import Channel
+from waybook.store.audit import Subject
 from waybook.store.driver.ids import new_id
 from waybook.store.maintenance.erasure import Erased
 from worlds import Agent, World

@@ -4,10 +4,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
+from dag_runs import dag_counts
 from run_records import WITH_TEXTS, Records, changes_of, place_of
 from waybook.core.changes import Change, Entity
 from waybook.core.replay import Rows, _apply, differences, replay
-from waybook.dag.expansion.counts import dag_counts
 from waybook.dag.expansion.units import units_of
 from waybook.dag.graph import output_keys
 from waybook.dag.model import FAILED_JOB, JobStatus, JobType

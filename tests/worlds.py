@@ -18,12 +18,12 @@ from waybook.app.skills.skill import Skill, SkillFile
 from waybook.core.decision_context import Channel, ReviewPolicy
 from waybook.core.replay import Rows
 from waybook.store import audit
-from waybook.store.accounts import accounts
 from waybook.store.accounts.accounts import add_org
 from waybook.store.calls import CallLog
 from waybook.store.driver.database import Database
 from waybook.store.driver.ids import new_id
 from waybook.store.driver.pool import ConnectionPool
+from waybook.store.driver.queries import Query
 from waybook.store.driver.wire import LOCK_TIMEOUT
 from waybook.store.plans import load
 from waybook.store.plans.cache import ParentCache, PlanCache
@@ -33,6 +33,9 @@ from waybook.store.plans.load import read_stored_rows
 Body: TypeAlias = dict[str, Any]
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+SET_POLICY = Query(
+    "set_policy", "update org set review_policy = %(policy)s where org_id = app_org()"
+)
 
 SKILLS = (
     Skill(
@@ -191,7 +194,7 @@ class World:
     async def set_policy(self, policy: ReviewPolicy) -> None:
         """Set the review policy of our org."""
         async with self.database.org_transaction(self.agent.org_id) as tx:
-            await tx.commit(accounts.set_policy_statement(policy))
+            await tx.commit(SET_POLICY(policy=policy))
 
     async def entries(self, org_id: UUID, subject_id: str) -> list[audit.SealedEntry]:
         """Return the audit of a plan or of a skill execution."""

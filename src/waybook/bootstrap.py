@@ -11,7 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 from uuid import UUID
 
-from waybook.accounts.model import validate_slug
+from waybook.accounts.model import LOCAL_ORG, validate_slug
 from waybook.app.accounts.authentication import authenticate_token
 from waybook.app.dispatcher import Dispatcher
 from waybook.app.operations.diagnostics import CheckResult, CheckState, about_owner
@@ -39,7 +39,7 @@ from waybook.integrations.config import webhook_from_settings
 from waybook.integrations.factory import open_embedder, open_model, open_webhook_sender
 from waybook.research.embedding import EmbeddingModel
 from waybook.settings import Settings
-from waybook.store.accounts.accounts import LOCAL_ORG, add_org
+from waybook.store.accounts.accounts import add_org
 from waybook.store.calls import CallLog
 from waybook.store.driver import pg_notify
 from waybook.store.driver.database import Database

@@ -10,11 +10,11 @@ import pytest
 from background_rounds import index_all
 from pgvector import usable_server
 from postgres.places import a_place, leave, server_home
+from waybook.accounts.model import LOCAL_ORG
 from waybook.bootstrap import start_application
 from waybook.core.decision_context import Channel
 from waybook.embedded_postgres.supervisor import attach
 from waybook.settings_reading import read_settings
-from waybook.store.accounts.accounts import LOCAL_ORG
 from waybook.store.maintenance import migrate as migrations
 from waybook.store.maintenance.migrate import bundled_migrations, migrate
 

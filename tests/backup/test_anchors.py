@@ -8,6 +8,7 @@ import pytest
 from backup.copies import anchored, back_up, check_audit_of, empty_database, restore_into
 from erasures import add_user, erased, quietly, slug_of
 from servers import Place, fresh_place
+from waybook.accounts.model import LOCAL_ORG
 from waybook.app.operations.anchors import AnchorCheck, check_anchor, write_anchor
 from waybook.app.operations.erasure import erase_org
 from waybook.app.request.caller import Caller
@@ -15,7 +16,6 @@ from waybook.app.request.request_context import RequestContext
 from waybook.app.request.services import Services
 from waybook.core.decision_context import Channel
 from waybook.errors import InvalidInput
-from waybook.store.accounts.accounts import LOCAL_ORG
 from waybook.store.maintenance.retention import RetentionPolicy, apply_retention
 from worlds import World, a_database
 

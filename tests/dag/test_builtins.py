@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from dag_runs import dag_counts
 from decisions import decision
 from waybook.conditions.values import Json
 from waybook.dag.definitions.definition import graphs_of, read_definition
 from waybook.dag.definitions.source_text import builtin_definitions
-from waybook.dag.expansion.counts import dag_counts, documents_expected
+from waybook.dag.expansion.counts import documents_expected
 from waybook.dag.graph import output_keys
 from waybook.dag.model import Dag, Output, RecipeStep, Stage
 from waybook.dag.templates.rendering import parse_content, render

@@ -13,16 +13,15 @@ from dag_builders import (
     recipes,
 )
 from dag_dialectic import dialectic
-from dag_runs import StageRun, a_stage_run, graphs_of, runs, stage_runs
+from dag_runs import StageRun, a_stage_run, dag_counts, graphs_of, origins_of, runs, stage_runs
 from decisions import decision
 from waybook.dag.expansion.counts import (
     StageCounts,
-    dag_counts,
     documents_expected,
     expected_counts,
 )
 from waybook.dag.expansion.granularity import fans_out
-from waybook.dag.expansion.lineage import Origins, ProducedDocument, entry_origins, origins_of
+from waybook.dag.expansion.lineage import Origins, ProducedDocument, entry_origins
 from waybook.dag.graph import primary_source
 from waybook.dag.model import Dag, JobType, Recipe, RecipeStep, Stage, Strategy
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 
 from dag_builders import a_plan_step, a_stage, a_step, models
-from dag_runs import a_stage_run
+from dag_runs import a_stage_run, origins_of
 from decisions import decision
 from waybook.dag.expansion.granularity import (
     GRANULARITY,
@@ -15,7 +15,7 @@ from waybook.dag.expansion.granularity import (
     lineage_owners,
     unit_count,
 )
-from waybook.dag.expansion.lineage import ProducedDocument, entry_origins, origins_of
+from waybook.dag.expansion.lineage import ProducedDocument, entry_origins
 from waybook.dag.model import RecipeStep, Strategy
 
 S = Strategy

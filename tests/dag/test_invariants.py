@@ -12,7 +12,7 @@ from dag_evidence import any_evidence
 from decisions import decision
 from waybook.dag.definitions.definition import graphs_of
 from waybook.dag.model import Dag, ProgressStatus
-from waybook.dag.progress.invariants import check, is_deterministic
+from waybook.dag.progress.invariants import check
 from waybook.dag.progress.overlay import Evidence
 from waybook.dag.progress.report import Report, StageEvidence, report
 from waybook.dag.progress.structure import valid_structure
@@ -108,8 +108,3 @@ def test_check_stage_with_unknown_status_is_ignored() -> None:
     assert check(dark) == []
     assert check(a_report(), before=dark) == []
     assert check(dark, before=a_report(a=DONE)) == []
-
-
-def test_the_same_state_makes_the_same_report() -> None:
-    assert is_deterministic(a_report(a=DONE, b=RUNNING), a_report(b=RUNNING, a=DONE))
-    assert not is_deterministic(a_report(a=DONE), a_report(a=RUNNING))

@@ -1,13 +1,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dag_runs import origins_of
 from waybook.dag.expansion.lineage import (
     Origins,
     ProducedDocument,
     distinct,
     entry_origins,
     merge_origins,
-    origins_of,
 )
 
 NAMES = st.sampled_from("abcd")

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 
 from dag_builders import a_chain, a_dag, a_stage, a_step, dags
+from dag_runs import dag_counts
 from waybook.dag.definitions.definition import graphs_of
-from waybook.dag.expansion.counts import dag_counts
 from waybook.dag.model import Dag, Strategy
 from waybook.dag.progress import structure as module
 from waybook.dag.progress.structure import (

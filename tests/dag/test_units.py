@@ -4,11 +4,11 @@ from hypothesis import strategies as st
 
 from dag_builders import a_chain, a_plan_step, a_stage, a_step, models, recipes
 from dag_dialectic import dialectic
-from dag_runs import StageRun, a_stage_run, graphs_of, runs, stage_runs
+from dag_runs import StageRun, a_stage_run, dag_counts, graphs_of, origins_of, runs, stage_runs
 from decisions import decision
-from waybook.dag.expansion.counts import dag_counts, expected_counts
+from waybook.dag.expansion.counts import expected_counts
 from waybook.dag.expansion.granularity import NO_MODEL
-from waybook.dag.expansion.lineage import ProducedDocument, entry_origins, origins_of
+from waybook.dag.expansion.lineage import ProducedDocument, entry_origins
 from waybook.dag.expansion.units import Unit
 from waybook.dag.model import Dag, Recipe, Stage, Strategy
 

@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 
 from dag_builders import a_dag, dags, recipes
 from dag_evidence import CHANCE
-from dag_runs import graphs_of
+from dag_runs import dag_counts, graphs_of
 from decisions import decision
 from run_crowd import Crowd
 from run_invariants import check_end
 from run_worlds import a_run
-from waybook.dag.expansion.counts import dag_counts
 from waybook.dag.model import Dag, Stage
 
 WIDE = os.environ.get("WAYBOOK_WALK") == "wide"

@@ -10,8 +10,8 @@ import pytest
 
 from fault_link import FaultLink, fault_link
 from servers import Place, Server, fresh_place
+from waybook.accounts.model import LOCAL_ORG
 from waybook.errors import Refused, Unavailable
-from waybook.store.accounts.accounts import LOCAL_ORG
 from waybook.store.driver import pool as connection_pool
 from waybook.store.driver.database import Database
 from waybook.store.driver.pool import ConnectionPool

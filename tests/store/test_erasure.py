@@ -14,13 +14,13 @@ from belongings import everything
 from dumps import dump
 from erasures import LEFT, add_user, quietly, rows_of, slug_of, tables, verdicts
 from waybook.accounts.manage import NewUser
+from waybook.accounts.model import LOCAL_ORG
 from waybook.app.accounts import members
 from waybook.app.operations.erasure import contexts_of_all_orgs, erase_org, erase_user
 from waybook.app.request.caller import Caller
 from waybook.app.request.request_context import RequestContext
 from waybook.core.decision_context import Channel, Scope
 from waybook.errors import Busy, NotFound
-from waybook.store.accounts.accounts import LOCAL_ORG
 from waybook.store.driver.ids import new_id
 from waybook.store.maintenance import owner
 from worlds import Agent, World, a_step, check_audit

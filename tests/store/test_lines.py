@@ -8,8 +8,8 @@ import psycopg
 import pytest
 
 from servers import Place
+from waybook.accounts.model import LOCAL_ORG
 from waybook.errors import Busy, Unavailable
-from waybook.store.accounts.accounts import LOCAL_ORG
 from waybook.store.driver.database import Database, Transaction
 from waybook.store.driver.fair_queue import MAX_QUEUED
 from waybook.store.driver.queries import Query

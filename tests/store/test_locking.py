@@ -9,7 +9,7 @@ import psycopg
 from postgres.processes import eventually
 from servers import Place
 from statements import prepared
-from waybook.store.accounts.accounts import LOCAL_ORG
+from waybook.accounts.model import LOCAL_ORG
 from waybook.store.plans import load
 from waybook.store.plans.load import PlanRequest
 

@@ -10,8 +10,8 @@ import pytest
 from servers import Place, Server, fresh_place
 from tools.generate.files import SCHEMA
 from tools.generate.schema import dump
+from waybook.accounts.model import LOCAL_ORG
 from waybook.errors import Misconfigured, Unavailable
-from waybook.store.accounts.accounts import LOCAL_ORG
 from waybook.store.driver.queries import Query
 from waybook.store.maintenance import migrate as migrations
 from waybook.store.maintenance.migrate import Migration, bundled_migrations, migrate

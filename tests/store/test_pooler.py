@@ -12,9 +12,9 @@ from psycopg import AsyncConnection
 from poolers import PGBOUNCER, POOL, a_pooler
 from run_place import NO_PGBOUNCER
 from servers import Place
+from waybook.accounts.model import LOCAL_ORG
 from waybook.app.request.services import Services
 from waybook.background import event_listen_loop
-from waybook.store.accounts.accounts import LOCAL_ORG
 from waybook.store.driver import pg_notify
 from waybook.store.driver.bus import ChangeFeed
 from waybook.store.driver.database import Database

@@ -27,7 +27,7 @@ OPERATOR = frozenset(
 #: Run by the owner too, in files with queries of the serving role.
 OPERATOR_QUERIES = frozenset(
     {
-        *("add_org", "orgs", "review_policy", "set_review_policy"),
+        *("add_org", "orgs", "review_policy"),
         *("lock", "limit_waiting", "exists", "create_table", "done", "record", "role_exists"),
         *("create_role", "local_org", "lacks_vectors", "has_vectors", "drop_vectors"),
         *("create_vectors", "lacks_maintenance_role", "has_maintenance_role"),

@@ -172,7 +172,7 @@ def sealed_by_hand(admin: psycopg.Connection, plan_id: str) -> None:
         (plan_id,),
     ).fetchall()
     previous = audit.GENESIS
-    for entry in audit.read_entries(rows):
+    for entry in audit.read_entries(map(audit.SealedEntry._make, rows)):
         forged = entry._replace(channel="cli")
         previous = audit.seal(forged, previous)
         admin.execute(

@@ -10,8 +10,9 @@ import pytest
 from postgres.processes import eventually
 from servers import Place, Server, fresh_place
 from statements import prepared
+from waybook.accounts.model import LOCAL_ORG
 from waybook.core.holder import Holder
-from waybook.store.accounts.accounts import LOCAL_ORG, add_org
+from waybook.store.accounts.accounts import add_org
 from waybook.store.driver.ids import new_id
 from waybook.store.driver.queries import Statement
 from waybook.store.runs import jobs, load

@@ -9,7 +9,8 @@ import psycopg
 import pytest
 
 from servers import Place
-from waybook.store.accounts.accounts import LOCAL_ORG, add_org
+from waybook.accounts.model import LOCAL_ORG
+from waybook.store.accounts.accounts import add_org
 from waybook.store.driver.ids import new_id
 from waybook.store.maintenance.migrate import APP_ROLE
 

@@ -150,7 +150,7 @@ class Owner:
                       details::text, hash from audit_entry where subject_id = %s order by seq""",
             (self._chain.id,),
         )
-        return audit.read_entries(rows.fetchall())
+        return audit.read_entries(map(audit.SealedEntry._make, rows))
 
 
 @pytest.fixture(scope="module")

@@ -6,29 +6,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from waybook.core.decision_context import Scope, expand_scopes
-from waybook.store.accounts.accounts import read_bearer, read_person
+from waybook.store.accounts.accounts import SessionUser, TokenIdentity
 
 ORG = UUID(int=1)
 SCOPES = st.lists(st.sampled_from([*Scope]), max_size=5)
 
 
 @given(token=SCOPES, user=SCOPES)
-def test_read_bearer_scopes_are_intersection_of_token_and_user(
+def test_token_scopes_are_intersection_of_token_and_user(
     token: list[Scope], user: list[Scope]
 ) -> None:
-    bearer = read_bearer([(ORG, "ann", "t-1", [*map(str, token)], [*map(str, user)], False)])
-    assert bearer is not None
+    scopes = [*map(str, token)], [*map(str, user)]
+    bearer = TokenIdentity(ORG, "ann", "t-1", *scopes, record_use=False)
     assert bearer.scopes == expand_scopes(token) & expand_scopes(user)
 
 
 @given(user=SCOPES, token=st.none() | SCOPES)
-def test_read_person_scopes_are_intersection_of_user_and_token(
+def test_session_scopes_are_intersection_of_user_and_token(
     user: list[Scope], token: list[Scope] | None
 ) -> None:
     scopes = [*map(str, user)], None if token is None else [*map(str, token)]
     token_id = None if token is None else "t-1"
-    person = read_person([(ORG, "s-1", token_id, "ann", "Acme", *scopes, False)])
-    assert person is not None
+    person = SessionUser(ORG, "s-1", token_id, "ann", "Acme", *scopes, record_use=False)
     assert person.scopes == (
         expand_scopes(user) if token is None else expand_scopes(user) & expand_scopes(token)
     )

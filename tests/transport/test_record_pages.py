@@ -237,7 +237,7 @@ async def test_calls_are_counted_by_tool_over_a_window(
     await log.flush()
     call = RequestContext(services=agent.dispatcher.services, caller=agent.caller)
     counted = await count_calls(call, timedelta(hours=1))
-    assert [(row.tool, row.count, row.errors) for row in counted.tools] == [
+    assert [(row.tool, row.calls, row.errors) for row in counted.tools] == [
         ("get_plan_status", 100, 0),
         ("get_next_step", 1, 1),
     ]

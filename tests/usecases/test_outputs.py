@@ -6,11 +6,12 @@ import json
 import psycopg
 import pytest
 
-from waybook.app.operations.audit_verification import Subject, verify_subject
+from waybook.app.operations.audit_verification import verify_subject
 from waybook.app.queries.documents import list_outputs, read_output
 from waybook.app.queries.plan import plan_as_of
 from waybook.app.request.caller import Answer
 from waybook.app.request.request_context import RequestContext
+from waybook.store.audit import Subject
 from waybook.store.driver.ids import new_id
 from worlds import Agent, Body, World, a_step
 

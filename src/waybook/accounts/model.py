@@ -3,12 +3,16 @@
 import re
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
+from uuid import UUID
 
 from waybook.core.changes import as_json
 from waybook.core.decision_context import ReviewPolicy, Scope
 from waybook.errors import InvalidInput
 from waybook.json_values import Json
+
+#: Org that owns all data in local mode.
+LOCAL_ORG: Final = UUID("00000000-0000-7000-8000-000000000001")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +52,21 @@ class Token:
     expires_at: datetime | None = None
     revoked_at: datetime | None = None
     revoked_by: str | None = None
+
+
+class OrgListItem(NamedTuple):
+    """An org as listed in the directory."""
+
+    org: Org
+    created_at: datetime
+
+
+class TokenUse(NamedTuple):
+    """A token, its user, and its last use to the minute."""
+
+    token: Token
+    user: str
+    last_used_at: datetime | None
 
 
 def row_of(entity: Org | User | Token) -> dict[str, Json]:

@@ -200,11 +200,6 @@ def start(graph: Graph, count_of: Callable[[str], int]) -> Walk:
     return walk(graph, {}, count_of)
 
 
-def stage_complete(graph: Graph, closed: Collection[str]) -> bool:
-    """Return whether every step is closed."""
-    return all(key in closed for key in graph.order)
-
-
 def output_keys(step: RecipeStep) -> tuple[str, ...]:
     """Return the keys of the documents each unit of this step produces, without duplicates."""
     keys = dict.fromkeys(output.document_key for output in step.outputs)

@@ -69,6 +69,33 @@ class DeliveryStatus(StrEnum):
     GIVEN_UP = "given_up"
 
 
+class Delivery(NamedTuple):
+    """A notification and the status of its delivery, as shown to users."""
+
+    id: str
+    event: str
+    subject_id: str | None
+    data: dict[str, Json]
+    status: DeliveryStatus
+    attempt: int
+    at: datetime
+    #: Time of the next attempt, while it is waiting.
+    due_at: datetime
+    settled_at: datetime | None
+    #: HTTP status of the last response, and the error, if any.
+    answered: int | None
+    error: str | None
+
+
+class Deliveries(NamedTuple):
+    """Delivery counts and times of an org."""
+
+    waiting: int
+    given_up: int
+    oldest_waiting_at: datetime | None
+    last_delivered_at: datetime | None
+
+
 class RetryDecision(NamedTuple):
     status: DeliveryStatus
     #: Time of the next attempt, if there is one.

@@ -6,12 +6,12 @@ because a full-text rank and a vector distance have no common scale.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 CONSTANT = 60
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankedPassage:
+class RankedPassage(NamedTuple):
     """A passage in a ranked list, with its score."""
 
     subject_id: str

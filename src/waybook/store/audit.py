@@ -8,15 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from waybook.core.changes import WHOLE_ROW, Change, Entity, Entry
 from waybook.core.decision_context import Actor
-from waybook.core.replay import change_from_json
+from waybook.core.replay import Row, change_from_json
 from waybook.json_values import Json, rfc3339
 from waybook.store.driver.queries import Rows, Statement, as_json_text, load
-
-SQL = load("audit")
 
 #: Previous hash of the first entry of a chain.
 GENESIS = bytes(32)
@@ -35,6 +33,40 @@ class SealedEntry(NamedTuple):
     session: str | None
     details: str
     hash: bytes = b""
+
+
+class Subject(NamedTuple):
+    """Subject of a chain: a plan, a run, a skill execution, standalone research, or the org."""
+
+    kind: str
+    id: str
+
+
+class ChainEnd(NamedTuple):
+    """Number and hash that a chain should end with, and the number that it does end with."""
+
+    seq: int
+    hash: bytes
+    last: int | None
+
+
+class StoredRow(NamedTuple):
+    """A row that the audit accounts for, to be compared with its replay."""
+
+    entity: str
+    id: str
+    values: Row
+
+
+SQL = load(
+    "audit",
+    **dict.fromkeys(
+        ("entries", "tail", "entry", "recent", "chain", "page", "page_of"), SealedEntry
+    ),
+    subjects=Subject,
+    orphans=Subject,
+    head=ChainEnd,
+)
 
 
 class ChainHead(NamedTuple):
@@ -124,13 +156,9 @@ def changes_of(details: Json) -> Iterator[Change]:
                 yield change_from_json(change)
 
 
-def read_entries(rows: Iterable[tuple[Any, ...]]) -> list[SealedEntry]:
-    """Read entries from rows whose columns are an entry's fields, in order.
-
-    Times are converted to UTC, the zone in which they were sealed, from the connection's time zone.
-    """
-    entries = (SealedEntry(*row) for row in rows)
-    return [entry._replace(at=entry.at.astimezone(UTC)) for entry in entries]
+def read_entries(rows: Iterable[SealedEntry]) -> list[SealedEntry]:
+    """Return the entries with times in UTC, the zone in which they were sealed."""
+    return [entry._replace(at=entry.at.astimezone(UTC)) for entry in rows]
 
 
 @dataclass(slots=True)

@@ -31,17 +31,17 @@ select subject_id::text, subject, seq, at, event, actor, channel, session, detai
  order by at desc, subject_id desc, seq desc
  limit %(most)s;
 
--- name: heads
--- Where each plan's chain should end, to see that no tail was cut off.
-select 'plan', id::text, audit_seq, audit_hash from plan
+-- name: subjects
+-- Everything that has a chain.
+select 'plan' as kind, id::text from plan
  union all
-select 'run', id::text, audit_seq, audit_hash from run
+select 'run', id::text from run
  union all
-select 'skill_execution', id::text, audit_seq, audit_hash from skill_execution
+select 'skill_execution', id::text from skill_execution
  union all
-select 'artifact', id::text, audit_seq, audit_hash from artifact where plan_id is null
+select 'artifact', id::text from artifact where plan_id is null
  union all
-select 'org', o.org_id::text, o.audit_seq, o.audit_hash
+select 'org', o.org_id::text
   from org o
  where o.org_id = app_org()
    and (o.audit_seq > 0
@@ -50,7 +50,8 @@ select 'org', o.org_id::text, o.audit_seq, o.audit_hash
 
 -- name: head
 -- Where one chain should end, and where it does.
-select h.audit_seq, h.audit_hash, (select max(e.seq) from audit_entry e where e.subject_id = h.id)
+select h.audit_seq as seq, h.audit_hash as hash,
+       (select max(e.seq) from audit_entry e where e.subject_id = h.id) as last
   from (select id, audit_seq, audit_hash from plan
          union all
         select id, audit_seq, audit_hash from run
@@ -72,7 +73,7 @@ select subject_id::text, subject, seq, at, event, actor, channel, session, detai
 
 -- name: orphans
 -- Subjects the audit tells of that are not there.
-select distinct e.subject, e.subject_id::text
+select distinct e.subject as kind, e.subject_id::text as id
   from audit_entry e
  where not exists (select from plan p where p.id = e.subject_id)
    and not exists (select from run r where r.id = e.subject_id)
@@ -82,7 +83,7 @@ select distinct e.subject, e.subject_id::text
 
 -- name: until
 -- How long a chain was at a time.
-select coalesce(max(seq), 0)
+select coalesce(max(seq), 0) as seq
   from audit_entry
  where subject_id = %(subject_id)s and at <= %(at)s;
 

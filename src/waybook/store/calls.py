@@ -27,8 +27,6 @@ from waybook.store.driver.queries import BATCH_SIZE, Rows, Statement, Value, loa
 
 log = logging.getLogger(__name__)
 
-SQL = load("calls")
-
 #: Maximum number of calls waiting to be written, and the maximum written in one batch.
 MAX_QUEUED = 10_000
 MAX_BATCH_SIZE = 500
@@ -70,15 +68,95 @@ class CallRecord(NamedTuple):
     code: str | None
 
 
+class ToolCallStats(NamedTuple):
+    tool: str
+    calls: int
+    errors: int
+    #: Median and 95th percentile of the latency in milliseconds.
+    p50: float
+    p95: float
+    last_at: datetime
+
+
+class StoredAnswerRow(NamedTuple):
+    """Stored answer of a call, and the hash of its arguments in hexadecimal."""
+
+    arguments_hash: str
+    is_error: bool
+    answer: dict[str, Json]
+
+
+class OrgUsageRow(NamedTuple):
+    """Usage of an org in a period."""
+
+    input_tokens: int
+    output_tokens: int
+    cost_micros: int
+    results: int
+    since: datetime
+    until: datetime
+
+
+class ModelUsageRow(NamedTuple):
+    """Usage by one model; `total` is the number of models."""
+
+    input_tokens: int
+    output_tokens: int
+    cost_micros: int
+    results: int
+    model: str | None
+    total: int
+
+
+class WorkUsageRow(NamedTuple):
+    """Usage of one plan or run, or of the server's own model; `total` is the number of these."""
+
+    input_tokens: int
+    output_tokens: int
+    cost_micros: int
+    results: int
+    plan_id: str | None
+    run_id: str | None
+    name: str
+    total: int
+
+
+class StepUsageRow(NamedTuple):
+    """Usage of one step."""
+
+    input_tokens: int
+    output_tokens: int
+    cost_micros: int
+    results: int
+    step_id: str
+
+
+SQL = load(
+    "calls",
+    calls_by_tool=ToolCallStats,
+    last_errors=CallRecord,
+    calls_of_step=CallRecord,
+    stored_answer=StoredAnswerRow,
+    usage_totals=OrgUsageRow,
+    usage_by_model=ModelUsageRow,
+    usage_by_work=WorkUsageRow,
+    usage_of_steps=StepUsageRow,
+)
+
+
 def calls_of_step(step_id: str) -> Statement:
     """Select the latest calls about a step."""
     return SQL["calls_of_step"](step_id=step_id, most=MAX_SHOWN)
 
 
-def read_calls(rows: Iterable[tuple[Any, ...]]) -> list[CallRecord]:
+def read_calls(rows: Iterable[CallRecord]) -> list[CallRecord]:
     """Return the selected calls, with times in UTC."""
-    records = (CallRecord(*row) for row in rows)
-    return [record._replace(at=record.at.astimezone(UTC)) for record in records]
+    return [record._replace(at=record.at.astimezone(UTC)) for record in rows]
+
+
+def read_tool_calls(rows: Iterable[ToolCallStats]) -> tuple[ToolCallStats, ...]:
+    """Return the selected statistics, with times in UTC."""
+    return tuple(stats._replace(last_at=stats.last_at.astimezone(UTC)) for stats in rows)
 
 
 class CallLog:
@@ -186,10 +264,6 @@ def read_answer(row: Sequence[Any], key: Key) -> StoredAnswer:
     return StoredAnswer(body, is_error)
 
 
-#: Number of leading columns that hold the totals; the columns after them identify the subject.
-TOTALS_COLUMNS = 4
-
-
 def org_statements(since: datetime | None, most: int) -> tuple[Statement, Statement, Statement]:
     """Select the org's totals since then, by model, and by plan and run; at most `most` of each."""
     return (
@@ -217,17 +291,16 @@ def steps_statement(plan_id: str) -> Statement:
     return SQL["usage_of_steps"](plan_id=plan_id)
 
 
-def read_totals(row: Sequence[Any]) -> Totals:
-    """Return the totals in the first columns of a row."""
-    input_tokens, output_tokens, cost_micros, results = row[:TOTALS_COLUMNS]
+def read_totals(row: OrgUsageRow | ModelUsageRow | WorkUsageRow | StepUsageRow) -> Totals:
+    """Return the totals of a row."""
     return Totals(
-        input_tokens=input_tokens,
-        output_tokens=output_tokens,
-        cost_micros=cost_micros,
-        results=results,
+        input_tokens=row.input_tokens,
+        output_tokens=row.output_tokens,
+        cost_micros=row.cost_micros,
+        results=row.results,
     )
 
 
-def read_steps(rows: Iterable[Sequence[Any]]) -> dict[str, Totals]:
+def read_steps(rows: Iterable[StepUsageRow]) -> dict[str, Totals]:
     """Return the totals of each step, by step id."""
-    return {row[TOTALS_COLUMNS]: read_totals(row) for row in rows}
+    return {row.step_id: read_totals(row) for row in rows}

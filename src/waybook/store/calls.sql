@@ -6,10 +6,10 @@ values %(rows)s;
 -- name: calls_by_tool
 -- Calls of the last seconds by tool, as far as the latest so many go: how many, how many of them
 -- errors, how long they took in the middle and at the slow end, when the last one was.
-select c.tool, count(*), count(*) filter (where c.is_error),
-       percentile_cont(0.5) within group (order by c.duration_ms),
-       percentile_cont(0.95) within group (order by c.duration_ms),
-       max(c.at)
+select c.tool, count(*) as calls, count(*) filter (where c.is_error) as errors,
+       percentile_cont(0.5) within group (order by c.duration_ms) as p50,
+       percentile_cont(0.95) within group (order by c.duration_ms) as p95,
+       max(c.at) as last_at
   from (select l.tool, l.is_error, l.duration_ms, l.at
           from mcp_tool_call_log l
          where l.at >= (select app_now() - make_interval(secs => %(seconds)s::integer))
@@ -20,7 +20,7 @@ select c.tool, count(*), count(*) filter (where c.is_error),
 
 -- name: last_errors
 -- The latest calls that were refused.
-select l.at, l.tool, l.actor, l.channel, l.session, l.duration_ms, l.error_code
+select l.at, l.tool, l.actor, l.channel, l.session, l.duration_ms, l.error_code as code
   from mcp_tool_call_log l
  where l.at >= (select app_now() - make_interval(secs => %(seconds)s::integer))
    and l.is_error
@@ -29,14 +29,14 @@ select l.at, l.tool, l.actor, l.channel, l.session, l.duration_ms, l.error_code
 
 -- name: calls_of_step
 -- The latest calls about a step.
-select l.at, l.tool, l.actor, l.channel, l.session, l.duration_ms, l.error_code
+select l.at, l.tool, l.actor, l.channel, l.session, l.duration_ms, l.error_code as code
   from mcp_tool_call_log l
  where l.step_id = %(step_id)s
  order by l.at desc, l.id desc
  limit %(most)s;
 
 -- name: stored_answer
-select encode(arguments_hash, 'hex'), is_error, answer
+select encode(arguments_hash, 'hex') as arguments_hash, is_error, answer
   from idempotency_answer
  where tool = %(tool)s and key = %(key)s;
 
@@ -47,16 +47,14 @@ values (%(id)s, 1, %(input_tokens)s, %(output_tokens)s, %(cost_micros)s, %(model
 
 -- name: usage_totals
 -- What the org's work took since then, or in the last thirty days.
-select coalesce(sum(u.input_tokens), 0)::bigint, coalesce(sum(u.output_tokens), 0)::bigint,
-       coalesce(sum(u.cost_micros), 0)::bigint, count(*),
-       coalesce(%(since)s::timestamptz, app_now() - interval '30 days'), app_now()
+select :usage_sums,
+       coalesce(%(since)s::timestamptz, app_now() - interval '30 days') as since, app_now() as until
   from usage u
  where u.at >= coalesce(%(since)s::timestamptz, app_now() - interval '30 days');
 
 -- name: usage_by_model
 -- The same for each model, what cost most first; behind it how many there are.
-select coalesce(sum(u.input_tokens), 0)::bigint, coalesce(sum(u.output_tokens), 0)::bigint,
-       coalesce(sum(u.cost_micros), 0)::bigint, count(*), u.model, count(*) over ()
+select :usage_sums, u.model, count(*) over () as total
   from usage u
  where u.at >= coalesce(%(since)s::timestamptz, app_now() - interval '30 days')
  group by u.model
@@ -66,11 +64,8 @@ select coalesce(sum(u.input_tokens), 0)::bigint, coalesce(sum(u.output_tokens), 
 -- name: usage_by_work
 -- The same for each plan and each run, and for the server's own model.
 select g.input_tokens, g.output_tokens, g.cost_micros, g.results,
-       g.plan_id::text, g.run_id::text, coalesce(p.name, r.name, 'extract_data'), g.there
-  from (select coalesce(sum(u.input_tokens), 0)::bigint as input_tokens,
-               coalesce(sum(u.output_tokens), 0)::bigint as output_tokens,
-               coalesce(sum(u.cost_micros), 0)::bigint as cost_micros,
-               count(*) as results, u.plan_id, u.run_id, count(*) over () as there
+       g.plan_id::text, g.run_id::text, coalesce(p.name, r.name, 'extract_data') as name, g.total
+  from (select :usage_sums, u.plan_id, u.run_id, count(*) over () as total
           from usage u
          where u.at >= coalesce(%(since)s::timestamptz, app_now() - interval '30 days')
          group by u.plan_id, u.run_id
@@ -82,8 +77,7 @@ select g.input_tokens, g.output_tokens, g.cost_micros, g.results,
 
 -- name: usage_of_steps
 -- What each step of a plan took, over all its attempts; a step may be gone by now.
-select coalesce(sum(u.input_tokens), 0)::bigint, coalesce(sum(u.output_tokens), 0)::bigint,
-       coalesce(sum(u.cost_micros), 0)::bigint, count(*), u.step_id::text
+select :usage_sums, u.step_id::text
   from usage u
  where u.plan_id = %(plan_id)s
  group by u.step_id;

@@ -17,7 +17,7 @@ update webhook_delivery d
        due_at = app_now() + make_interval(secs => %(lease)s)
   from due
  where d.org_id = due.org_id and d.id = due.id
-returning d.id::text, d.event, d.data, d.at, app_now(), d.attempt, d.expires_at;
+returning d.id::text, d.event, d.data, d.at, app_now() as now, d.attempt, d.expires_at;
 
 -- name: record_outcome
 -- What came of an attempt. A success counts, whoever has claimed it since.
@@ -37,7 +37,7 @@ delete from webhook_delivery
 
 -- name: latest
 select id::text, event, subject_id::text, data, status, attempt, at, due_at, settled_at, answered,
-       fault
+       fault as error
   from webhook_delivery
  where %(id)s::uuid is null or id = %(id)s::uuid
  order by at desc, id desc
@@ -52,8 +52,8 @@ update webhook_delivery
 returning id::text;
 
 -- name: delivery_counts
-select count(*) filter (where status = 'waiting'),
-       count(*) filter (where status = 'given_up'),
-       min(at) filter (where status = 'waiting'),
-       max(settled_at) filter (where status = 'delivered')
+select count(*) filter (where status = 'waiting') as waiting,
+       count(*) filter (where status = 'given_up') as given_up,
+       min(at) filter (where status = 'waiting') as oldest_waiting_at,
+       max(settled_at) filter (where status = 'delivered') as last_delivered_at
   from webhook_delivery;

@@ -144,7 +144,7 @@ asked as materialized (
 
 -- name: best_candidates
 -- Of the candidates those that hold enough of what was asked, the best first.
-select c.subject_id::text, c.part, s.share
+select c.subject_id::text, c.part, s.share as measure
   from candidate c
  cross join lateral (select coalesce(sum(a.weight), 0)::float8 as share
                        from asked a where c.words @@ a.query) s
@@ -158,6 +158,13 @@ select c.subject_id::text, c.part, s.share
 -- How long a browser may go without a look before it has to sign in again.
 interval '8 hours';
 
+-- name: usage_sums
+-- Tokens and cost of some results, and how many results there are.
+coalesce(sum(u.input_tokens), 0)::bigint as input_tokens,
+coalesce(sum(u.output_tokens), 0)::bigint as output_tokens,
+coalesce(sum(u.cost_micros), 0)::bigint as cost_micros,
+count(*) as results;
+
 -- name: packed_embedding
 -- Sixteen bytes of subject, four of part, then the codes.
 uuid_send(e.subject_id) || int4send(e.part) || e.codes;
@@ -165,14 +172,17 @@ uuid_send(e.subject_id) || int4send(e.part) || e.codes;
 -- name: snapshot
 -- The oldest transaction still running, which database this is, what time it has, and how often
 -- something of this org was erased.
-pg_snapshot_xmin(pg_current_snapshot())::text::bigint,
-(select b.oid::bigint from pg_database b where b.datname = current_database()),
-extract(epoch from now())::float8,
-coalesce((select o.erasures from org o where o.org_id = app_org()), 0);
+pg_snapshot_xmin(pg_current_snapshot())::text::bigint as running,
+(select b.oid::bigint from pg_database b where b.datname = current_database()) as database,
+extract(epoch from now())::float8 as at,
+coalesce((select o.erasures from org o where o.org_id = app_org()), 0) as erasures;
 
--- name: quarantined
--- Indexing this passage broke the connection within the last day.
-exists (select from passage_quarantine q
-         where q.subject_id = p.subject_id and q.part = p.part
-           and q.model = %(model)s and q.backend = %(backend)s
-           and q.quarantined_at > app_now() - interval '1 day');
+-- name: passages_to_embed
+-- Passages since then, without those whose indexing broke the connection within the last day.
+select p.subject_id::text, p.part, p.title, p.body
+  from passage p
+ where (%(since)s::timestamptz is null or p.created_at >= %(since)s)
+   and not exists (select from passage_quarantine q
+                    where q.subject_id = p.subject_id and q.part = p.part
+                      and q.model = %(model)s and q.backend = %(backend)s
+                      and q.quarantined_at > app_now() - interval '1 day');

@@ -1,11 +1,25 @@
 """Queries for skill executions."""
 
-from typing import Any
+from datetime import datetime
+from typing import NamedTuple
 
 from waybook.core.holder import Holder
-from waybook.store.driver.queries import Statement, load
+from waybook.store.driver.queries import Statement, first_value, load
 
-SQL = load("skill_executions")
+
+class SkillExecutionRow(NamedTuple):
+    """A skill execution, and the head of its audit chain."""
+
+    id: str
+    skill: str
+    status: str
+    session: str | None
+    audit_seq: int
+    audit_hash: bytes
+    started_at: datetime
+
+
+SQL = load("skill_executions", lock_execution=SkillExecutionRow)
 
 
 def latest_statement(holder: Holder) -> Statement:
@@ -13,6 +27,7 @@ def latest_statement(holder: Holder) -> Statement:
     return SQL["latest"](user=holder.user, session=holder.session)
 
 
-def read_latest(rows: list[tuple[Any, ...]]) -> str | None:
+def read_latest(rows: list[tuple[str]]) -> str | None:
     """Return the id that `latest_statement` selected, if any."""
-    return rows[0][0] if rows else None
+    execution_id: str | None = first_value(rows)
+    return execution_id

@@ -19,6 +19,6 @@ select json_build_object(
          'output_media_type', output_media_type,
          'formatting_instructions', formatting_instructions,
          'started_at', started_at, 'started_by', started_by,
-         'completed_at', completed_at, 'outcome', outcome)
+         'completed_at', completed_at, 'outcome', outcome) as fields
   from skill_execution
  where id = %(id)s;

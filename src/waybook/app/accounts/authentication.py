@@ -29,8 +29,9 @@ from waybook.integrations.oidc_login import (
     identity_from_claims,
 )
 from waybook.store.accounts import accounts
-from waybook.store.accounts.accounts import Member, MemberLookup, SessionUser
+from waybook.store.accounts.accounts import Member, MemberLookup, SessionUser, TokenIdentity
 from waybook.store.driver.ids import new_id
+from waybook.store.driver.queries import first_value
 
 
 async def authenticate_token(services: Services, secret: str, channel: Channel) -> Caller:
@@ -41,12 +42,12 @@ async def authenticate_token(services: Services, secret: str, channel: Channel) 
     """
     if not looks_like_token(secret):
         raise Unauthenticated
-    results = await services.database.read_by_secret(
+    _, bearers = await services.database.read_by_secret(
         hash_token(secret), *accounts.by_token_statements()
     )
-    bearer = accounts.read_bearer(results[-1])
-    if bearer is None:
+    if not bearers:
         raise Unauthenticated
+    bearer: TokenIdentity = bearers[0]
     if bearer.record_use:
         services.last_used.record(bearer.org_id, bearer.token_id)
     return Caller(
@@ -138,7 +139,8 @@ async def database_time(services: Services) -> datetime:
     """Return the database's time; it is queried only if no earlier reply carried it."""
     now = services.database.now()
     if now is None:
-        (((now,),),) = await services.database.read_global("select app_now()")
+        (rows,) = await services.database.read_global("select app_now()")
+        now = first_value(rows)
     return now
 
 
@@ -258,10 +260,10 @@ async def authenticate_session(
     """
     if len(secret) != SECRET_LENGTH or not secret.isascii():
         raise Unauthenticated
-    statements = accounts.by_session_statements()
-    person = accounts.read_person(
-        (await services.database.read_by_secret(hash_token(secret), *statements))[-1]
+    _, people = await services.database.read_by_secret(
+        hash_token(secret), *accounts.by_session_statements()
     )
+    person: SessionUser | None = people[0] if people else None
     if person is None or not person.scopes:
         raise Unauthenticated
     if person.record_use and notes:

@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 from uuid import UUID
 
 from waybook.accounts import manage
@@ -17,7 +17,7 @@ from waybook.accounts.manage import NewToken, NewUser
 from waybook.accounts.manage import add_token as add
 from waybook.accounts.manage import change_org as change
 from waybook.accounts.manage import revoke_token as revoke
-from waybook.accounts.model import Org, Token, User
+from waybook.accounts.model import Org, OrgListItem, Token, TokenUse, User
 from waybook.accounts.tokens import generate_token, hash_token
 from waybook.app.request.aggregates import LockedOrg, OrgDecision
 from waybook.app.request.caller import require_scope
@@ -29,7 +29,8 @@ from waybook.core.changes import Entry
 from waybook.core.decision_context import DecisionContext, ReviewPolicy, Scope
 from waybook.errors import InvalidInput, NotFound
 from waybook.store.accounts import accounts
-from waybook.store.accounts.accounts import OrgListItem, TokenUse
+from waybook.store.accounts.accounts import UserRow
+from waybook.store.driver.queries import first_value
 
 
 async def change_org(
@@ -117,7 +118,7 @@ async def _changed(ctx: RequestContext, name: str, rule: UserChange) -> User:
     return user
 
 
-def require_user(rows: list[tuple[Any, ...]], name: str) -> User:
+def require_user(rows: list[UserRow], name: str) -> User:
     """Return the user found under a name.
 
     Raises:
@@ -234,7 +235,7 @@ async def list_members(ctx: RequestContext) -> Members:
         org=accounts.read_org(org).org,
         users=accounts.read_users(users),
         tokens=accounts.read_tokens(tokens),
-        now=now[0][0].astimezone(UTC),
+        now=first_value(now).astimezone(UTC),
     )
 
 

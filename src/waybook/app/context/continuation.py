@@ -6,7 +6,6 @@ embeddings are available.
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any
 
 from waybook.app.context.parts import PacketReader
 from waybook.app.queries.audit import entry_details
@@ -19,6 +18,7 @@ from waybook.research.cutting import as_text, json_size, truncate
 from waybook.research.fusion import Hit, fuse
 from waybook.research.query import SearchQuery, parse_query
 from waybook.store import audit
+from waybook.store.audit import SealedEntry
 from waybook.store.driver.connection import Results
 from waybook.store.driver.ids import is_id
 from waybook.store.driver.queries import Statement
@@ -107,7 +107,7 @@ def _piece(rows: list[TextSliceRow]) -> tuple[int, str]:
     return rows[0].length, rows[0].text
 
 
-def _event_piece(rows: list[tuple[Any, ...]], page: Page) -> tuple[int, str]:
+def _event_piece(rows: list[SealedEntry], page: Page) -> tuple[int, str]:
     if not rows:
         raise not_found("entry")
     (entry,) = audit.read_entries(rows)

@@ -13,9 +13,10 @@ from waybook.app.operations.private_file import private_file
 from waybook.app.request.request_context import RequestContext
 from waybook.errors import InvalidInput
 from waybook.store.maintenance import anchors
-from waybook.store.maintenance.anchors import Anchor, AnchorFile, AnchorTotals
+from waybook.store.maintenance.anchors import Anchor, AnchorFile
 from waybook.store.maintenance.archive import is_archive, open_archive
 
+AnchorTotals: TypeAlias = anchors.AnchorTotals
 #: Anchor whose entry is missing or different, with the hash it has now.
 Mismatch: TypeAlias = tuple[Anchor, bytes | None]
 
@@ -47,7 +48,7 @@ async def write_anchor(ctx: RequestContext, path: Path) -> AnchorTotals:
     Raises:
         InvalidInput: the file cannot be written.
     """
-    (((at,),),) = await ctx.read("select app_now()")
+    at = await ctx.services.database.read_now(ctx.caller.org_id)
     taken = [anchor async for anchor in _taken(ctx)]
     with private_file(path, force=True) as file:
         return anchors.write_anchors(file, at, taken)

@@ -8,7 +8,6 @@ change.
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from waybook.app.queries.audit import RUN, changes_in, read_all_entries
 from waybook.app.request.request_context import RequestContext
@@ -16,8 +15,10 @@ from waybook.core.replay import ReplayError, Row, Rows, differences, replay
 from waybook.json_values import Json
 from waybook.store import audit, skill_executions
 from waybook.store.accounts import accounts
-from waybook.store.audit import GENESIS, SealedEntry
+from waybook.store.audit import GENESIS, ChainEnd, SealedEntry, StoredRow, Subject
+from waybook.store.driver.queries import Statement, first_value
 from waybook.store.maintenance import owner
+from waybook.store.maintenance.owner import ResealedChain
 from waybook.store.plans import load
 from waybook.store.plans.load import read_stored_rows
 from waybook.store.research import artifacts
@@ -26,14 +27,6 @@ from waybook.store.runs import load as runs
 PLAN = "plan"
 ARTIFACT = "artifact"
 ORG = "org"
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """Subject of a chain: a plan, a run, a skill execution, standalone research, or the org."""
-
-    kind: str
-    id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +48,8 @@ class AuditVerdict:
 
 async def audited_subjects(ctx: RequestContext) -> list[Subject]:
     """Return all subjects to verify: those stored, and those that only the audit mentions."""
-    stored, orphans = await ctx.read(audit.SQL["heads"](), audit.SQL["orphans"]())
-    return [Subject(row[0], row[1]) for row in (*stored, *orphans)]
+    stored, orphans = await ctx.read(audit.SQL["subjects"](), audit.SQL["orphans"]())
+    return [*stored, *orphans]
 
 
 async def verify_audit(
@@ -69,19 +62,17 @@ async def verify_audit(
 
 async def verify_subject(ctx: RequestContext, subject: Subject) -> AuditVerdict:
     """Compare a subject's rows with its audit, and its audit with its seals."""
-    head, stored, resealed_rows = await ctx.read(
+    ends, stored, resealed = await ctx.read(
         audit.SQL["head"](subject_id=subject.id),
         _stored_statement(subject),
         owner.SQL["resealed_chains"](subject_id=subject.id),
     )
-    if not head:
+    if not ends:
         missing = f"the audit tells of this {subject.kind}, but it is not there: it was deleted"
         return AuditVerdict(subject=subject, entries=0, errors=(missing,), first_broken_entry=1)
-    seq, digest, last = head[0]
-    entries = await read_all_entries(ctx, subject.id, until=seq)
-    broken = _first_broken(entries, seq, bytes(digest), last or 0) or _sealed_otherwise(
-        entries, resealed_rows
-    )
+    end: ChainEnd = ends[0]
+    entries = await read_all_entries(ctx, subject.id, until=end.seq)
+    broken = _first_broken(entries, end) or _sealed_otherwise(entries, resealed)
     if broken is not None:
         return AuditVerdict(
             subject=subject, entries=len(entries), errors=(broken[1],), first_broken_entry=broken[0]
@@ -90,28 +81,26 @@ async def verify_subject(ctx: RequestContext, subject: Subject) -> AuditVerdict:
     return AuditVerdict(subject=subject, entries=len(entries), errors=faults)
 
 
-def _first_broken(
-    entries: list[SealedEntry], seq: int, digest: bytes, last: int
-) -> tuple[int, str] | None:
-    broken = audit.first_broken(entries)
+def _first_broken(entries: list[SealedEntry], end: ChainEnd) -> tuple[int, str] | None:
+    broken, seq = audit.first_broken(entries), end.seq
     if broken is not None:
         return broken
     if len(entries) < seq:
         missing = len(entries) + 1
         return missing, f"entry {missing} is missing: {seq} were written"
-    if (bytes(entries[-1].hash) if entries else GENESIS) != digest:
+    if (entries[-1].hash if entries else GENESIS) != end.hash:
         return seq, f"entry {seq} is not the one that was written last: its seal is another"
-    if last > seq:
+    if end.last is not None and end.last > seq:
         return seq + 1, f"entry {seq + 1} was added from outside: {seq} were written"
     return None
 
 
 def _sealed_otherwise(
-    entries: list[SealedEntry], resealed_rows: Sequence[tuple[Any, ...]]
+    entries: list[SealedEntry], resealed: Sequence[ResealedChain]
 ) -> tuple[int, str] | None:
     """Return the first entry without the seal that an erasure gave it, and a message."""
-    for number, seal in resealed_rows:
-        if len(entries) < number or entries[number - 1].hash != bytes(seal):
+    for number, seal in ((chain.entries, chain.seal) for chain in resealed):
+        if len(entries) < number or entries[number - 1].hash != seal:
             return number, f"entry {number} has not the seal it was given when a user was erased"
     return None
 
@@ -123,7 +112,7 @@ def _replay_faults(entries: list[SealedEntry], stored: Rows) -> tuple[str, ...]:
         return (f"the entries do not add up: {error}",)
 
 
-def _stored_statement(subject: Subject) -> Any:  # noqa: ANN401 - a statement is the store's own
+def _stored_statement(subject: Subject) -> Statement:
     if subject.kind == PLAN:
         return load.stored_rows_statement(subject.id)
     if subject.kind == RUN:
@@ -135,14 +124,14 @@ def _stored_statement(subject: Subject) -> Any:  # noqa: ANN401 - a statement is
     return skill_executions.SQL["stored_execution"](id=subject.id)
 
 
-def _stored_rows(subject: Subject, rows: list[Any]) -> Rows:
+def _stored_rows(subject: Subject, rows: list[StoredRow]) -> Rows:
     if subject.kind in {PLAN, ARTIFACT}:
         return read_stored_rows(rows)
     if subject.kind == RUN:
         return runs.read_rows(rows)
     if subject.kind == ORG:
         return accounts.read_rows(rows)
-    row: Row = {name: _in_utc(name, value) for name, value in rows[0][0].items()}
+    row: Row = {name: _in_utc(name, value) for name, value in first_value(rows).items()}
     return {subject.kind: {subject.id: row}}
 
 

@@ -4,11 +4,21 @@ import asyncio
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
 
 from waybook.app.operations.private_file import private_file
 from waybook.errors import Unavailable
-from waybook.store.maintenance import backup, restore
-from waybook.store.maintenance.archive import Manifest, Progress, open_archive
+from waybook.store.maintenance import archive, backup, restore
+from waybook.store.maintenance.archive import open_archive
+
+Manifest: TypeAlias = archive.Manifest
+#: Callback after each block with rows done, rows in total, and bytes done.
+Progress: TypeAlias = archive.Progress
+
+
+def is_backup(path: Path) -> bool:
+    """Return whether a file is a backup."""
+    return archive.is_archive(path)
 
 
 async def back_up(owner_dsn: str, path: Path, *, force: bool, progress: Progress) -> Manifest:
@@ -39,9 +49,9 @@ async def restore_backup(owner_dsn: str, path: Path, *, progress: Progress) -> M
     """
 
     def load(progress: Progress) -> Manifest:
-        with open_archive(path) as archive:
-            restore.restore(owner_dsn, archive, progress)
-            return archive.manifest
+        with open_archive(path) as opened:
+            restore.restore(owner_dsn, opened, progress)
+            return opened.manifest
 
     return await _in_thread(load, progress)
 
@@ -52,9 +62,9 @@ def verify_backup(path: Path, *, progress: Progress) -> Manifest:
     Raises:
         InvalidInput: the file is no backup, or is damaged.
     """
-    with open_archive(path) as archive:
-        archive.verify(progress)
-        return archive.manifest
+    with open_archive(path) as opened:
+        opened.verify(progress)
+        return opened.manifest
 
 
 async def _in_thread(work: Callable[[Progress], Manifest], progress: Progress) -> Manifest:

@@ -15,6 +15,7 @@ from waybook.app.request.outbox import notification_statement
 from waybook.app.request.request_context import RequestContext
 from waybook.core.events import Notification, NotificationKind
 from waybook.notifications.message import (
+    Delivery,
     DeliveryOutcome,
     DeliveryStatus,
     WebhookMessage,
@@ -22,7 +23,6 @@ from waybook.notifications.message import (
     decide_retry,
 )
 from waybook.store import deliveries
-from waybook.store.deliveries import Delivery
 from waybook.store.driver.ids import is_id
 
 log = logging.getLogger(__name__)
@@ -38,10 +38,9 @@ async def deliver_notifications(ctx: RequestContext) -> int:
     sender = ctx.services.webhook_sender
     if sender is None:
         return 0
-    (rows,) = await ctx.write_and_read(deliveries.claim_statement(MAX_CONCURRENT, LEASE))
-    letters = deliveries.read_claimed(rows)
-    await asyncio.gather(*(_deliver(ctx, sender, message) for message in letters))
-    return len(letters)
+    (messages,) = await ctx.write_and_read(deliveries.claim_statement(MAX_CONCURRENT, LEASE))
+    await asyncio.gather(*(_deliver(ctx, sender, message) for message in messages))
+    return len(messages)
 
 
 async def _deliver(

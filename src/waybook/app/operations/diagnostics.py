@@ -21,21 +21,17 @@ from waybook.app.skills.loader import find_skills
 from waybook.errors import Misconfigured
 from waybook.integrations.config import WebhookSettings, webhook_from_settings
 from waybook.notifications.content import load_templates
+from waybook.notifications.message import Deliveries
 from waybook.settings import Settings
-from waybook.store.deliveries import Deliveries
+from waybook.store.driver.queries import first_column
 from waybook.store.maintenance import migrate
-from waybook.store.maintenance.migrate import MAINTENANCE_ROLE
+from waybook.store.maintenance.migrate import MAINTENANCE_ROLE, ServerRow
 from waybook.store.maintenance.owner_role import OwnerRole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseCheck:
-    version: str
-    role: str
-    superuser: bool
-    bypasses_rls: bool
-    now: datetime
-    size: int
+    server: ServerRow
     #: Tables without row-level security.
     tables_without_rls: tuple[str, ...]
     #: Tables owned by the serving role.
@@ -52,15 +48,9 @@ async def check_database(ctx: RequestContext) -> DatabaseCheck:
         migrate.SQL["owned"](),
         migrate.SQL["audit_rights"](),
     )
-    version, role, superuser, bypasses, now, size = server
-    unguarded, owned, rights = (tuple(row[0] for row in rows) for rows in lists)
+    unguarded, owned, rights = (tuple(first_column(rows)) for rows in lists)
     return DatabaseCheck(
-        version=version,
-        role=role,
-        superuser=superuser,
-        bypasses_rls=bypasses,
-        now=now,
-        size=size,
+        server=server,
         tables_without_rls=unguarded,
         owned_tables=owned,
         audit_rights=rights,
@@ -92,8 +82,8 @@ def check_server(seen: DatabaseCheck, *, with_size: bool = True) -> Iterator[Che
 
     Its size covers all orgs together, so a page of one org does not show it.
     """
-    used = f", {_megabytes(seen.size)} used" if with_size else ""
-    yield CheckResult("server", CheckState.OK, f"PostgreSQL {seen.version}{used}")
+    used = f", {_megabytes(seen.server.size)} used" if with_size else ""
+    yield CheckResult("server", CheckState.OK, f"PostgreSQL {seen.server.version}{used}")
     yield CheckResult("migrations", CheckState.OK, "up to date")
     yield from _guards(seen)
     yield _clock(seen)
@@ -146,9 +136,9 @@ def check_machine(settings: Settings) -> Iterator[CheckResult]:
 
 
 def _guards(seen: DatabaseCheck) -> Iterator[CheckResult]:
-    ok_message = f"serving as {seen.role}, which owns nothing and bypasses nothing"
-    if seen.superuser or seen.bypasses_rls or seen.owned_tables:
-        message = f"serving as {seen.role}, which row-level security does not hold"
+    ok_message = f"serving as {seen.server.role}, which owns nothing and bypasses nothing"
+    if seen.server.superuser or seen.server.bypasses_rls or seen.owned_tables:
+        message = f"serving as {seen.server.role}, which row-level security does not hold"
         todo = "serve as a role that owns no table and is no superuser (waybook_app)"
         yield CheckResult("roles", CheckState.FAIL, message, todo)
     else:
@@ -161,15 +151,17 @@ def _guards(seen: DatabaseCheck) -> Iterator[CheckResult]:
     else:
         yield CheckResult("row-level security", CheckState.OK, "forced on every table")
     if seen.audit_rights:
-        message = f"{seen.role} may {', '.join(seen.audit_rights).lower()} entries"
-        todo = f"revoke {', '.join(seen.audit_rights).lower()} on audit_entry from {seen.role}"
+        message = f"{seen.server.role} may {', '.join(seen.audit_rights).lower()} entries"
+        todo = (
+            f"revoke {', '.join(seen.audit_rights).lower()} on audit_entry from {seen.server.role}"
+        )
         yield CheckResult("audit", CheckState.FAIL, message, todo)
     else:
         yield CheckResult("audit", CheckState.OK, "append-only for the serving role")
 
 
 def _clock(seen: DatabaseCheck) -> CheckResult:
-    skew = abs((datetime.fromtimestamp(time.time(), UTC) - seen.now).total_seconds())
+    skew = abs((datetime.fromtimestamp(time.time(), UTC) - seen.server.now).total_seconds())
     if skew > MAX_SKEW_SECONDS:
         message = f"the database's clock and this machine's are {skew:.0f} s apart"
         return CheckResult(

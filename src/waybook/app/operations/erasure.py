@@ -10,19 +10,23 @@ from collections.abc import Iterator
 from dataclasses import replace
 from secrets import token_hex
 from threading import Event
+from typing import TypeAlias
 
-from waybook.app.operations.audit_verification import AuditVerdict, Subject
+from waybook.app.operations.audit_verification import AuditVerdict
 from waybook.app.request.request_context import RequestContext
 from waybook.core.pseudonyms import Pseudonymization
 from waybook.errors import InvalidInput
 from waybook.json_values import rfc3339
 from waybook.settings import Settings
+from waybook.store.audit import Subject
 from waybook.store.maintenance import erasure as erasure_store
 from waybook.store.maintenance import owner, retention, user_erasure
-from waybook.store.maintenance.erasure import Erased, Progress
+from waybook.store.maintenance.erasure import Progress
 from waybook.store.maintenance.owner import Erasure, first_broken, read_erasures, read_head
 from waybook.store.maintenance.retention import RetentionPolicy
 
+#: Result of an erasure.
+Erased: TypeAlias = erasure_store.Erased
 #: Prefix of the pseudonym of an erased user.
 PSEUDONYM_PREFIX = "erased-"
 
@@ -99,8 +103,9 @@ async def verify_erasures(ctx: RequestContext) -> list[AuditVerdict]:
     erasures = read_erasures(erasure_rows, stones)
     broken = first_broken(erasures, read_head(head))
     back: dict[int, list[str]] = {}
-    for number, subject, subject_id in returned:
-        back.setdefault(number, []).append(f"{subject} {subject_id} was erased, and is there again")
+    for row in returned:
+        message = f"{row.subject} {row.subject_id} was erased, and is there again"
+        back.setdefault(row.erasure, []).append(message)
     return [*_verdicts(erasures, broken, back)]
 
 

@@ -10,13 +10,13 @@ every attempt would disconnect all clients.
 
 import logging
 from datetime import timedelta
-from typing import Any
 
 from waybook.app.request.request_context import RequestContext
 from waybook.errors import Unavailable
-from waybook.store.driver.queries import Statement
+from waybook.store.driver.queries import Statement, first_value
 from waybook.store.research import artifacts, embeddings
-from waybook.store.research.artifacts import Backend, Embeddings
+from waybook.store.research.artifacts import Backend, Embeddings, UnindexedRow
+from waybook.store.research.embeddings import UnembeddedRow
 from waybook.store.research.search import SearchCapabilities
 
 log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ async def index_research(ctx: RequestContext) -> int:
             able.backend, artifacts.without_vectors_statement
         )
         statements.append(missing(library.model.name, able.backend, since, MAX_PASSAGES))
-    now, ((set_aside, _),), unknown, *bare = await ctx.read(
+    now, (quarantine,), unknown, *bare = await ctx.read(
         "select app_now()", embeddings.count_statement(), *statements
     )
     index_statements = _indexed(ctx, unknown)
@@ -53,13 +53,13 @@ async def index_research(ctx: RequestContext) -> int:
         async with ctx.services.database.org_transaction(org_id) as tx:
             await tx.commit(*index_statements)
     embedded = await _embed(ctx, able, bare[0]) if bare and bare[0] else 0
-    if not index_statements and not (bare and bare[0]) and not set_aside:
+    if not index_statements and not (bare and bare[0]) and not quarantine.passages:
         # Quarantined passages are older than the next pass looks, and would not be tried again.
-        library.swept[org_id] = now[0][0] - COMMIT_MARGIN
+        library.swept[org_id] = first_value(now) - COMMIT_MARGIN
     return len(index_statements) + embedded
 
 
-def _indexed(ctx: RequestContext, unknown: list[tuple[Any, ...]]) -> list[Statement]:
+def _indexed(ctx: RequestContext, unknown: list[UnindexedRow]) -> list[Statement]:
     """Return the statements that index these artifacts, replacing their earlier versions."""
     subjects = artifacts.read_unindexed(unknown)
     if not subjects:
@@ -71,7 +71,7 @@ def _indexed(ctx: RequestContext, unknown: list[tuple[Any, ...]]) -> list[Statem
     ]
 
 
-async def _embed(ctx: RequestContext, able: SearchCapabilities, bare: list[tuple[Any, ...]]) -> int:
+async def _embed(ctx: RequestContext, able: SearchCapabilities, bare: list[UnembeddedRow]) -> int:
     """Store the missing embeddings of these passages if available now; return 1 if they were.
 
     Raises:
@@ -79,13 +79,14 @@ async def _embed(ctx: RequestContext, able: SearchCapabilities, bare: list[tuple
     """
     library, org_id = ctx.services.search_backend, ctx.caller.org_id
     made = await library.embed_texts(
-        [artifacts.embedding_text(title, body) for _, _, title, body in bare]
+        [artifacts.embedding_text(row.title, row.body) for row in bare]
     )
     if made is None or able.backend is None:
         return 0
-    keys = [(org_id, row[0], row[1]) for row in bare]
+    keys = [(org_id, row.subject_id, row.part) for row in bare]
     meanings = Embeddings(library.model.name, made, able.backend)
-    stored = artifacts.vectors_statement([row[:2] for row in bare], meanings, org_id)
+    parts = [(row.subject_id, row.part) for row in bare]
+    stored = artifacts.vectors_statement(parts, meanings, org_id)
     async with ctx.services.database.org_transaction(org_id) as tx:
         try:
             await tx.commit(stored)

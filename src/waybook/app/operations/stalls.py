@@ -6,6 +6,7 @@ from waybook.app.request.aggregates import LockedPlan
 from waybook.app.request.request_context import RequestContext
 from waybook.errors import Busy
 from waybook.plan.stalls import detect_stall
+from waybook.store.driver.queries import first_column
 from waybook.store.plans import load
 from waybook.store.plans.load import LoadedPlan
 
@@ -15,9 +16,9 @@ BATCH_SIZE = 100
 async def sweep_stalls(ctx: RequestContext) -> int:
     """Move every inactive plan to stalled; return how many this sweep moved."""
     patience = int(ctx.services.stall_threshold.total_seconds())
-    (silent, *_) = await ctx.read(load.SQL["inactive_plans"](patience=patience, most=BATCH_SIZE))
+    (silent,) = await ctx.read(load.SQL["inactive_plans"](patience=patience, most=BATCH_SIZE))
     moved = 0
-    for (plan_id,) in silent:
+    for plan_id in first_column(silent):
         with suppress(Busy):  # locked by a call right now; the next sweep looks again
             _, we_did = await record_stall(ctx, plan_id)
             moved += we_did

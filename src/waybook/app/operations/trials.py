@@ -44,7 +44,7 @@ async def about_quarantine(ctx: RequestContext, *, everywhere: bool) -> CheckRes
     orgs = await database.list_org_ids() if everywhere else [ctx.caller.org_id]
     for org_id in orgs:
         ((row,),) = await database.read_org(org_id, embeddings.count_statement())
-        left_out += row[0]
+        left_out += row.passages
     if not left_out:
         return CheckResult("indexing", CheckState.OK, "no passage is left out")
     message = (

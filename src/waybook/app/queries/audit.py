@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TypeAlias
 
 from waybook.app.request.lookups import id_or_nil
 from waybook.app.request.reply import format_time, non_empty
@@ -21,6 +22,9 @@ from waybook.store.driver.ids import LAST_ID, is_id
 from waybook.store.driver.queries import Statement
 
 PAGE_SIZE = 500
+
+#: One stored audit entry.
+AuditEntry: TypeAlias = SealedEntry
 
 
 async def read_entries(

@@ -1,32 +1,19 @@
 """Usage of an org: tool calls, tokens and cost, and the delivery of notifications. Read-only."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from waybook.app.request.request_context import RequestContext
 from waybook.core.usage import Totals
 from waybook.errors import NotFound
+from waybook.notifications.message import Deliveries, Delivery
 from waybook.store import calls, deliveries
-from waybook.store.calls import TOTALS_COLUMNS, CallRecord, read_calls, read_totals
-from waybook.store.deliveries import Deliveries, Delivery
+from waybook.store.calls import CallRecord, ToolCallStats, WorkUsageRow, read_totals
 from waybook.store.driver.ids import is_id
 
 #: Maximum calls counted, latest first.
 MAX_COUNTED = 100_000
 MAX_ERRORS = 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCallStats:
-    tool: str
-    count: int
-    errors: int
-    #: Median and 95th percentile of the latency in milliseconds.
-    p50: float
-    p95: float
-    last_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +23,7 @@ class CallStats:
 
     @property
     def total(self) -> int:
-        return sum(tool.count for tool in self.tools)
+        return sum(tool.calls for tool in self.tools)
 
     @property
     def failed(self) -> int:
@@ -55,20 +42,7 @@ async def count_calls(ctx: RequestContext, window: timedelta) -> CallStats:
         calls.SQL["calls_by_tool"](seconds=seconds, most=MAX_COUNTED),
         calls.SQL["last_errors"](seconds=seconds, most=MAX_ERRORS),
     )
-    return CallStats(
-        tools=tuple(
-            ToolCallStats(
-                tool=row[0],
-                count=row[1],
-                errors=row[2],
-                p50=row[3],
-                p95=row[4],
-                last_at=row[5].astimezone(UTC),
-            )
-            for row in tools
-        ),
-        errors=read_calls(errors),
-    )
+    return CallStats(tools=calls.read_tool_calls(tools), errors=calls.read_calls(errors))
 
 
 #: Default number of models, and of plans and runs, in one answer.
@@ -108,27 +82,22 @@ async def count_usage(
     ctx: RequestContext, since: datetime | None = None, most: int = DEFAULT_LIMIT
 ) -> OrgUsage:
     """Return the usage since a time, or in the last thirty days, from one snapshot."""
-    totals, models, work = await ctx.read(*calls.org_statements(since, most))
-    (row,) = totals
-    began, now = row[TOTALS_COLUMNS:]
+    (totals,), models, work = await ctx.read(*calls.org_statements(since, most))
     return OrgUsage(
-        since=began.astimezone(UTC),
-        until=now.astimezone(UTC),
-        usage=read_totals(row),
-        models=tuple(
-            ModelUsage(model=usage_row[TOTALS_COLUMNS], usage=read_totals(usage_row))
-            for usage_row in models
-        ),
-        work=tuple(_work(usage_row) for usage_row in work),
-        models_total=models[0][-1] if models else 0,
-        work_total=work[0][-1] if work else 0,
+        since=totals.since.astimezone(UTC),
+        until=totals.until.astimezone(UTC),
+        usage=read_totals(totals),
+        models=tuple(ModelUsage(model=row.model, usage=read_totals(row)) for row in models),
+        work=tuple(_work(row) for row in work),
+        models_total=models[0].total if models else 0,
+        work_total=work[0].total if work else 0,
     )
 
 
-def _work(row: Sequence[Any]) -> WorkUsage:
-    plan_id, run_id, name, _ = row[TOTALS_COLUMNS:]
-    kind = "plan" if plan_id else "run" if run_id else "tool"
-    return WorkUsage(kind=kind, id=plan_id or run_id, name=name, usage=read_totals(row))
+def _work(row: WorkUsageRow) -> WorkUsage:
+    kind = "plan" if row.plan_id else "run" if row.run_id else "tool"
+    row_id = row.plan_id or row.run_id
+    return WorkUsage(kind=kind, id=row_id, name=row.name, usage=read_totals(row))
 
 
 async def list_deliveries(ctx: RequestContext, *, limit: int = 20) -> list[Delivery]:
@@ -152,7 +121,8 @@ async def get_delivery(ctx: RequestContext, message_id: str) -> Delivery:
 
 async def count_deliveries(ctx: RequestContext) -> Deliveries:
     """Return how many deliveries wait, how many were given up, and since when."""
-    return deliveries.read_counts(await ctx.read(deliveries.counts_statement()))
+    ((counts,),) = await ctx.read(deliveries.counts_statement())
+    return counts  # type: ignore[no-any-return]
 
 
 def delivery_not_found() -> NotFound:

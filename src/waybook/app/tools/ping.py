@@ -1,7 +1,5 @@
 """ping: check that the server and its database respond."""
 
-from datetime import datetime
-
 from waybook.app.request.arguments import ReadArguments
 from waybook.app.request.reply import format_time, next_call
 from waybook.app.request.request_context import RequestContext
@@ -15,8 +13,7 @@ class Ping(ReadArguments):
 
 async def ping(ctx: RequestContext, _: Ping) -> Body:
     """Return the database's time."""
-    (rows, *_rest) = await ctx.read("select app_now()")
-    now: datetime = rows[0][0]
+    now = await ctx.services.database.read_now(ctx.caller.org_id)
     return {
         "status": "ok",
         "now": format_time(now),

@@ -6,7 +6,8 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.text import Text
 
-from waybook.app.operations.anchors import AnchorCheck, check_anchor, write_anchor
+from waybook.app.operations.anchors import AnchorCheck, AnchorTotals, check_anchor, write_anchor
+from waybook.app.operations.backup import is_backup
 from waybook.cli.runtime import open_app
 from waybook.cli.terminal.audit_text import (
     MAX_ERRORS,
@@ -17,8 +18,6 @@ from waybook.cli.terminal.audit_text import (
 )
 from waybook.errors import InvalidInput
 from waybook.settings import Settings
-from waybook.store.maintenance.anchors import AnchorTotals
-from waybook.store.maintenance.archive import is_archive
 
 #: The anchor of an embedded database, in its data directory and outside its cluster.
 ANCHOR_NAME = "audit-anchor.jsonl"
@@ -83,7 +82,7 @@ async def renew_anchor(
 def _is_anchor_there(file: Path) -> bool:
     if not file.exists():
         return False
-    if is_archive(file):
+    if is_backup(file):
         raise InvalidInput(f"{file} is a backup; name another file for the anchor")
     return True
 
@@ -121,7 +120,7 @@ def show_check(console: Console, file: Path, check: AnchorCheck) -> None:
     missing = check.error_count
     message = f"✗ {missing} of {check.chains} chains anchored in {file} at {check.at} do not match"
     console.print(Text(message, style="bold red"))
-    if not is_archive(file):
+    if not is_backup(file):
         console.print(
             Text("  if this database is an older copy on purpose, accept its present state:")
         )

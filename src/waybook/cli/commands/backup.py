@@ -12,13 +12,18 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as ProgressBar
 from rich.text import Text
 
-from waybook.app.operations.backup import back_up, restore_backup, verify_backup
+from waybook.app.operations.backup import (
+    Manifest,
+    Progress,
+    back_up,
+    restore_backup,
+    verify_backup,
+)
 from waybook.bootstrap import database_server
 from waybook.cli.options import database_options, json_option
 from waybook.cli.output import print_json
 from waybook.cli.runtime import get_console, load_settings
 from waybook.settings import Settings
-from waybook.store.maintenance.archive import Manifest, Progress
 
 file_argument = click.argument("file", type=click.Path(path_type=Path))
 

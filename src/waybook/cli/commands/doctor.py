@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from waybook.accounts.model import LOCAL_ORG
 from waybook.app.operations.diagnostics import (
     CheckResult,
     CheckState,
@@ -45,7 +46,6 @@ from waybook.core.decision_context import Channel
 from waybook.errors import Misconfigured, WaybookError
 from waybook.integrations.factory import open_embedder
 from waybook.settings import LoadedSettings, Settings
-from waybook.store.accounts.accounts import LOCAL_ORG
 from waybook.transport.http.client_address import read_proxies
 from waybook.transport.jsonrpc import compact_json
 from waybook.transport.mcp.tools import published_tools, tools_in_profile

@@ -15,13 +15,12 @@ from rich.table import Table
 from rich.text import Text
 
 from waybook.app.operations.diagnostics import CheckResult, CheckState
-from waybook.app.operations.erasure import erase_org, erase_user, retain
+from waybook.app.operations.erasure import Erased, erase_org, erase_user, retain
 from waybook.bootstrap import database_server, examined_owner, pending_migrations, run_migrations
 from waybook.cli.options import database_options, json_option
 from waybook.cli.output import print_json
 from waybook.cli.runtime import get_console, load_settings
 from waybook.settings import Settings
-from waybook.store.maintenance.erasure import Erased
 
 
 @click.command()

@@ -6,7 +6,7 @@ import json
 import click
 from rich.table import Table
 
-from waybook.accounts.model import Org
+from waybook.accounts.model import Org, OrgListItem
 from waybook.app.accounts.members import (
     Members,
     change_org,
@@ -20,7 +20,6 @@ from waybook.cli.runtime import get_console, load_settings, open_app
 from waybook.core.decision_context import ReviewPolicy
 from waybook.core.hidden_characters import escape_hidden
 from waybook.settings import Settings
-from waybook.store.accounts.accounts import OrgListItem
 
 name_option = click.option("--name", metavar="TEXT", help="Display name.")
 review_policy_option = click.option(

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, TypeAlias
 
 import click
@@ -70,9 +70,9 @@ async def _search(settings: Settings, plan: str | None, args: Body) -> tuple[Bod
     async with open_app(settings) as here:
         if plan is not None:
             args = {**args, "planId": (await resolve_plan(here.call, plan)).id}
-        (now,) = await here.call.read("select app_now()")
+        now = await here.call.services.database.read_now(here.call.caller.org_id)
         results = await search_sources(here.call, parse_arguments(SearchSources, args))
-        return results, now[0][0].astimezone(UTC)
+        return results, now
 
 
 def _hit(place: int, hit: Body, now: datetime) -> Group:

@@ -8,7 +8,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from waybook.accounts.model import Token
+from waybook.accounts.model import Token, TokenUse
 from waybook.app.accounts.members import (
     DEFAULT_DAYS,
     DEFAULT_SCOPES,
@@ -26,7 +26,6 @@ from waybook.core.decision_context import Scope
 from waybook.core.durations import format_age
 from waybook.core.hidden_characters import escape_hidden
 from waybook.settings import Settings
-from waybook.store.accounts.accounts import TokenUse
 
 
 @click.command()

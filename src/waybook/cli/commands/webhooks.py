@@ -16,9 +16,8 @@ from waybook.cli.output import print_json
 from waybook.cli.runtime import get_console, load_settings, open_app
 from waybook.core.events import NotificationKind
 from waybook.errors import Misconfigured
-from waybook.notifications.message import DeliveryStatus
+from waybook.notifications.message import Delivery, DeliveryStatus
 from waybook.settings import Settings
-from waybook.store.deliveries import Delivery
 
 STATUS_STYLES = {
     DeliveryStatus.WAITING: Text("… waiting", style="yellow"),

@@ -204,6 +204,6 @@ def _between(console: Console) -> None:
 
 async def _set_scene(services: Application) -> DemoContext:
     database = services.dispatcher.services.database
-    (((now,),),) = await database.read_org(services.caller(Channel.CLI).org_id, "select app_now()")
+    now = await database.read_now(services.caller(Channel.CLI).org_id)
     clock = SimulatedClock(database, now - STORY, FAST)
     return DemoContext(app=services, clock=clock, feed=EventLog(clock))

@@ -7,7 +7,6 @@ counted here.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from graphlib import TopologicalSorter
 
 from waybook.dag.expansion.granularity import (
     GRANULARITY,
@@ -21,13 +20,12 @@ from waybook.dag.expansion.granularity import (
 from waybook.dag.expansion.lineage import (
     Origins,
     distinct,
-    entry_origins,
     lineage_name,
     merge_origins,
     single_author_origins,
 )
 from waybook.dag.graph import Graph, output_keys, primary_source
-from waybook.dag.model import Dag, JobType, RecipeStep, Stage, Strategy
+from waybook.dag.model import JobType, RecipeStep, Stage, Strategy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,33 +99,6 @@ def _inherit_origins(strategy: Strategy, models: Sequence[str], prior: Origins) 
         authors=tuple(models),
         first_author=dict.fromkeys(prior.lineages, first_of(models)),
     )
-
-
-def dag_counts(
-    dag: Dag, graphs: Mapping[str, Graph], models_of: Mapping[str, Sequence[str]]
-) -> Mapping[str, StageCounts]:
-    """Return the counts of every stage, in topological order.
-
-    A stage missing from `models_of` has no models.
-    """
-    stages = {stage.slug: stage for stage in dag.stages}
-    before = _before(dag)
-    counts: dict[str, StageCounts] = {}
-    for slug in TopologicalSorter(before).static_order():
-        models = models_of.get(slug, ())
-        prior = [counts[source].leaves for source in before[slug]]
-        origins = merge_origins(prior) if prior else entry_origins(models)
-        counts[slug] = expected_counts(stages[slug], graphs[slug], models, origins)
-    return {slug: counts[slug] for slug in stages}
-
-
-def _before(dag: Dag) -> Mapping[str, Sequence[str]]:
-    """Return the predecessors of each stage, in declared order."""
-    place = {stage.slug: number for number, stage in enumerate(dag.stages)}
-    before: dict[str, list[str]] = {stage.slug: [] for stage in dag.stages}
-    for transition in sorted(dag.transitions, key=lambda way: place[way.source]):
-        before[transition.target].append(transition.source)
-    return before
 
 
 def rendered_keys(stage: Stage) -> Mapping[str, frozenset[str]]:

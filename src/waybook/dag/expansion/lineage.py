@@ -61,16 +61,6 @@ def single_author_origins(first_author: Mapping[str, str]) -> Origins:
     )
 
 
-def origins_of(made: Iterable[ProducedDocument]) -> Origins:
-    """Return the origins of these outputs, in order."""
-    first_author: dict[str, str] = {}
-    authors: dict[str, None] = {}
-    for output in made:
-        first_author.setdefault(output.lineage, output.model)
-        authors[output.model] = None
-    return Origins(lineages=tuple(first_author), authors=tuple(authors), first_author=first_author)
-
-
 def entry_origins(models: Sequence[str]) -> Origins:
     """Return the origins of the first stage: a lineage for each of its models."""
     return single_author_origins({f"{ENTRY}/{model}": model for model in models})

@@ -1,7 +1,8 @@
-"""The seven invariants of reports, each as a function that returns whether it holds.
+"""The invariants of reports, each as a function that returns whether it holds.
 
-One to five concern one report, six two reports of the same run, the later one second, and seven two
-reports of the same state. A stage with unknown progress is left out.
+One to five concern one report, and six two reports of the same run, the later one second. The
+seventh needs no function: the same state gives equal reports. A stage with unknown progress is left
+out.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -67,11 +68,6 @@ def completed_never_decreases(before: Report, after: Report) -> bool:
         )
         for was, then, stage, now in pairs
     )
-
-
-def is_deterministic(first: Report, other: Report) -> bool:
-    """Return whether the same state gave the same report, in any order of rows (invariant 7)."""
-    return first == other
 
 
 def _stages(report: Report) -> Iterator[tuple[StageReport, Progress, list[StepReport]]]:

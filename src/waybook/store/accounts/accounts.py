@@ -6,20 +6,72 @@ sign in through an issuer are looked up by issuer and subject.
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 import psycopg
 
-from waybook.accounts.model import Org, Token, User
+from waybook.accounts.model import Org, OrgListItem, Token, TokenUse, User
 from waybook.core.decision_context import ReviewPolicy, Scope, expand_scopes
 from waybook.core.replay import Row, Rows
 from waybook.errors import InvalidInput
-from waybook.store.audit import ChainHead
+from waybook.store.audit import GENESIS, ChainHead, StoredRow
 from waybook.store.driver.addresses import bounded_dsn
-from waybook.store.driver.queries import Ids, Statement, load
+from waybook.store.driver.queries import Ids, Statement, first_value, load
 
-SQL = load("accounts/accounts")
+
+class OrgRow(NamedTuple):
+    """An org and the head of its audit chain."""
+
+    id: str
+    slug: str
+    name: str | None
+    review_policy: str
+    created_at: datetime
+    audit_seq: int
+    audit_hash: bytes | None
+
+
+class UserRow(NamedTuple):
+    """A user; the fields are those of `User`."""
+
+    id: str
+    name: str
+    scopes: list[str]
+    created_at: datetime
+    created_by: str
+    email: str | None
+    issuer: str | None
+    subject: str | None
+    disabled_at: datetime | None
+
+
+class TokenRow(NamedTuple):
+    """A token and its user."""
+
+    id: str
+    user_id: str
+    label: str
+    hash: str
+    scopes: list[str]
+    created_at: datetime
+    created_by: str
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    revoked_by: str | None
+    last_used_at: datetime | None
+    user: str
+
+
+class MemberRow(NamedTuple):
+    """An org, its current time, and a user of it, if there is one."""
+
+    org_id: UUID
+    now: datetime
+    user_id: str | None
+    name: str
+    scopes: list[str]
+    is_disabled: bool
 
 
 class TokenIdentity(NamedTuple):
@@ -28,10 +80,56 @@ class TokenIdentity(NamedTuple):
     org_id: UUID
     user: str
     token_id: str
-    #: Scopes that both the token and its user have.
-    scopes: frozenset[Scope]
+    token_scopes: list[str]
+    user_scopes: list[str]
     #: Whether the recorded last use is old enough to be updated.
     record_use: bool
+
+    @property
+    def scopes(self) -> frozenset[Scope]:
+        """Return the scopes that both the token and its user have."""
+        token, user = map(Scope, self.token_scopes), map(Scope, self.user_scopes)
+        return expand_scopes(token) & expand_scopes(user)
+
+
+class SessionUser(NamedTuple):
+    """Identity of a user with a signed-in browser."""
+
+    org_id: UUID
+    session_id: str
+    #: Token used to sign in, if any, and its scopes.
+    token_id: str | None
+    name: str
+    #: Name of the org.
+    org: str
+    user_scopes: list[str]
+    token_scopes: list[str] | None
+    #: Whether the recorded last activity is old enough to be updated.
+    record_use: bool
+
+    @property
+    def scopes(self) -> frozenset[Scope]:
+        """Return the scopes that the user has, and the token too if one was used to sign in."""
+        scopes = expand_scopes(map(Scope, self.user_scopes))
+        if self.token_id is None:
+            return scopes
+        return scopes & expand_scopes(map(Scope, self.token_scopes or ()))
+
+
+SQL = load(
+    "accounts/accounts",
+    bearer_of_token=TokenIdentity,
+    lock_org=OrgRow,
+    org=OrgRow,
+    users=UserRow,
+    user_by_name=UserRow,
+    tokens=TokenRow,
+    token=TokenRow,
+    stored_org=StoredRow,
+    member=MemberRow,
+    person_of_session=SessionUser,
+    orgs=OrgRow,
+)
 
 
 class LoadedOrg(NamedTuple):
@@ -41,26 +139,9 @@ class LoadedOrg(NamedTuple):
     head: ChainHead
 
 
-class TokenUse(NamedTuple):
-    """A token, its user, and its last use to the minute."""
-
-    token: Token
-    user: str
-    last_used_at: datetime | None
-
-
 def by_token_statements() -> list[Statement]:
-    """Look up the token by the secret hash set in the transaction."""
+    """Look up the token, if it is valid, by the secret hash set in the transaction."""
     return [SQL["name_org_by_token"](), SQL["bearer_of_token"]()]
-
-
-def read_bearer(rows: list[tuple[Any, ...]]) -> TokenIdentity | None:
-    """Return the identity that `by_token_statements` found, or None if the token is not valid."""
-    if not rows:
-        return None
-    org_id, user, token_id, scopes, users, to_note = rows[0]
-    both = expand_scopes(map(Scope, scopes)) & expand_scopes(map(Scope, users))
-    return TokenIdentity(org_id, user, token_id, both, to_note)
 
 
 def used_statement(token_ids: Iterable[str]) -> Statement:
@@ -68,12 +149,18 @@ def used_statement(token_ids: Iterable[str]) -> Statement:
     return SQL["tokens_used"](ids=Ids(token_ids))
 
 
-def read_org(rows: list[tuple[Any, ...]], last: Sequence[tuple[Any, ...]] = ()) -> LoadedOrg:
+def read_org(rows: list[OrgRow], last: Sequence[Sequence[datetime]] = ()) -> LoadedOrg:
     """Return the org that `org` or `lock_org` found; `last` has the last audit entry's time."""
-    org_id, slug, name, policy, seq, seal = rows[0]
-    org = Org(id=org_id, slug=slug, name=name, review_policy=ReviewPolicy(policy))
-    at = last[0][0].astimezone(UTC) if last else None
-    return LoadedOrg(org, ChainHead(seq, bytes(seal), at) if seq else ChainHead())
+    (row,) = rows
+    at, seq = _in_utc(first_value(last)), row.audit_seq
+    return LoadedOrg(
+        _org(row), ChainHead(seq, row.audit_hash or GENESIS, at) if seq else ChainHead()
+    )
+
+
+def _org(row: OrgRow) -> Org:
+    policy = ReviewPolicy(row.review_policy)
+    return Org(id=row.id, slug=row.slug, name=row.name, review_policy=policy)
 
 
 def user_statement(name: str) -> Statement:
@@ -81,45 +168,41 @@ def user_statement(name: str) -> Statement:
     return SQL["user_by_name"](name=name)
 
 
-def read_users(rows: Iterable[tuple[Any, ...]]) -> list[User]:
+def read_users(rows: Iterable[UserRow]) -> list[User]:
     """Return the selected users."""
-    return [_user(row) for row in rows]
+    return [
+        User(
+            id=row.id,
+            name=row.name,
+            scopes=tuple(map(Scope, row.scopes)),
+            created_at=row.created_at.astimezone(UTC),
+            created_by=row.created_by,
+            email=row.email,
+            issuer=row.issuer,
+            subject=row.subject,
+            disabled_at=_in_utc(row.disabled_at),
+        )
+        for row in rows
+    ]
 
 
-def _user(row: tuple[Any, ...]) -> User:
-    user_id, name, scopes, created_at, created_by, email, issuer, subject, disabled_at = row
-    return User(
-        id=user_id,
-        name=name,
-        scopes=tuple(map(Scope, scopes)),
-        created_at=created_at.astimezone(UTC),
-        created_by=created_by,
-        email=email,
-        issuer=issuer,
-        subject=subject,
-        disabled_at=_in_utc(disabled_at),
-    )
-
-
-def read_tokens(rows: Iterable[tuple[Any, ...]]) -> list[TokenUse]:
+def read_tokens(rows: Iterable[TokenRow]) -> list[TokenUse]:
     """Return the selected tokens."""
-    return [TokenUse(_token(row[:-2]), row[-1], _in_utc(row[-2])) for row in rows]
+    return [TokenUse(_token(row), row.user, _in_utc(row.last_used_at)) for row in rows]
 
 
-def _token(row: tuple[Any, ...]) -> Token:
-    token_id, user_id, label, digest, scopes, created_at, created_by, *rest = row
-    expires_at, revoked_at, revoked_by = rest
+def _token(row: TokenRow) -> Token:
     return Token(
-        id=token_id,
-        user_id=user_id,
-        label=label,
-        hash=digest,
-        scopes=tuple(map(Scope, scopes)),
-        created_at=created_at.astimezone(UTC),
-        created_by=created_by,
-        expires_at=_in_utc(expires_at),
-        revoked_at=_in_utc(revoked_at),
-        revoked_by=revoked_by,
+        id=row.id,
+        user_id=row.user_id,
+        label=row.label,
+        hash=row.hash,
+        scopes=tuple(map(Scope, row.scopes)),
+        created_at=row.created_at.astimezone(UTC),
+        created_by=row.created_by,
+        expires_at=_in_utc(row.expires_at),
+        revoked_at=_in_utc(row.revoked_at),
+        revoked_by=row.revoked_by,
     )
 
 
@@ -128,11 +211,11 @@ def rows_statement(org_id: str) -> Statement:
     return SQL["stored_org"](org_id=org_id)
 
 
-def read_rows(rows: Iterable[tuple[Any, ...]]) -> Rows:
+def read_rows(rows: Iterable[StoredRow]) -> Rows:
     """Return the selected rows in the form that a replay produces."""
     by_entity: Rows = {}
-    for entity, row_id, row in rows:
-        by_entity.setdefault(entity, {})[row_id] = _in_utc_row(row)
+    for row in rows:
+        by_entity.setdefault(row.entity, {})[row.id] = _in_utc_row(row.values)
     return by_entity
 
 
@@ -176,46 +259,20 @@ def member_statements(slug: str, issuer: str, subject: str) -> list[Statement]:
     ]
 
 
-def read_member(rows: list[tuple[Any, ...]]) -> MemberLookup | None:
+def read_member(rows: list[MemberRow]) -> MemberLookup | None:
     """Return what `member_statements` found, or None if there is no such org."""
     if not rows:
         return None
-    org_id, now, user_id, name, scopes, is_disabled = rows[0]
-    if user_id is None:
-        return MemberLookup(org_id, now, None)
-    return MemberLookup(org_id, now, Member(user_id, name, tuple(map(Scope, scopes)), is_disabled))
-
-
-class SessionUser(NamedTuple):
-    """Identity of a user with a signed-in browser."""
-
-    org_id: UUID
-    session_id: str
-    #: Token used to sign in, if any.
-    token_id: str | None
-    name: str
-    #: Name of the org.
-    org: str
-    #: Scopes that the user has, and the token too if one was used to sign in.
-    scopes: frozenset[Scope]
-    #: Whether the recorded last activity is old enough to be updated.
-    record_use: bool
+    (row,) = rows
+    if row.user_id is None:
+        return MemberLookup(row.org_id, row.now, None)
+    member = Member(row.user_id, row.name, tuple(map(Scope, row.scopes)), row.is_disabled)
+    return MemberLookup(row.org_id, row.now, member)
 
 
 def by_session_statements() -> list[Statement]:
-    """Look up the web session by the secret hash set in the transaction."""
+    """Look up the web session, if it is valid, by the secret hash set in the transaction."""
     return [SQL["name_org_by_session"](), SQL["person_of_session"]()]
-
-
-def read_person(rows: list[tuple[Any, ...]]) -> SessionUser | None:
-    """Return the user that `by_session_statements` found, or None if the session is invalid."""
-    if not rows:
-        return None
-    org_id, session_id, token_id, name, org, users, tokens, to_note = rows[0]
-    scopes = expand_scopes(map(Scope, users))
-    if token_id is not None:
-        scopes &= expand_scopes(map(Scope, tokens))
-    return SessionUser(org_id, session_id, token_id, name, org, scopes, to_note)
 
 
 def start_statement(session_id: str, secret_hash: bytes, user_id: str) -> Statement:
@@ -238,17 +295,6 @@ def end_statement(session_id: str) -> Statement:
     return SQL["end_session"](id=session_id)
 
 
-#: Org that owns all data in local mode.
-LOCAL_ORG = UUID("00000000-0000-7000-8000-000000000001")
-
-
-class OrgListItem(NamedTuple):
-    """An org as listed in the directory."""
-
-    org: Org
-    created_at: datetime
-
-
 def add_org(owner_dsn: str, org_id: UUID, slug: str) -> None:
     """Create an org. Only the owner of the database has the privilege.
 
@@ -268,15 +314,9 @@ def orgs_statement() -> Statement:
     return SQL["orgs"]()
 
 
-def read_orgs(rows: Iterable[tuple[Any, ...]]) -> list[OrgListItem]:
+def read_orgs(rows: Iterable[OrgRow]) -> list[OrgListItem]:
     """Return the selected orgs."""
-    return [
-        OrgListItem(
-            Org(id=org_id, slug=slug, name=name, review_policy=ReviewPolicy(policy)),
-            created_at.astimezone(UTC),
-        )
-        for org_id, slug, name, policy, created_at in rows
-    ]
+    return [OrgListItem(_org(row), row.created_at.astimezone(UTC)) for row in rows]
 
 
 def policy_statement() -> Statement:
@@ -284,11 +324,6 @@ def policy_statement() -> Statement:
     return SQL["review_policy"]()
 
 
-def set_policy_statement(policy: ReviewPolicy) -> Statement:
-    """Set the org's review policy."""
-    return SQL["set_review_policy"](policy=str(policy))
-
-
-def read_policy(rows: list[tuple[Any, ...]]) -> ReviewPolicy:
+def read_policy(rows: list[tuple[str]]) -> ReviewPolicy:
     """Return the policy that `policy_statement` selected."""
-    return ReviewPolicy(rows[0][0])
+    return ReviewPolicy(first_value(rows))

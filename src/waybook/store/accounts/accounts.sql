@@ -4,8 +4,8 @@ select set_config('app.org_id', t.org_id::text, true) from api_token t where t.h
 
 -- name: bearer_of_token
 -- Whose token this is, if it counts: the hash says which, the org has been named by it.
-select t.org_id, u.name, t.id::text, t.scopes, u.scopes,
-       t.last_used_at is null or t.last_used_at < app_now() - interval '1 minute'
+select t.org_id, u.name as user, t.id::text as token_id, t.scopes as token_scopes, u.scopes as user_scopes,
+       t.last_used_at is null or t.last_used_at < app_now() - interval '1 minute' as record_use
   from api_token t
   join org_user u on u.id = t.user_id and u.org_id = t.org_id
  where t.hash = app_secret_hash()
@@ -23,7 +23,7 @@ update api_token
 
 -- name: lock_org
 -- Whoever changes users and tokens takes turns; plans that point to the org do not wait.
-select org_id::text, slug, name, review_policy, audit_seq, audit_hash
+select org_id::text as id, slug, name, review_policy, created_at, audit_seq, audit_hash
   from org
  where org_id = app_org()
    for no key update;
@@ -36,7 +36,7 @@ select e.at
    and e.seq = (select o.audit_seq from org o where o.org_id = app_org());
 
 -- name: org
-select org_id::text, slug, name, review_policy, audit_seq, audit_hash
+select org_id::text as id, slug, name, review_policy, created_at, audit_seq, audit_hash
   from org
  where org_id = app_org();
 
@@ -53,8 +53,8 @@ select id::text, name, scopes, created_at, created_by, email, issuer, subject, d
 
 -- name: tokens
 -- Those that count first, the newest first.
-select t.id::text, t.user_id::text, t.label, encode(t.hash, 'hex'), t.scopes, t.created_at,
-       t.created_by, t.expires_at, t.revoked_at, t.revoked_by, t.last_used_at, u.name
+select t.id::text, t.user_id::text, t.label, encode(t.hash, 'hex') as hash, t.scopes, t.created_at,
+       t.created_by, t.expires_at, t.revoked_at, t.revoked_by, t.last_used_at, u.name as user
   from api_token t
   join org_user u on u.id = t.user_id
  where t.org_id = app_org()
@@ -62,16 +62,16 @@ select t.id::text, t.user_id::text, t.label, encode(t.hash, 'hex'), t.scopes, t.
  limit %(most)s;
 
 -- name: token
-select t.id::text, t.user_id::text, t.label, encode(t.hash, 'hex'), t.scopes, t.created_at,
-       t.created_by, t.expires_at, t.revoked_at, t.revoked_by, t.last_used_at, u.name
+select t.id::text, t.user_id::text, t.label, encode(t.hash, 'hex') as hash, t.scopes, t.created_at,
+       t.created_by, t.expires_at, t.revoked_at, t.revoked_by, t.last_used_at, u.name as user
   from api_token t
   join org_user u on u.id = t.user_id
  where t.org_id = app_org() and t.id = %(id)s;
 
 -- name: stored_org
 -- Everything the audit of an org accounts for, to hold against its replay.
-select 'org', o.org_id::text, json_build_object(
-         'slug', o.slug, 'name', o.name, 'review_policy', o.review_policy)
+select 'org' as entity, o.org_id::text as id, json_build_object(
+         'slug', o.slug, 'name', o.name, 'review_policy', o.review_policy) as values
   from org o
  where o.org_id = %(org_id)s and o.audit_seq > 0
  union all
@@ -98,7 +98,8 @@ select set_config('app.sweep', 'off', true);
 
 -- name: member
 -- The org that was named, and its user of this sign-in, if there is one.
-select o.org_id, app_now(), u.id::text, u.name, u.scopes, u.disabled_at is not null
+select o.org_id, app_now() as now, u.id::text as user_id, u.name, u.scopes,
+       u.disabled_at is not null as is_disabled
   from org o
   left join org_user u on u.issuer = %(issuer)s and u.subject = %(subject)s
  where o.org_id = app_org();
@@ -111,9 +112,9 @@ select set_config('app.org_id', s.org_id::text, true)
 
 -- name: person_of_session
 -- Who sits at this browser, if its session still counts: it ends with its user and with its token.
-select s.org_id, s.id::text, s.token_id::text, u.name, coalesce(o.name, o.slug),
-       u.scopes, t.scopes,
-       s.last_seen_at < app_now() - interval '1 minute'
+select s.org_id, s.id::text as session_id, s.token_id::text, u.name, coalesce(o.name, o.slug) as org,
+       u.scopes as user_scopes, t.scopes as token_scopes,
+       s.last_seen_at < app_now() - interval '1 minute' as record_use
   from web_session s
   join org_user u on u.id = s.user_id
   join org o on o.org_id = s.org_id
@@ -154,10 +155,9 @@ insert into org (org_id, slug) values (%(org_id)s, %(slug)s) on conflict (org_id
 
 -- name: orgs
 -- The directory, for whoever runs the server.
-select org_id::text, slug, name, review_policy, created_at from org order by slug;
+select org_id::text as id, slug, name, review_policy, created_at, audit_seq, audit_hash
+  from org
+ order by slug;
 
 -- name: review_policy
 select review_policy from org where org_id = app_org();
-
--- name: set_review_policy
-update org set review_policy = %(policy)s where org_id = app_org();

@@ -5,13 +5,13 @@ everything and commits. There are no round trips in between.
 """
 
 import time
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from uuid import UUID
 
 from waybook.store.driver.connection import DbConnection, Message, Results
 from waybook.store.driver.pool import ConnectionPool
-from waybook.store.driver.queries import Query, Statement
+from waybook.store.driver.queries import Query, Statement, first_column, first_value
 from waybook.store.driver.wire import WireSettings
 
 
@@ -109,6 +109,12 @@ class Database:
         async with TransactionScope(self.pool, opening, org_id) as tx:
             return await tx.commit(*statements)
 
+    async def read_now(self, org_id: UUID) -> datetime:
+        """Read the time of the database, in UTC."""
+        (rows,) = await self.read_org(org_id, "select app_now()")
+        now: datetime = first_value(rows)
+        return now.astimezone(UTC)
+
     async def read_by_secret(self, secret_hash: bytes, *statements: Statement | str) -> Results:
         """Read with the hash of a presented secret, in one message.
 
@@ -132,7 +138,7 @@ class Database:
     ) -> list[UUID]:
         """Return the ids of all orgs, or of the selected ones."""
         (rows,) = await self.read_directory(statement)
-        return [row[0] for row in rows]
+        return first_column(rows)
 
     async def read_directory(self, *statements: Statement | str) -> Results:
         """Read the directory of orgs, in one message; no other row of an org is visible."""

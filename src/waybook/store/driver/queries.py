@@ -56,6 +56,16 @@ class Ids:
     ids: Iterable[str]
 
 
+def first_value(rows: Sequence[Sequence[Any]]) -> Any:  # noqa: ANN401 - of any column type
+    """Return the first column of the first row, or None if there are no rows."""
+    return rows[0][0] if rows else None
+
+
+def first_column(rows: Iterable[Sequence[Any]]) -> list[Any]:
+    """Return the first column of each row."""
+    return [row[0] for row in rows]
+
+
 #: Makes a row from its columns: `tuple`, or `_make` of a row class.
 RowMaker: TypeAlias = Callable[[Sequence[Any]], tuple[Any, ...]]
 
@@ -92,7 +102,7 @@ class Query:
         self.name = name
         #: Class of the returned rows; its fields are the columns. None: plain tuples.
         self.row = row
-        self._make_row: RowMaker = getattr(row, "_make", tuple)
+        self.make_row: RowMaker = getattr(row, "_make", tuple)
         #: Text with named placeholders, for statements executed through psycopg.
         self.text = text
         #: Placeholder names without duplicates, in order of appearance.
@@ -127,7 +137,7 @@ class Query:
         form = self._forms.get((rows, width))
         if form is None:
             text = self._numbered(rows, width).encode()
-            form = PreparedForm(self._prepared_name(rows), text, self._make_row)
+            form = PreparedForm(self._prepared_name(rows), text, self.make_row)
             if form.name is not None:
                 self._forms[rows, width] = form
         return form

@@ -20,8 +20,6 @@ from waybook.errors import InvalidInput
 from waybook.json_values import rfc3339
 from waybook.store.driver.queries import AsJson, Ids, Statement, load
 
-SQL = load("maintenance/anchors")
-
 FORMAT = "waybook-audit-anchor"
 VERSION = 1
 MAX_LINE_BYTES = 10_000
@@ -59,6 +57,28 @@ class Stone(NamedTuple):
     hash_before: bytes
     #: None if the chain was erased.
     hash_after: bytes | None
+
+
+class ChainRow(NamedTuple):
+    """Entry of a chain: its number, and its hash or None if the entry is missing."""
+
+    subject: str
+    subject_id: str
+    seq: int
+    hash: bytes | None
+
+
+class StoneRow(NamedTuple):
+    """A stone and its chain."""
+
+    subject_id: str
+    erasure: int
+    entries: int
+    seal_before: bytes
+    seal_after: bytes | None
+
+
+SQL = load("maintenance/anchors", ends=ChainRow, entries_at=ChainRow, stones=StoneRow)
 
 
 # The file
@@ -151,17 +171,17 @@ def ends_statement() -> Statement:
     return SQL["ends"]()
 
 
-def read_ends(org_id: UUID, rows: Iterable[tuple[Any, ...]]) -> Iterator[Anchor]:
+def read_ends(org_id: UUID, rows: Iterable[ChainRow]) -> Iterator[Anchor]:
     """Yield anchors from the rows of `ends_statement`."""
-    for subject, subject_id, seq, digest in rows:
-        yield Anchor(org_id, subject, subject_id, seq, bytes(digest))
+    for row in rows:
+        yield Anchor(org_id, row.subject, row.subject_id, row.seq, row.hash or b"")
 
 
 def ends_in(connection: psycopg.Connection, org_id: UUID) -> Iterator[Anchor]:
     """Yield the heads of the current org's chains, in the connection's transaction."""
     with connection.cursor(name="chain_ends") as cursor:
         cursor.execute(ends_statement().form.text)
-        yield from read_ends(org_id, cursor)
+        yield from read_ends(org_id, map(ChainRow._make, cursor))
 
 
 def entries_statement(anchors: Sequence[Anchor]) -> Statement:
@@ -176,20 +196,20 @@ def stones_statement(anchors: Sequence[Anchor]) -> Statement:
 
 
 def missing_anchors(
-    anchors: Sequence[Anchor], rows: Iterable[tuple[Any, ...]]
+    anchors: Sequence[Anchor], rows: Iterable[ChainRow]
 ) -> list[tuple[Anchor, bytes | None]]:
     """Return the anchors whose entry is missing or has another hash, with that hash."""
-    hashes = {(subject, id_, seq): digest for subject, id_, seq, digest in rows}
+    hashes = {(row.subject, row.subject_id, row.seq): row.hash for row in rows}
     held = [(a, hashes.get((a.subject, a.subject_id, a.seq))) for a in anchors]
-    return [(a, bytes(got) if got else None) for a, got in held if not got or bytes(got) != a.hash]
+    return [(a, got or None) for a, got in held if not got or got != a.hash]
 
 
-def read_stones(rows: Iterable[tuple[Any, ...]]) -> dict[str, list[Stone]]:
+def read_stones(rows: Iterable[StoneRow]) -> dict[str, list[Stone]]:
     """Return the rows of `stones_statement`, by chain."""
     stones: dict[str, list[Stone]] = {}
-    for subject_id, erasure, entries, before, after in rows:
-        stone = Stone(erasure, entries, bytes(before), bytes(after) if after else None)
-        stones.setdefault(subject_id, []).append(stone)
+    for row in rows:
+        stone = Stone(row.erasure, row.entries, row.seal_before, row.seal_after)
+        stones.setdefault(row.subject_id, []).append(stone)
     return stones
 
 

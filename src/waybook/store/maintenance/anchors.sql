@@ -25,7 +25,7 @@ select e.subject, e.subject_id, e.seq, e.hash
 
 -- name: entries_at
 -- The hashes of entries and erasures at these places, where they are there.
-select a.subject, a.id::text, a.seq, coalesce(e.hash, x.hash)
+select a.subject, a.id::text as subject_id, a.seq, coalesce(e.hash, x.hash) as hash
   from json_to_recordset(%(places)s::json) as a (subject text, id uuid, seq integer)
   left join audit_entry e on e.org_id = app_org() and a.subject <> 'erasure'
                          and e.subject_id = a.id and e.seq = a.seq

@@ -6,7 +6,8 @@ transaction visits the orgs one after the other, and sees all of them in the sam
 
 from collections.abc import Iterator
 from contextlib import closing
-from typing import IO
+from datetime import datetime
+from typing import IO, NamedTuple
 from uuid import UUID
 
 import psycopg
@@ -34,7 +35,16 @@ from waybook.store.maintenance.org_tables import (
     org_tables,
 )
 
-SQL = load("maintenance/backup")
+
+class SnapshotRow(NamedTuple):
+    """Database, server version and time of a snapshot."""
+
+    database: str
+    version: int
+    at: datetime
+
+
+SQL = load("maintenance/backup", about=SnapshotRow)
 
 #: First migration that has every kind of audit chain.
 OLDEST_MIGRATION = 10
@@ -103,18 +113,17 @@ class _Backup:
 
     def write(self) -> Manifest:
         orgs = all_orgs(self._connection)
-        about = self._connection.execute(SQL["about"].text.encode()).fetchone()
-        if about is None or org_tables_changed(self._connection, self._all):
+        (about,) = map(SnapshotRow._make, self._connection.execute(SQL["about"].text.encode()))
+        if org_tables_changed(self._connection, self._all):
             raise Busy("the schema was changed just now; nothing was backed up, try again")
-        database, version, at = about
         members = [member for org_id in orgs for member in self._members(org_id)]
         with self._writer.open(ANCHORS) as target:
-            anchor: AnchorTotals = write_anchors(target, at, self._anchors(orgs))
+            anchor: AnchorTotals = write_anchors(target, about.at, self._anchors(orgs))
         applied = self._connection.execute(SQL["migrations"].text.encode()).fetchall()
         manifest = Manifest(
-            at=at.isoformat(),
-            database=database,
-            server_version=version,
+            at=about.at.isoformat(),
+            database=about.database,
+            server_version=about.version,
             migrations=tuple(AppliedMigration(*row) for row in applied),
             tables={table.name: [*table.columns] for table in self._tables},
             left_out={

@@ -7,7 +7,8 @@ lock table {table} in access share mode;
 
 -- name: about
 -- Where and when the snapshot is.
-select current_database(), current_setting('server_version_num')::integer, clock_timestamp();
+select current_database() as database, current_setting('server_version_num')::integer as version,
+       clock_timestamp() as at;
 
 -- name: migrations
 select number, name, digest from schema_migration order by number;

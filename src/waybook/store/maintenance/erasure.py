@@ -9,20 +9,32 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
+from waybook.accounts.model import LOCAL_ORG
 from waybook.errors import NotFound
-from waybook.store.accounts.accounts import LOCAL_ORG
-from waybook.store.audit import GENESIS, ChainHead, SealedEntry, first_broken, read_entries
-from waybook.store.driver.queries import as_json_text, load
+from waybook.store.audit import ChainHead, SealedEntry, first_broken, read_entries
+from waybook.store.driver.queries import as_json_text, first_column, first_value, load
 from waybook.store.maintenance.owner import (
     Erasure,
+    ErasureHeadRow,
     OwnerTransaction,
     Tombstone,
     open_owner_session,
     owner_transaction,
+    read_head,
     seal_erasure,
 )
 
-SQL = load("maintenance/erasure")
+
+class ChainRow(NamedTuple):
+    """A chain: its subject, its length, and its last seal."""
+
+    subject: str
+    subject_id: str
+    entries: int
+    seal_before: bytes
+
+
+SQL = load("maintenance/erasure", lock_org=ErasureHeadRow, ends=ChainRow, chain_entries=SealedEntry)
 
 #: Callback after every table or chain with the number done and the total.
 Progress = Callable[[int, int], None]
@@ -52,7 +64,7 @@ def find_org(owner_dsn: str, slug: str) -> UUID:
         rows = owner.fetch(SQL["find_org"], slug=slug)
     if not rows:
         raise NotFound(f"there is no org “{slug}” here", org=slug)
-    org_id: UUID = rows[0][0]
+    org_id: UUID = first_value(rows)
     return org_id
 
 
@@ -62,10 +74,7 @@ def erase_org(owner_dsn: str, org_id: UUID, by: str, progress: Progress) -> Eras
         head = lock_org(owner)
         for table in LOCKED:
             owner.fetch(SQL["lock_rows"], table)
-        gone = [
-            Tombstone(subject, subject_id, entries, bytes(seal))
-            for subject, subject_id, entries, seal in owner.fetch(SQL["ends"])
-        ]
+        gone = [Tombstone(*chain) for chain in owner.fetch(SQL["ends"])]
         counts = delete_org_rows(owner, progress)
         written = record_erasure(
             owner, head, ErasureRecord(what="org", by=by, counts=counts, stones=gone)
@@ -99,7 +108,7 @@ def delete_org_rows(
 
 def tables_in_order(owner: OwnerTransaction) -> list[str]:
     """Return every table with rows of orgs, referencing tables before the tables they reference."""
-    return [table for (table,) in owner.fetch(SQL["tables"])]
+    return first_column(owner.fetch(SQL["tables"]))
 
 
 def read_chain(owner: OwnerTransaction, subject_id: str) -> list[SealedEntry]:
@@ -131,17 +140,15 @@ def lock_org(owner: OwnerTransaction) -> ChainHead:
     Raises:
         NotFound: the org no longer exists.
     """
-    rows = owner.fetch(SQL["lock_org"])
-    if not rows:
+    head = read_head(owner.fetch(SQL["lock_org"]))
+    if head is None:
         raise NotFound("this org no longer exists: it was erased")
-    number, digest = rows[0]
-    return ChainHead(number, bytes(digest) if digest else GENESIS)
+    return head
 
 
 def transaction_time(owner: OwnerTransaction) -> datetime:
     """Return the database time of this transaction."""
-    ((at,),) = owner.fetch(SQL["now"])
-    now: datetime = at
+    now: datetime = first_value(owner.fetch(SQL["now"]))
     return now
 
 

@@ -39,7 +39,8 @@ select count(*) from (select from {table} where org_id = %(org_id)s for update) 
 
 -- name: ends
 -- Every chain: what it is about, how long it is, and its last seal.
-select 'plan', id::text, audit_seq, audit_hash from plan where org_id = %(org_id)s
+select 'plan' as subject, id::text as subject_id, audit_seq as entries, audit_hash as seal_before
+  from plan where org_id = %(org_id)s
  union all
 select 'run', id::text, audit_seq, audit_hash from run where org_id = %(org_id)s
  union all

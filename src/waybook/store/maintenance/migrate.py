@@ -12,9 +12,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum
 from hashlib import sha256
 from importlib.resources import files
+from typing import NamedTuple
 
 import psycopg
 from psycopg import sql
@@ -26,7 +28,19 @@ from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Transaction
 from waybook.store.driver.queries import Statement, load
 
-SQL = load("maintenance/migrate")
+
+class ServerRow(NamedTuple):
+    """The server, and the role that serves."""
+
+    version: str
+    role: str
+    superuser: bool
+    bypasses_rls: bool
+    now: datetime
+    size: int
+
+
+SQL = load("maintenance/migrate", server=ServerRow)
 
 #: Number of attempts to get the locks of a migration, and the pause between two attempts.
 MAX_LOCK_ATTEMPTS = 30

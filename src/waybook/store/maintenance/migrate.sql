@@ -136,8 +136,9 @@ select rolsuper or rolbypassrls from pg_roles where rolname = current_user;
 
 -- name: server
 -- Who we are to the server, which one it is, and what time it has.
-select current_setting('server_version'), current_user::text, r.rolsuper, r.rolbypassrls,
-       clock_timestamp(), pg_database_size(current_database())
+select current_setting('server_version') as version, current_user::text as role,
+       r.rolsuper as superuser, r.rolbypassrls as bypasses_rls, clock_timestamp() as now,
+       pg_database_size(current_database()) as size
   from pg_roles r
  where r.rolname = current_user;
 

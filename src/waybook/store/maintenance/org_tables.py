@@ -9,9 +9,7 @@ from uuid import UUID
 import psycopg
 from psycopg import sql
 
-from waybook.store.driver.queries import Query, load
-
-SQL = load("maintenance/org_tables")
+from waybook.store.driver.queries import Query, first_column, load
 
 
 class OrgTable(NamedTuple):
@@ -23,19 +21,22 @@ class OrgTable(NamedTuple):
     estimated_rows: int
 
 
+SQL = load("maintenance/org_tables", tables=OrgTable)
+
+
 def org_tables(connection: psycopg.Connection) -> list[OrgTable]:
     """Return every table with an `org_id`, referenced tables before those that reference them."""
-    tables = connection.execute(SQL["tables"].text.encode()).fetchall()
-    return [OrgTable(name, tuple(columns), ext, rows) for name, columns, ext, rows in tables]
+    tables = map(OrgTable._make, connection.execute(SQL["tables"].text.encode()))
+    return [table._replace(columns=tuple(table.columns)) for table in tables]
 
 
 def all_orgs(connection: psycopg.Connection) -> list[UUID]:
     """Return the ids of all orgs, erased ones included, in a transaction."""
     _show_directory(connection, visible=True)
-    rows = connection.execute(SQL["orgs"].text.encode()).fetchall()
+    orgs: list[UUID] = first_column(connection.execute(SQL["orgs"].text.encode()))
     # Its policy shows rows of all orgs, so it must be off before one org's rows are read.
     _show_directory(connection, visible=False)
-    return [org_id for (org_id,) in rows]
+    return orgs
 
 
 def enter_org(connection: psycopg.Connection, org_id: UUID) -> None:

@@ -22,20 +22,22 @@ below as (
 ordered as (
   select oid, relname, max(depth) as depth from below group by oid, relname
 )
-select t.relname::text,
+select t.relname::text as name,
        (select array_agg(a.attname::text order by a.attnum)
           from pg_attribute a
-         where a.attrelid = t.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''),
+         where a.attrelid = t.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = '')
+       as columns,
        exists (select from pg_attribute a
                  join pg_type y on y.oid = a.atttypid
                  join pg_depend d on d.classid = 'pg_type'::regclass
                                  and d.objid in (y.oid, y.typelem) and d.deptype = 'e'
-                where a.attrelid = t.oid and a.attnum > 0 and not a.attisdropped),
+                where a.attrelid = t.oid and a.attnum > 0 and not a.attisdropped)
+       as has_extension_type,
        (select coalesce(sum(greatest(c.reltuples, s.n_live_tup, 0)), 0)::bigint
           from pg_class c
           left join pg_inherits i on i.inhrelid = c.oid
           left join pg_stat_all_tables s on s.relid = c.oid
-         where (c.oid = t.oid or i.inhparent = t.oid) and c.relkind = 'r')
+         where (c.oid = t.oid or i.inhparent = t.oid) and c.relkind = 'r') as estimated_rows
   from ordered t
  order by t.depth, t.relname;
 

@@ -23,9 +23,7 @@ from waybook.store.driver.queries import Query, load
 from waybook.store.maintenance.migrate import owner_connection
 from waybook.store.maintenance.owner_role import confine
 
-SQL = load("maintenance/owner")
-
-Rows: TypeAlias = list[tuple[Any, ...]]
+Rows: TypeAlias = list[Any]
 
 #: Maximum wait for concurrent calls of the org.
 LOCK_TIMEOUT = "30s"
@@ -54,7 +52,7 @@ class OwnerTransaction:
     def fetch(self, query: Query, table: str = "", column: str = "", **values: object) -> Rows:
         """Run a query, with the table and column that its text asks for; return its rows."""
         cursor = self._run(query, table, column, values)
-        return cursor.fetchall() if cursor.description else []
+        return [query.make_row(row) for row in cursor] if cursor.description else []
 
     def execute(self, query: Query, table: str = "", column: str = "", **values: object) -> int:
         """Run a query; return the number of rows it touched."""
@@ -211,6 +209,61 @@ class Erasure(NamedTuple):
     tombstones: tuple[Tombstone, ...] = ()
 
 
+class ErasureRow(NamedTuple):
+    """An erasure without its tombstones."""
+
+    number: int
+    at: datetime
+    by: str
+    what: str
+    who: str | None
+    counts: str
+    hash: bytes
+
+
+class TombstoneRow(NamedTuple):
+    """A tombstone and the number of its erasure."""
+
+    erasure: int
+    subject: str
+    subject_id: str
+    entries: int
+    seal_before: bytes
+    seal_after: bytes | None
+
+
+class ErasureHeadRow(NamedTuple):
+    """Number and hash that the chain of erasures should end with."""
+
+    erasures: int
+    erasure_hash: bytes | None
+
+
+class ReturnedRow(NamedTuple):
+    """A subject that was erased and exists again, and the number of its erasure."""
+
+    erasure: int
+    subject: str
+    subject_id: str
+
+
+class ResealedChain(NamedTuple):
+    """Number of entries that a chain had when it was last resealed, and the last seal then."""
+
+    entries: int
+    seal: bytes
+
+
+SQL = load(
+    "maintenance/owner",
+    erasures=ErasureRow,
+    tombstones=TombstoneRow,
+    erasure_head=ErasureHeadRow,
+    returned=ReturnedRow,
+    resealed_chains=ResealedChain,
+)
+
+
 def seal_of(erasure: Erasure, previous: bytes) -> bytes:
     """Return the hash of an erasure: over the previous hash, all fields and the tombstones."""
     fields: list[bytes | str] = [str(erasure.number), rfc3339(erasure.at), erasure.by, erasure.what]
@@ -259,30 +312,19 @@ def _wrong_end(count: int, last: bytes, head: ChainHead) -> tuple[int, str] | No
 
 
 def read_erasures(
-    erasures: Iterable[tuple[Any, ...]], tombstones: Iterable[tuple[Any, ...]]
+    erasures: Iterable[ErasureRow], tombstones: Iterable[TombstoneRow]
 ) -> list[Erasure]:
     """Return erasures with their tombstones from the rows of these queries."""
     stones = {
-        number: tuple(_stone(row) for row in rows)
-        for number, rows in groupby(tombstones, key=lambda row: row[0])
+        number: tuple(Tombstone(*row[1:]) for row in rows)
+        for number, rows in groupby(tombstones, key=lambda row: row.erasure)
     }
     return [
-        Erasure(
-            number, at.astimezone(UTC), by, what, who, counts, bytes(digest), stones.pop(number, ())
-        )
-        for number, at, by, what, who, counts, digest in erasures
+        Erasure(*row._replace(at=row.at.astimezone(UTC)), stones.pop(row.number, ()))
+        for row in erasures
     ]
 
 
-def read_head(rows: Sequence[tuple[Any, ...]]) -> ChainHead | None:
+def read_head(rows: list[ErasureHeadRow]) -> ChainHead | None:
     """Return the expected head of the erasure chain, if the org still exists."""
-    return next(_heads(rows), None)
-
-
-def _heads(rows: Sequence[tuple[Any, ...]]) -> Iterator[ChainHead]:
-    return (ChainHead(number, bytes(digest) if digest else GENESIS) for number, digest in rows)
-
-
-def _stone(row: tuple[Any, ...]) -> Tombstone:
-    _, subject, subject_id, entries, before, after = row
-    return Tombstone(subject, subject_id, entries, bytes(before), bytes(after) if after else None)
+    return ChainHead(rows[0].erasures, rows[0].erasure_hash or GENESIS) if rows else None

@@ -35,7 +35,7 @@ select t.erasure, t.subject, t.subject_id::text
 
 -- name: resealed_chains
 -- Where a chain was last sealed anew, and with which seal; nothing, where it ended since.
-select t.entries, t.seal_after
+select t.entries, t.seal_after as seal
   from (select entries, seal_after from tombstone
          where org_id = app_org() and subject_id = %(subject_id)s
          order by erasure desc

@@ -9,10 +9,20 @@ from typing import NamedTuple
 import psycopg
 
 from waybook.errors import Misconfigured
-from waybook.store.driver.queries import Query, load
+from waybook.store.driver.queries import Query, first_column, load
 from waybook.store.maintenance.migrate import MAINTENANCE_ROLE, owner_connection
 
-SQL = load("maintenance/owner_role")
+
+class RoleRow(NamedTuple):
+    """The current role, its exemptions, and whether the maintenance role exists."""
+
+    name: str
+    superuser: bool
+    bypasses: bool
+    can_step_down: bool
+
+
+SQL = load("maintenance/owner_role", role=RoleRow)
 
 
 class OwnerRole(NamedTuple):
@@ -87,11 +97,9 @@ def _step_down(connection: psycopg.Connection, role: OwnerRole, *, exists: bool)
 
 def _read_role(connection: psycopg.Connection) -> tuple[OwnerRole, bool]:
     """Return the current role, and whether the maintenance role exists."""
-    ((name, superuser, bypasses, exists),) = connection.execute(
-        SQL["role"].text.encode()
-    ).fetchall()
-    return OwnerRole(name, superuser, bypasses), exists
+    (row,) = map(RoleRow._make, connection.execute(SQL["role"].text.encode()))
+    return OwnerRole(row.name, row.superuser, row.bypasses), row.can_step_down
 
 
 def _names(connection: psycopg.Connection, query: Query) -> list[str]:
-    return [row[0] for row in connection.execute(query.text.encode()).fetchall()]
+    return first_column(connection.execute(query.text.encode()))

@@ -1,8 +1,8 @@
 -- name: role
 -- The current role, as SQL writes it, with the two attributes that exempt it from row-level
 -- security, and whether the role to step down to exists.
-select quote_ident(current_user), r.rolsuper, r.rolbypassrls,
-       exists (select from pg_roles m where m.rolname = 'waybook_maintenance')
+select quote_ident(current_user) as name, r.rolsuper as superuser, r.rolbypassrls as bypasses,
+       exists (select from pg_roles m where m.rolname = 'waybook_maintenance') as can_step_down
   from pg_roles r
  where r.rolname = current_user;
 

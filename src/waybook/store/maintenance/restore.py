@@ -11,8 +11,8 @@ from uuid import UUID
 import psycopg
 from psycopg import sql
 
+from waybook.accounts.model import LOCAL_ORG
 from waybook.errors import Busy, InvalidInput, Refused
-from waybook.store.accounts.accounts import LOCAL_ORG
 from waybook.store.driver.queries import Query, load
 from waybook.store.maintenance.anchors import Anchor, ends_in, totals_of
 from waybook.store.maintenance.archive import (

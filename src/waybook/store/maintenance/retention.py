@@ -16,7 +16,7 @@ from uuid import UUID
 import psycopg
 
 from waybook.errors import Misconfigured
-from waybook.store.driver.queries import Query, load
+from waybook.store.driver.queries import Query, first_column, first_value, load
 from waybook.store.maintenance.erasure import (
     ErasureRecord,
     erase_late_rows,
@@ -32,7 +32,16 @@ from waybook.store.maintenance.owner import (
     open_owner_session,
 )
 
-SQL = load("maintenance/retention")
+
+class ArchivedRow(NamedTuple):
+    """An archived plan or run, and the head of its audit chain."""
+
+    id: str
+    audit_seq: int
+    audit_hash: bytes
+
+
+SQL = load("maintenance/retention", archived_plans=ArchivedRow, archived_runs=ArchivedRow)
 PLAN_QUERIES = load("maintenance/archived_plans")
 RUN_QUERIES = load("maintenance/archived_runs")
 
@@ -84,9 +93,9 @@ def apply_retention(
     gone: Counter[str] = Counter()
     with open_owner_session(owner_dsn) as here:
         with here.directory_transaction() as owner:
-            ((now,),) = owner.fetch(SQL["time_now"])
-            orgs = [row[0] for row in owner.fetch(SQL["orgs"])]
-            erased = [row[0] for row in owner.fetch(SQL["erased_orgs"])]
+            now: datetime = first_value(owner.fetch(SQL["time_now"]))
+            orgs = first_column(owner.fetch(SQL["orgs"]))
+            erased = first_column(owner.fetch(SQL["erased_orgs"]))
         create_partitions(here, now, [*orgs, *erased])
         if keep.calls:
             gone["partitions"] += drop_partitions(here, now - timedelta(days=keep.calls))
@@ -170,7 +179,7 @@ def _guard_partition(owner: OwnerTransaction, name: str) -> None:
 def _count_calls(here: OwnerSession, org_id: UUID, bounds: Mapping[str, str]) -> int:
     with here.org_transaction(org_id) as owner:
         limit = MAX_MOVED_ROWS + 1
-        return int(owner.fetch(SQL["count_calls_of_week"], most=limit, **bounds)[0][0])
+        return int(first_value(owner.fetch(SQL["count_calls_of_week"], most=limit, **bounds)))
 
 
 def weeks(today: date) -> Iterator[date]:
@@ -195,7 +204,7 @@ def drop_partitions(here: OwnerSession, before: datetime) -> int:
 
 
 def _partitions(owner: OwnerTransaction) -> list[str]:
-    names = (str(name) for (name,) in owner.fetch(SQL["partitions"]))
+    names = map(str, first_column(owner.fetch(SQL["partitions"])))
     return [name for name in names if _PARTITION.fullmatch(name)]
 
 
@@ -255,12 +264,12 @@ def _erase_some(
     """Erase the next batch; return the id of the last one examined, or "" at the end."""
     head = lock_org(owner)
     query = SQL["archived_plans"] if subject == "plan" else SQL["archived_runs"]
-    rows = owner.fetch(query, before=before, after=after, most=MAX_SUBJECTS)
+    rows: list[ArchivedRow] = owner.fetch(query, before=before, after=after, most=MAX_SUBJECTS)
     stones = [
-        Tombstone(subject, subject_id, entries, bytes(seal))
-        for subject_id, entries, seal in rows
+        Tombstone(subject, row.id, row.audit_seq, row.audit_hash)
+        for row in rows
         # A subject with a broken chain is kept for investigation.
-        if is_chain_valid(read_chain(owner, subject_id), bytes(seal))
+        if is_chain_valid(read_chain(owner, row.id), row.audit_hash)
     ]
     if stones:
         counts = _delete_subjects(owner, subject, [stone.subject_id for stone in stones])
@@ -268,14 +277,14 @@ def _erase_some(
             owner, head, ErasureRecord(what="archived", by="waybook", counts=counts, stones=stones)
         )
         gone.update(counts)
-    return rows[-1][0] if len(rows) == MAX_SUBJECTS else ""
+    return rows[-1].id if len(rows) == MAX_SUBJECTS else ""
 
 
 def _delete_subjects(owner: OwnerTransaction, subject: str, ids: list[str]) -> dict[str, int]:
     uuids = [UUID(subject_id) for subject_id in ids]
     if subject == "run":
         return _delete_in_order(owner, RUN_QUERIES, ids=uuids)
-    sources = [row[0] for row in owner.fetch(SQL["unshared_sources"], ids=uuids)]
+    sources = first_column(owner.fetch(SQL["unshared_sources"], ids=uuids))
     return _delete_in_order(owner, PLAN_QUERIES, ids=uuids, sources=sources)
 
 
@@ -289,5 +298,4 @@ def _delete_in_order(
 
 def _alone(owner: OwnerTransaction) -> bool:
     """Return whether this process now holds the retention lock, until the transaction ends."""
-    ((alone,),) = owner.fetch(SQL["only_one"])
-    return bool(alone)
+    return bool(first_value(owner.fetch(SQL["only_one"])))

@@ -21,7 +21,7 @@ from waybook.core.replay import replay
 from waybook.errors import NotFound, Refused
 from waybook.json_values import Json
 from waybook.store.audit import GENESIS, SealedEntry, changes_of, seal
-from waybook.store.driver.queries import as_json_text, load
+from waybook.store.driver.queries import as_json_text, first_column, first_value, load
 from waybook.store.maintenance.erasure import (
     MAX_PASSES,
     Erased,
@@ -34,9 +34,38 @@ from waybook.store.maintenance.erasure import (
     tables_in_order,
     transaction_time,
 )
-from waybook.store.maintenance.owner import OwnerTransaction, Rows, Tombstone, owner_transaction
+from waybook.store.maintenance.owner import OwnerTransaction, Tombstone, owner_transaction
 
-SQL = load("maintenance/user_erasure")
+
+class NamedChain(NamedTuple):
+    """A chain that names the user."""
+
+    subject: str
+    subject_id: str
+
+
+class ColumnRow(NamedTuple):
+    """A column of a table."""
+
+    table: str
+    column: str
+
+
+class AnswerRow(NamedTuple):
+    """A JSON text that we composed, and its place in its table."""
+
+    place: str
+    text: str
+
+
+SQL = load(
+    "maintenance/user_erasure",
+    naming_columns=ColumnRow,
+    json_of_ours=ColumnRow,
+    user_tables=ColumnRow,
+    chains_with_name=NamedChain,
+    answers_with_name=AnswerRow,
+)
 
 #: Prefixes of a stored name: none, the rejection reason of a plan, and the channels.
 NAME_PREFIXES = ("", rejection_reason(""), *(f"{door}:" for door in Channel))
@@ -79,11 +108,11 @@ def erase_user(
 def _members(owner: OwnerTransaction, name: str) -> frozenset[str]:
     """Return the ids of the user and of all their tokens, which are deleted."""
     rows = owner.fetch(SQL["members_of"], ids=_user_ids(owner, name))
-    return frozenset(row[0] for row in rows)
+    return frozenset(first_column(rows))
 
 
 def _user_ids(owner: OwnerTransaction, name: str) -> list[UUID]:
-    return [row[0] for row in owner.fetch(SQL["user_ids"], name=name)]
+    return first_column(owner.fetch(SQL["user_ids"], name=name))
 
 
 def _without_user(owner: OwnerTransaction, name: str) -> dict[str, int]:
@@ -108,9 +137,9 @@ def _reseal_chains(
     stones: dict[str, tuple[Tombstone, int]] = {}
     for _ in range(MAX_PASSES):
         named = owner.fetch(SQL["chains_with_name"], name=to.name, told=_in_json(to.name))
-        waiting = [row for row in named if row[1] not in stones]
-        for done, (subject, subject_id, _) in enumerate(waiting, start=1):
-            stones[subject_id] = _reseal(owner, subject, subject_id, to)
+        waiting = [chain for chain in named if chain.subject_id not in stones]
+        for done, chain in enumerate(waiting, start=1):
+            stones[chain.subject_id] = _reseal(owner, chain, to)
             progress(done, len(waiting))
         if not waiting:
             break
@@ -118,18 +147,18 @@ def _reseal_chains(
 
 
 def _reseal(
-    owner: OwnerTransaction, subject: str, subject_id: str, to: Pseudonymization
+    owner: OwnerTransaction, chain: NamedChain, to: Pseudonymization
 ) -> tuple[Tombstone, int]:
-    end = owner.fetch(SQL["lock_end"], subject, id=subject_id)
+    subject, subject_id = chain
+    before = first_value(owner.fetch(SQL["lock_end"], subject, id=subject_id))
     entries = read_chain(owner, subject_id)
-    _refuse_broken(f"{subject} {subject_id}", entries, end)
+    _refuse_broken(f"{subject} {subject_id}", entries, before)
     resealed = list(_resealed(entries, to))
     changed = [new for old, new in zip(entries, resealed, strict=True) if new != old]
     touched = sum(old[:-1] != new[:-1] for old, new in zip(entries, resealed, strict=True))
     if touched:
         _rewrite_entries(owner, changed)
         owner.change(SQL["move_end"], subject, id=subject_id, hash=resealed[-1].hash)
-    before = bytes(end[0][1])
     return Tombstone(subject, subject_id, len(resealed), before, resealed[-1].hash), touched
 
 
@@ -137,13 +166,13 @@ def _rewrite_entries(owner: OwnerTransaction, entries: list[SealedEntry]) -> Non
     owner.execute_many(SQL["reseal_entry"], [entry._asdict() for entry in entries])
 
 
-def _refuse_broken(name: str, entries: list[SealedEntry], end: Rows) -> None:
+def _refuse_broken(name: str, entries: list[SealedEntry], end: bytes | None) -> None:
     """Refuse to reseal a broken chain, because that would hide that it was broken.
 
     Raises:
         Refused: it is broken.
     """
-    if not end or not is_chain_valid(entries, bytes(end[0][1])):
+    if end is None or not is_chain_valid(entries, end):
         raise Refused(
             f"the audit of {name} is broken, and resealing it would hide that; nothing was "
             "erased. Look into it first: waybook audit verify says what is wrong"
@@ -175,11 +204,11 @@ class UserErasure(NamedTuple):
 
 def reseal_org_chain(owner: OwnerTransaction, who: UserErasure) -> list[tuple[Tombstone, int]]:
     """Reseal the org's chain without the user; add an entry for the erasure."""
-    end = owner.fetch(SQL["org_end"])
+    before = first_value(owner.fetch(SQL["org_end"]))
     entries = read_chain(owner, str(who.org_id))
     if not entries:
         return []
-    _refuse_broken(f"org {who.org_id}", entries, end)
+    _refuse_broken(f"org {who.org_id}", entries, before)
     blank = [_without(entry, who) for entry in entries]
     resealed = list(_resealed([*blank, *_farewell(owner, blank, who)], who.to))
     touched = sum(old[:-1] != new[:-1] for old, new in zip(entries, resealed, strict=False))
@@ -188,7 +217,6 @@ def reseal_org_chain(owner: OwnerTransaction, who: UserErasure) -> list[tuple[To
         _rewrite_entries(owner, resealed[: len(entries)])
         owner.execute_many(SQL["add_entry"], [entry._asdict() for entry in added])
         owner.change(SQL["move_org_end"], seq=resealed[-1].seq, hash=resealed[-1].hash)
-    before = bytes(end[0][1])
     stone = Tombstone("org", str(who.org_id), len(resealed), before, resealed[-1].hash)
     return [(stone, touched + len(added))] if touched or added else []
 
@@ -235,10 +263,10 @@ def _farewell(
 def _renamed_columns(owner: OwnerTransaction, to: Pseudonymization) -> Counter[str]:
     counts: Counter[str] = Counter()
     values = {"name": to.name, "pseudonym": to.pseudonym, "reason": rejection_reason("")}
-    for table, column in owner.fetch(SQL["naming_columns"]):
-        if is_person_field(column):
-            counts[table] += owner.change(
-                SQL["rename"], table, column, words=[*NAME_PREFIXES], **values
+    for row in owner.fetch(SQL["naming_columns"]):
+        if is_person_field(row.column):
+            counts[row.table] += owner.change(
+                SQL["rename"], row.table, row.column, words=[*NAME_PREFIXES], **values
             )
     return counts
 
@@ -247,11 +275,11 @@ def _renamed_answers(owner: OwnerTransaction, to: Pseudonymization) -> Counter[s
     counts: Counter[str] = Counter()
     for table, column in owner.fetch(SQL["json_of_ours"]):
         named = owner.fetch(SQL["answers_with_name"], table, column, told=_in_json(to.name))
-        for place, text in named:
-            value = as_json_text(pseudonymize_answer(orjson.loads(text), to))
-            if value != text:
+        for row in named:
+            value = as_json_text(pseudonymize_answer(orjson.loads(row.text), to))
+            if value != row.text:
                 counts[table] += owner.change(
-                    SQL["rename_answer"], table, column, value=value, place=place
+                    SQL["rename_answer"], table, column, value=value, place=row.place
                 )
     return counts
 

@@ -2,7 +2,7 @@
 
 -- name: naming_columns
 -- Every column of texts, of every such table but the audit, with the name of its table.
-select c.relname, a.attname
+select c.relname as table, a.attname as column
   from pg_attribute a
   join pg_class c on c.oid = a.attrelid
  where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
@@ -14,7 +14,7 @@ select c.relname, a.attname
 
 -- name: json_of_ours
 -- The columns of JSON that hold what we said, not what somebody stored.
-select c.relname, a.attname
+select c.relname as table, a.attname as column
   from pg_attribute a
   join pg_class c on c.oid = a.attrelid
  where c.relnamespace = 'public'::regnamespace
@@ -23,7 +23,7 @@ select c.relname, a.attname
 -- name: chains_with_name
 -- The chains in which somebody is named, or may be: who acts, and the end of a text in the details.
 -- That of the org itself is looked at in any case.
-select subject, subject_id::text, count(*)
+select subject, subject_id::text
   from audit_entry
  where org_id = %(org_id)s
    and (actor = %(name)s or strpos(details::text, %(told)s) > 0)
@@ -32,8 +32,8 @@ select subject, subject_id::text, count(*)
  order by subject_id;
 
 -- name: lock_end
--- The end of one chain, ours until we are done with it.
-select audit_seq, audit_hash from {table}
+-- The last seal of one chain, ours until we are done with it.
+select audit_hash from {table}
  where org_id = %(org_id)s and id = %(id)s
    for update;
 
@@ -57,7 +57,7 @@ update {table} t
 returning t.org_id;
 
 -- name: answers_with_name
-select ctid::text, {column}::text from {table}
+select ctid::text as place, {column}::text as text from {table}
  where org_id = %(org_id)s and strpos({column}::text, %(told)s) > 0
    for update;
 
@@ -68,7 +68,7 @@ returning org_id;
 
 -- name: user_tables
 -- The tables of what belongs to a user, with the users' own, and the column that says whose.
-select c.relname, a.attname
+select c.relname as table, a.attname as column
   from pg_class c
   join pg_attribute a on a.attrelid = c.oid
  where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
@@ -78,7 +78,7 @@ select c.relname, a.attname
 select id from org_user where org_id = %(org_id)s and name = %(name)s;
 
 -- name: org_end
-select audit_seq, audit_hash from org where org_id = %(org_id)s;
+select audit_hash from org where org_id = %(org_id)s;
 
 -- name: move_org_end
 update org set audit_seq = %(seq)s, audit_hash = %(hash)s where org_id = %(org_id)s

@@ -29,7 +29,7 @@ from waybook.plan.model import (
 )
 from waybook.plan.states import PlanStatus, StepStatus
 from waybook.store import calls
-from waybook.store.audit import ChainHead
+from waybook.store.audit import ChainHead, StoredRow
 from waybook.store.calls import Key, StoredAnswer
 from waybook.store.driver.connection import Results
 from waybook.store.driver.queries import Ids, Statement, load
@@ -44,7 +44,6 @@ from waybook.store.plans.rows import (
     ResultRow,
     ReviewRow,
     StepRow,
-    StoredRow,
 )
 
 NO_SESSIONS: frozenset[str] = frozenset()

@@ -112,12 +112,6 @@ class FormattingNotes(NamedTuple):
     notes: str
 
 
-class StoredRow(NamedTuple):
-    entity: str
-    id: str
-    values: dict[str, Any]
-
-
 class LockRow(NamedTuple):
     locked: int
     now: datetime

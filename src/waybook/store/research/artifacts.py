@@ -2,27 +2,24 @@
 
 Passages and vectors are derived from artifacts and sources. They are not audited and can be
 rebuilt. Vectors are written to the table of the backend that ranks them.
-
-The HNSW index of pgvector does not know orgs: a search in a small org would scan the vectors of all
-others. So each vector has extra dimensions with a random direction per org, which bring vectors of
-the same org closer by `ORG_WEIGHT`. The similarity order within an org does not change.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from functools import lru_cache
-from hashlib import sha256
-from math import sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
+from waybook.json_values import Json
 from waybook.plan.research import ExistingResearch, ResearchSource
 from waybook.research.embedding import Vector
+from waybook.research.fusion import RankedPassage
 from waybook.research.passages import json_to_text, passages
-from waybook.store.driver.queries import Ids, Rows, Statement, Value, load
+from waybook.store.audit import StoredRow
+from waybook.store.driver.queries import Ids, Rows, Statement, Value, first_column, load
 from waybook.store.research import embeddings
+from waybook.store.research.embeddings import UnembeddedRow, encode_vector
 
 
 class Backend(StrEnum):
@@ -34,7 +31,70 @@ class Backend(StrEnum):
     PGVECTOR = "pgvector"
 
 
-SQL = load("research/artifacts")
+class LatestRow(NamedTuple):
+    """The latest version of an artifact."""
+
+    id: str
+    version: int
+    content_hash: str | None
+
+
+class ArtifactRow(NamedTuple):
+    """An artifact with its content, and the ids of the versions before and after it."""
+
+    id: str
+    plan_id: str | None
+    step_id: str | None
+    kind: str
+    title: str
+    content: Json
+    superseded: bool
+    tags: list[Json] | None
+    metadata: Json
+    version: int | None
+    created_at: datetime
+    created_by: str
+    earlier: str | None
+    later: str | None
+
+
+class CitedSourceRow(NamedTuple):
+    """A source, with the newest artifacts that cite it."""
+
+    id: str
+    url: str | None
+    title: str
+    quote: str | None
+    created_at: datetime
+    created_by: str
+    retrieved_at: datetime | None
+    citations: list[dict[str, Json]] | None
+
+
+class UnindexedRow(NamedTuple):
+    """An artifact that is not indexed."""
+
+    id: str
+    plan_id: str | None
+    kind: str
+    title: str
+    tags: list[str]
+    content: Json
+    created_at: datetime
+
+
+SQL = load(
+    "research/artifacts",
+    latest_standalone=LatestRow,
+    latest_in_plan=LatestRow,
+    stored_standalone_rows=StoredRow,
+    artifact=ArtifactRow,
+    source=CitedSourceRow,
+    nearest_vectors=RankedPassage,
+    nearest_vectors_in_plan=RankedPassage,
+    without_vectors=UnembeddedRow,
+    without_passages=UnindexedRow,
+)
 
 
 def existing_in_plan_statements(
@@ -56,14 +116,14 @@ def existing_standalone_statements(kind: str, title: str) -> list[Statement]:
 
 
 def read_existing(
-    latest: Sequence[tuple[Any, ...]], sources: Sequence[tuple[Any, ...]] = ()
+    latest: list[LatestRow], sources: Sequence[Sequence[str]] = ()
 ) -> ExistingResearch:
     """Return the existing artifact and sources that these statements found."""
-    known = frozenset(row[0] for row in sources)
+    known = frozenset(first_column(sources))
     if not latest:
         return ExistingResearch(sources=known)
-    artifact_id, version, content_hash = latest[0]
-    return ExistingResearch(artifact_id, version, content_hash, known)
+    (row,) = latest
+    return ExistingResearch(row.id, row.version, row.content_hash, known)
 
 
 def rows_statement(artifact_id: str) -> Statement:
@@ -80,11 +140,6 @@ def source_statement(source_id: str, most: int) -> Statement:
     """Select one source with the newest artifacts that cite it."""
     return SQL["source"](source_id=source_id, most=most)
 
-
-#: Similarity bonus of passages of the same org. Enough to skip equally similar passages of others;
-#: small enough that the index graph stays connected.
-ORG_WEIGHT = 0.3
-ORG_DIMENSIONS = 32
 
 #: Set in a transaction before a vector search. Without the first line the index returns a few rows
 #: of any org and stops; with it, the scan continues until enough rows of this org are found. A
@@ -126,23 +181,6 @@ def without_vectors_statement(
 ) -> Statement:
     """Select passages, all or since a time, that have no vector of this model."""
     return SQL["without_vectors"](model=model, backend=backend, since=since, most=most)
-
-
-def encode_vector(vector: Vector, org_id: UUID) -> str:
-    """Return a vector with its org's direction as pgvector text; it keeps three or four digits.
-
-    >>> encode_vector((0.6, -0.8), UUID(int=7))[:26]
-    '[0.60000,-0.80000,0.09682,'
-    """
-    return "[" + ",".join([f"{number:.5f}" for number in (*vector, *_home(org_id))]) + "]"
-
-
-@lru_cache(4096)
-def _home(org_id: UUID) -> Vector:
-    """Return an org's direction: pseudorandom, so nearly orthogonal to that of any other org."""
-    length = sqrt(ORG_WEIGHT / ORG_DIMENSIONS)
-    chance = int.from_bytes(sha256(org_id.bytes).digest())
-    return tuple(length if chance >> bit & 1 else -length for bit in range(ORG_DIMENSIONS))
 
 
 #: Kind under which sources are indexed.
@@ -285,17 +323,17 @@ def unindexed_statement(since: datetime | None, most: int) -> Statement:
     return SQL["without_passages"](since=since, most=most)
 
 
-def read_unindexed(rows: Iterable[tuple[Any, ...]]) -> list[IndexedSubject]:
+def read_unindexed(rows: Iterable[UnindexedRow]) -> list[IndexedSubject]:
     """Return the artifacts that `unindexed_statement` selected, as index entries."""
     return [
         index_artifact(
-            artifact_id=artifact_id,
-            plan_id=plan_id,
-            kind=kind,
-            title=title,
-            tags=tags,
-            text=json_to_text(content),
-            created_at=created_at,
+            artifact_id=row.id,
+            plan_id=row.plan_id,
+            kind=row.kind,
+            title=row.title,
+            tags=row.tags,
+            text=json_to_text(row.content),
+            created_at=row.created_at,
         )
-        for artifact_id, plan_id, kind, title, tags, content, created_at in rows
+        for row in rows
     ]

@@ -27,11 +27,11 @@ select distinct l.source_id::text
 
 -- name: stored_standalone_rows
 -- Everything the audit of an artifact without a plan accounts for, to hold against its replay.
-select 'artifact', a.id::text, json_build_object(
+select 'artifact' as entity, a.id::text as id, json_build_object(
          'step_id', a.step_id, 'kind', a.kind, 'title', a.title, 'content', a.content,
          'superseded', a.superseded, 'created_at', a.created_at, 'created_by', a.created_by,
          'tags', nullif(a.tags::text, '[]')::json, 'metadata', a.metadata, 'version', a.version,
-         'content_hash', a.content_hash)
+         'content_hash', a.content_hash) as values
   from artifact a
  where a.id = %(artifact_id)s
  union all
@@ -71,14 +71,15 @@ select a.id::text, a.plan_id::text, a.step_id::text, a.kind, a.title, a.content,
 -- name: source
 -- One source, and the artifacts that came from it, newest first.
 select s.id::text, s.url, s.title, s.quote, s.created_at, s.created_by,
-       (select max(l.retrieved_at) from artifact_source l where l.source_id = s.id),
-       (select json_agg(json_build_array(c.id, c.kind, c.title, c.plan_id))
+       (select max(l.retrieved_at) from artifact_source l where l.source_id = s.id) as retrieved_at,
+       (select json_agg(json_build_object('id', c.id, 'kind', c.kind, 'title', c.title,
+                                           'plan_id', c.plan_id))
           from (select a.id, a.kind, a.title, a.plan_id
                   from artifact_source l
                   join artifact a on a.id = l.artifact_id
                  where l.source_id = s.id
                  order by a.created_at desc, a.id desc
-                 limit %(most)s) c)
+                 limit %(most)s) c) as citations
   from source s
  where s.id = %(source_id)s;
 
@@ -117,7 +118,7 @@ with size as materialized (
    order by v.embedding <#> %(embedding)s::halfvec
    limit %(most)s
 )
-select n.subject_id::text, n.part, -n.distance
+select n.subject_id::text, n.part, -n.distance as measure
   from (select * from compared union all select * from walked) n
  order by n.distance, n.subject_id, n.part;
 
@@ -137,7 +138,7 @@ with among as (
     where :passage_fits
     limit %(newest)s)
 )
-select v.subject_id::text, v.part, -(v.embedding <#> %(embedding)s::halfvec) as nearness
+select v.subject_id::text, v.part, -(v.embedding <#> %(embedding)s::halfvec) as measure
   from among a
   join passage_vector v on v.subject_id = a.subject_id and v.part = a.part
  where v.model = %(model)s
@@ -146,13 +147,10 @@ select v.subject_id::text, v.part, -(v.embedding <#> %(embedding)s::halfvec) as 
 
 -- name: without_vectors
 -- Passages since then that have no vector of this model yet.
-select p.subject_id::text, p.part, p.title, p.body
-  from passage p
- where (%(since)s::timestamptz is null or p.created_at >= %(since)s)
+:passages_to_embed
    and not exists (select from passage_vector v
                     where v.subject_id = p.subject_id and v.part = p.part
                       and v.model = %(model)s)
-   and not :quarantined
  order by p.subject_id, p.part
  limit %(most)s;
 

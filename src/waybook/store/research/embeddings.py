@@ -1,20 +1,33 @@
-"""Queries for quantized embeddings of passages, and for quarantined passages.
+"""Queries for quantized embeddings of passages, vectors as pgvector text, quarantined passages.
 
 A packed row is a key of twenty bytes (subject, part) followed by 256 codes; `research.ranking`
 reads it. Passages are quarantined when indexing them broke the connection.
+
+The HNSW index of pgvector does not know orgs: a search in a small org would scan the vectors of all
+others. So each vector has extra dimensions with a random direction per org, which bring vectors of
+the same org closer by `ORG_WEIGHT`. The similarity order within an org does not change.
 """
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from functools import lru_cache
+from hashlib import sha256
+from math import sqrt
+from typing import NamedTuple
 from uuid import UUID
 
 from waybook.research.embedding import DIMENSIONS, Vector
 from waybook.research.fusion import RankedPassage
 from waybook.research.ranking import quantize
-from waybook.store.driver.queries import Ids, Rows, Statement, Value, load
-
-SQL = load("research/embeddings")
+from waybook.store.driver.queries import (
+    Ids,
+    Rows,
+    Statement,
+    Value,
+    first_column,
+    first_value,
+    load,
+)
 
 KEY_BYTES = 20
 RECORD_BYTES = KEY_BYTES + DIMENSIONS
@@ -22,6 +35,11 @@ RECORD_BYTES = KEY_BYTES + DIMENSIONS
 PAGE_ROWS = 8_192
 #: Up to this many passages that match a search's filters are fetched and ranked separately.
 FEW = 2_000
+
+#: Similarity bonus of passages of the same org. Enough to skip equally similar passages of others;
+#: small enough that the index graph stays connected.
+ORG_WEIGHT = 0.3
+ORG_DIMENSIONS = 32
 
 
 class Key(NamedTuple):
@@ -46,6 +64,62 @@ class Snapshot(NamedTuple):
     at: float
     #: Number of erasures of the org so far: an erasure leaves no rows in the table of deletions.
     erasures: int = 0
+
+
+class PageRow(NamedTuple):
+    """Packed embeddings, and the fields of the `Snapshot` they were read at."""
+
+    packed: bytes | None
+    running: int
+    database: int
+    at: float
+    erasures: int
+
+
+class ChangesRow(NamedTuple):
+    """Changes, each with its number of rows, and the fields of their `Snapshot`."""
+
+    additions: int
+    added: bytes | None
+    deletions: int
+    deleted: bytes | None
+    running: int
+    database: int
+    at: float
+    erasures: int
+
+
+class FewFittingRow(NamedTuple):
+    """Number of matching passages, and their packed embeddings if there are few."""
+
+    passages: int
+    packed: bytes | None
+
+
+class UnembeddedRow(NamedTuple):
+    """A passage without an embedding."""
+
+    subject_id: str
+    part: int
+    title: str
+    body: str
+
+
+class QuarantineRow(NamedTuple):
+    """Number of quarantined passages, and the time of the first."""
+
+    passages: int
+    since: datetime | None
+
+
+SQL = load(
+    "research/embeddings",
+    page=PageRow,
+    changes=ChangesRow,
+    few_fitting=FewFittingRow,
+    without_embeddings=UnembeddedRow,
+    quarantined_passages=QuarantineRow,
+)
 
 
 class Changes(NamedTuple):
@@ -73,10 +147,14 @@ def page_statement(model: str, after: Key) -> Statement:
     return SQL["page"](model=model, **after._asdict(), most=PAGE_ROWS)
 
 
-def read_page(rows: Sequence[Sequence[Any]]) -> tuple[bytes, Snapshot]:
+def read_page(rows: list[PageRow]) -> tuple[bytes, Snapshot]:
     """Return the packed embeddings of a page, and the snapshot they were read at."""
-    ((packed, *snapshot),) = rows
-    return packed or b"", Snapshot(*snapshot)
+    (row,) = rows
+    return row.packed or b"", _snapshot(row)
+
+
+def _snapshot(row: PageRow | ChangesRow) -> Snapshot:
+    return Snapshot(row.running, row.database, row.at, row.erasures)
 
 
 def fitting_page_statement(model: str, after: Key, **filters: Value) -> Statement:
@@ -89,10 +167,10 @@ def changes_statement(model: str, since: int) -> Statement:
     return SQL["changes"](model=model, since=since, most=PAGE_ROWS + 1)
 
 
-def read_changes(rows: Sequence[Sequence[Any]]) -> Changes:
-    ((additions, added, deletions, deleted, *snapshot),) = rows
-    complete = max(additions, deletions) <= PAGE_ROWS
-    return Changes(added or b"", deleted or b"", complete, Snapshot(*snapshot))
+def read_changes(rows: list[ChangesRow]) -> Changes:
+    (row,) = rows
+    complete = max(row.additions, row.deletions) <= PAGE_ROWS
+    return Changes(row.added or b"", row.deleted or b"", complete, _snapshot(row))
 
 
 def few_fitting_statement(model: str, **filters: Value) -> Statement:
@@ -100,10 +178,10 @@ def few_fitting_statement(model: str, **filters: Value) -> Statement:
     return SQL["few_fitting"](model=model, few=FEW, **filters)
 
 
-def read_few_fitting(rows: Sequence[Sequence[Any]]) -> bytes | None:
+def read_few_fitting(rows: list[FewFittingRow]) -> bytes | None:
     """Return the packed embeddings, or None if there are too many passages."""
-    ((count, packed),) = rows
-    return None if count > FEW else packed or b""
+    (row,) = rows
+    return None if row.passages > FEW else row.packed or b""
 
 
 def among_statement(model: str, plan_id: str, newest: int, **filters: Value) -> Statement:
@@ -111,10 +189,9 @@ def among_statement(model: str, plan_id: str, newest: int, **filters: Value) -> 
     return SQL["among"](model=model, plan_id=plan_id, newest=newest, **filters)
 
 
-def read_packed(rows: Sequence[Sequence[Any]]) -> bytes:
+def read_packed(rows: Sequence[Sequence[bytes | None]]) -> bytes:
     """Return the packed embeddings of `among_statement` or `fitting_page_statement`."""
-    ((packed,),) = rows
-    return packed or b""
+    return first_value(rows) or b""
 
 
 def which_fit_statement(passages: Sequence[RankedPassage], **filters: Value) -> Statement:
@@ -126,10 +203,10 @@ def which_fit_statement(passages: Sequence[RankedPassage], **filters: Value) -> 
 
 
 def read_which_fit(
-    rows: Iterable[Sequence[Any]], passages: Sequence[RankedPassage]
+    rows: Iterable[Sequence[int]], passages: Sequence[RankedPassage]
 ) -> list[RankedPassage]:
     """Return the matching passages in their original order."""
-    return [passages[place - 1] for place in sorted(row[0] for row in rows)]
+    return [passages[place - 1] for place in sorted(first_column(rows))]
 
 
 def last_key(packed: bytes) -> Key:
@@ -155,3 +232,20 @@ def quarantine_statement(keys: Sequence[tuple[str, int]], *, model: str, backend
 def count_statement() -> Statement:
     """Count the quarantined passages."""
     return SQL["quarantined_passages"]()
+
+
+def encode_vector(vector: Vector, org_id: UUID) -> str:
+    """Return a vector with its org's direction as pgvector text; it keeps three or four digits.
+
+    >>> encode_vector((0.6, -0.8), UUID(int=7))[:26]
+    '[0.60000,-0.80000,0.09682,'
+    """
+    return "[" + ",".join([f"{number:.5f}" for number in (*vector, *_home(org_id))]) + "]"
+
+
+@lru_cache(4096)
+def _home(org_id: UUID) -> Vector:
+    """Return an org's direction: pseudorandom, so nearly orthogonal to that of any other org."""
+    length = sqrt(ORG_WEIGHT / ORG_DIMENSIONS)
+    chance = int.from_bytes(sha256(org_id.bytes).digest())
+    return tuple(length if chance >> bit & 1 else -length for bit in range(ORG_DIMENSIONS))

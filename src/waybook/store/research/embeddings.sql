@@ -9,7 +9,7 @@ values %(rows)s
 
 -- name: page
 -- A page of all embeddings in the order of their keys.
-select string_agg(:packed_embedding, ''), :snapshot
+select string_agg(:packed_embedding, '') as packed, :snapshot
   from (select e.subject_id, e.part, e.codes
           from passage_embedding e
          where e.model = %(model)s
@@ -32,7 +32,7 @@ select string_agg(:packed_embedding, '')
 -- name: changes
 -- Embeddings added and passages deleted since a transaction, at most so many of each. Rows that
 -- were copied from another server may have ids of transactions that are yet to come here.
-select a.rows, a.packed, d.rows, d.packed, :snapshot
+select a.rows as additions, a.packed as added, d.rows as deletions, d.packed as deleted, :snapshot
   from (select count(*) as rows, string_agg(:packed_embedding, '') as packed
           from (select e.subject_id, e.part, e.codes
                   from passage_embedding e
@@ -54,12 +54,12 @@ with fitting as materialized (
    where :passage_fits
    limit %(few)s::integer + 1
 )
-select (select count(*) from fitting),
+select (select count(*) from fitting) as passages,
        (select string_agg(:packed_embedding, '')
           from fitting f
           join passage_embedding e on e.subject_id = f.subject_id and e.part = f.part
          where e.model = %(model)s
-           and (select count(*) from fitting) <= %(few)s::integer);
+           and (select count(*) from fitting) <= %(few)s::integer) as packed;
 
 -- name: among
 -- The embeddings of a plan and of the sources its artifacts came from.
@@ -92,13 +92,10 @@ select n.place::integer
 
 -- name: without_embeddings
 -- Passages since then that have no embedding of this model yet.
-select p.subject_id::text, p.part, p.title, p.body
-  from passage p
- where (%(since)s::timestamptz is null or p.created_at >= %(since)s)
+:passages_to_embed
    and not exists (select from passage_embedding e
                     where e.subject_id = p.subject_id and e.part = p.part
                       and e.model = %(model)s)
-   and not :quarantined
  order by p.subject_id, p.part
  limit %(most)s;
 
@@ -113,6 +110,6 @@ select p.subject_id, p.part, %(model)s, %(backend)s, app_now()
 
 -- name: quarantined_passages
 -- How many passages are set aside, and since when.
-select count(*), min(q.quarantined_at)
+select count(*) as passages, min(q.quarantined_at) as since
   from passage_quarantine q
  where q.quarantined_at > app_now() - interval '1 day';

@@ -11,17 +11,63 @@ queries are planned each time; no others are.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import NamedTuple
 from uuid import UUID
 
+from waybook.json_values import Json
 from waybook.research.embedding import Vector
 from waybook.research.fusion import RankedPassage
 from waybook.research.query import SearchQuery, Term
 from waybook.store.driver.queries import AsJson, Ids, Rows, Statement, Value, load
 from waybook.store.research import artifacts
 from waybook.store.research.artifacts import SEPARATOR, Backend
+from waybook.store.research.embeddings import ORG_WEIGHT, encode_vector
 
-SQL = load("research/search")
+
+class CapabilitiesRow(NamedTuple):
+    """Whether the server has vectors of pgvector, and whether it can use the full-text index."""
+
+    has_pgvector: bool
+    indexed: bool | None
+
+
+class HitRow(NamedTuple):
+    """An artifact or a source, with the passage that was found."""
+
+    subject: str
+    id: str
+    plan_id: str | None
+    kind: str
+    body: str
+    created_at: datetime
+    step_id: str | None
+    created_by: str
+    url: str | None
+    title: str
+    tags: list[Json] | None
+    version: int | None
+    superseded: bool | None
+
+
+class SourceRow(NamedTuple):
+    """A source of an artifact."""
+
+    artifact_id: str
+    id: str
+    url: str | None
+    title: str
+    quote: str | None
+    retrieved_at: datetime | None
+
+
+SQL = load(
+    "research/search",
+    search_capabilities=CapabilitiesRow,
+    full_text=RankedPassage,
+    full_text_in_plan=RankedPassage,
+    hits=HitRow,
+    sources_of=SourceRow,
+)
 
 #: Maximum length of each ranked list.
 MAX_RANKED = 50
@@ -89,12 +135,12 @@ def capabilities_statement() -> Statement:
     return SQL["search_capabilities"]()
 
 
-def read_capabilities(rows: Sequence[Sequence[Any]], wanted: str = "auto") -> SearchCapabilities:
+def read_capabilities(rows: list[CapabilitiesRow], wanted: str = "auto") -> SearchCapabilities:
     """Return the search features, with the requested backend: auto, or one by name."""
-    ((has_pgvector, indexed),) = rows
-    best = Backend.PGVECTOR if has_pgvector else Backend.PORTABLE
+    (row,) = rows
+    best = Backend.PGVECTOR if row.has_pgvector else Backend.PORTABLE
     backend = best if wanted == "auto" else Backend(wanted)
-    return SearchCapabilities(backend=backend, indexed=bool(indexed))
+    return SearchCapabilities(backend=backend, indexed=bool(row.indexed))
 
 
 def search_statements(
@@ -115,19 +161,13 @@ def search_statements(
     return statements
 
 
-def read_ranked(results: Sequence[Sequence[Sequence[Any]]]) -> dict[str, list[RankedPassage]]:
+def read_ranked(results: Sequence[list[RankedPassage]]) -> dict[str, list[RankedPassage]]:
     """Return the ranked lists by method; the semantic one only if pgvector made it."""
     place = len(SETTINGS)
-    ranked = {"words": [_read_passage(row) for row in results[place]]}
+    ranked = {"words": results[place]}
     if len(results) > place + 1:
-        ranked["meaning"] = [
-            _read_passage(row, at_home=artifacts.ORG_WEIGHT) for row in results[-1]
-        ]
+        ranked["meaning"] = [row._replace(measure=row.measure - ORG_WEIGHT) for row in results[-1]]
     return ranked
-
-
-def _read_passage(row: Sequence[Any], *, at_home: float = 0) -> RankedPassage:
-    return RankedPassage(subject_id=row[0], part=row[1], measure=row[2] - at_home)
 
 
 def hits_statement(passages: Iterable[tuple[str, int]]) -> Statement:
@@ -165,7 +205,7 @@ def _by_words(
 def _by_meaning(query_vector: QueryVector, scope: Scope) -> Statement:
     values: dict[str, Value] = {
         **filters(scope),
-        "embedding": artifacts.encode_vector(query_vector.vector, query_vector.org_id),
+        "embedding": encode_vector(query_vector.vector, query_vector.org_id),
         "model": query_vector.model,
         "most": MAX_RANKED,
     }

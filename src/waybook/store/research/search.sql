@@ -1,9 +1,9 @@
 -- name: search_capabilities
 -- What this server can do for search: rank with pgvector, and find words by their index. Under
 -- row-level security an index serves an operator only if its function is marked leakproof.
-select to_regclass('public.passage_vector') is not null,
+select to_regclass('public.passage_vector') is not null as has_pgvector,
        (select proleakproof from pg_proc
-         where oid = 'pg_catalog.ts_match_vq(tsvector,tsquery)'::regprocedure);
+         where oid = 'pg_catalog.ts_match_vq(tsvector,tsquery)'::regprocedure) as indexed;
 
 -- name: full_text
 -- Passages of the whole org, by the index of words. Those that have every word come apart, so
@@ -62,9 +62,9 @@ with among as (
 
 -- name: hits
 -- What was found: the passage that stands for it, and whose it is.
-select p.subject, p.subject_id::text, p.part, p.plan_id::text, p.kind, p.title, p.body, p.created_at,
-       a.step_id::text, coalesce(a.created_by, s.created_by), s.url,
-       coalesce(a.title, s.title), a.tags, a.version, a.superseded
+select p.subject, p.subject_id::text as id, p.plan_id::text, p.kind, p.body, p.created_at,
+       a.step_id::text, coalesce(a.created_by, s.created_by) as created_by, s.url,
+       coalesce(a.title, s.title) as title, a.tags, a.version, a.superseded
   from (values %(rows)s) as v (subject_id, part)
   join passage p on p.subject_id = v.subject_id::uuid and p.part = v.part::integer
   left join artifact a on p.subject = 'artifact' and a.id = p.subject_id

@@ -12,7 +12,7 @@ from waybook.core.replay import Rows as RunRows
 from waybook.core.usage import totals_from_json
 from waybook.dag.expansion.lineage import Origins
 from waybook.run.model import Run, StageRun, StepRun
-from waybook.store.audit import ChainHead
+from waybook.store.audit import ChainHead, StoredRow
 from waybook.store.driver.connection import Results
 from waybook.store.driver.queries import AsJson, Statement, load
 from waybook.store.runs.rows import (
@@ -23,7 +23,6 @@ from waybook.store.runs.rows import (
     RunSummaryRow,
     StageRow,
     StepRow,
-    StoredRow,
     VersionRow,
 )
 

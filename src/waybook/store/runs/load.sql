@@ -77,7 +77,7 @@ select e.seq, e.at, e.event, e.actor, e.session, e.details ->> 'action' as actio
 select 'run' as entity, r.id::text, json_build_object(
          'name', r.name, 'dag_slug', r.dag_slug, 'dag_version', r.dag_version, 'input', b.input,
          'completed_at', r.completed_at, 'created_at', b.created_at, 'created_by', b.created_by,
-         'usage', r.usage) as row_values
+         'usage', r.usage) as values
   from run r
   join run_brief b on b.run_id = r.id
  where r.id = %(run_id)s

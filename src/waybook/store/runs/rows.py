@@ -83,14 +83,6 @@ class RunEventRow(NamedTuple):
     subject: str | None
 
 
-class StoredRow(NamedTuple):
-    """Row of any table of a run, as JSON."""
-
-    entity: str
-    id: str
-    row_values: dict[str, Any]
-
-
 class DefinitionRow(NamedTuple):
     """Version of a definition."""
 

@@ -38,6 +38,7 @@ from waybook.research.extraction import (
 from waybook.store import calls
 from waybook.store.driver.ids import new_id
 from waybook.store.research import artifacts
+from waybook.store.research.artifacts import ArtifactRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,16 +218,17 @@ async def _read_source(ctx: RequestContext, args: ExtractData) -> SourceText | N
     return None
 
 
-def _artifact(row: tuple[Any, ...]) -> SourceText:
-    artifact_id, _, _, kind, title, content, *_, created_at, created_by, _, _ = row
+def _artifact(row: ArtifactRow) -> SourceText:
     about: Body = {
-        "artifactId": artifact_id,
-        "kind": kind,
-        "title": title[:MAX_TITLE_LENGTH],
-        "storedBy": created_by,
-        "storedAt": format_time(created_at),
+        "artifactId": row.id,
+        "kind": row.kind,
+        "title": row.title[:MAX_TITLE_LENGTH],
+        "storedBy": row.created_by,
+        "storedAt": format_time(row.created_at),
     }
-    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+    text = row.content
+    if not isinstance(text, str):
+        text = json.dumps(text, ensure_ascii=False)
     return SourceText(text, about)
 
 

@@ -1,7 +1,7 @@
 """get_artifact: read a stored artifact, whole or piece by piece."""
 
 import json
-from typing import Any, cast
+from typing import cast
 
 from pydantic import Field
 
@@ -14,6 +14,8 @@ from waybook.errors import InvalidInput, NextCall, NotFound
 from waybook.json_values import Body, Json
 from waybook.research.cutting import escaped_size, truncate
 from waybook.store.research import artifacts, search
+from waybook.store.research.artifacts import ArtifactRow, CitedSourceRow
+from waybook.store.research.search import SourceRow
 
 #: Maximum bytes of a piece of the content, and of all other fields.
 MAX_CONTENT_BYTES = 30_000
@@ -52,60 +54,58 @@ async def _source(ctx: RequestContext, source_id: str) -> Body:
     (rows,) = await ctx.read(artifacts.source_statement(source_id, MAX_CITATIONS))
     if not rows:
         raise _missing("source")
-    row_id, url, title, quote, created_at, created_by, retrieved_at, citing = rows[0]
-    first = citing[0] if citing else None
+    row: CitedSourceRow = rows[0]
+    citations = row.citations or []
     return non_empty(
-        sourceId=row_id,
-        title=title,
-        url=url,
-        quote=quote,
-        retrievedAt=format_time(retrieved_at),
-        createdAt=format_time(created_at),
-        createdBy=created_by,
-        artifacts=[_citing(citation) for citation in citing or ()],
-        next=next_call("get_artifact", "read what was made of it", artifactId=first[0])
-        if first
+        sourceId=row.id,
+        title=row.title,
+        url=row.url,
+        quote=row.quote,
+        retrievedAt=format_time(row.retrieved_at),
+        createdAt=format_time(row.created_at),
+        createdBy=row.created_by,
+        artifacts=[_citing(citation) for citation in citations],
+        next=next_call("get_artifact", "read what was made of it", artifactId=citations[0]["id"])
+        if citations
         else next_call("list_active_plans", "see what it may be of use for"),
     )
 
 
-def _citing(citation: list[Any]) -> Json:
-    artifact_id, kind, title, plan_id = citation
+def _citing(citation: dict[str, Json]) -> Json:
+    artifact_id, plan_id = citation["id"], citation["plan_id"]
+    kind, title = citation["kind"], citation["title"]
     return non_empty(artifactId=artifact_id, kind=kind, title=title, planId=plan_id)
 
 
-def _artifact(row: tuple[Any, ...], sources: list[tuple[Any, ...]], args: GetArtifact) -> Body:
-    artifact_id, plan_id, step_id, kind, title, content, superseded, tags, metadata, *rest = row
-    version, created_at, created_by, earlier, later = rest
-    piece = _piece(content, args)
+def _artifact(row: ArtifactRow, sources: list[SourceRow], args: GetArtifact) -> Body:
+    piece = _piece(row.content, args)
     return non_empty(
-        artifactId=artifact_id,
-        planId=plan_id,
-        stepId=step_id,
-        kind=kind,
-        title=title,
-        version=version,
-        superseded=superseded or None,
-        tags=tags or None,
-        **_fit_metadata(metadata, [source_view(row[1:]) for row in sources], args),
-        createdAt=format_time(created_at),
-        createdBy=created_by,
-        earlierVersion=earlier,
-        laterVersion=later,
+        artifactId=row.id,
+        planId=row.plan_id,
+        stepId=row.step_id,
+        kind=row.kind,
+        title=row.title,
+        version=row.version,
+        superseded=row.superseded or None,
+        tags=row.tags or None,
+        **_fit_metadata(row.metadata, [source_view(source) for source in sources], args),
+        createdAt=format_time(row.created_at),
+        createdBy=row.created_by,
+        earlierVersion=row.earlier,
+        laterVersion=row.later,
         **piece,
-        next=_next(artifact_id, plan_id, args, piece),
+        next=_next(row.id, row.plan_id, args, piece),
     )
 
 
-def source_view(row: tuple[Any, ...], *, quoted: bool = True) -> Body:
+def source_view(source: SourceRow, *, quoted: bool = True) -> Body:
     """Return a source of an artifact."""
-    source_id, url, title, quote, retrieved_at = row
     return non_empty(
-        sourceId=source_id,
-        url=url,
-        title=title,
-        quote=quote if quoted else None,
-        retrievedAt=format_time(retrieved_at),
+        sourceId=source.id,
+        url=source.url,
+        title=source.title,
+        quote=source.quote if quoted else None,
+        retrievedAt=format_time(source.retrieved_at),
     )
 
 

@@ -1,7 +1,7 @@
 """search_sources: full-text and semantic search in earlier research."""
 
 from collections import defaultdict
-from typing import Any, cast
+from typing import cast
 
 from pydantic import Field
 
@@ -18,8 +18,9 @@ from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json
 from waybook.research.fusion import Hit, MatchReason
 from waybook.research.query import SearchQuery, Snippet, build_snippet
+from waybook.store.driver.queries import first_value
 from waybook.store.research import search
-from waybook.store.research.search import Scope
+from waybook.store.research.search import HitRow, Scope, SourceRow
 
 #: Maximum bytes of all hits of a page.
 MAX_HITS_BYTES = 42_000
@@ -66,7 +67,7 @@ async def _search(ctx: RequestContext, args: SearchSources) -> SearchResults:
     results, (there,) = await run_search(
         ctx, args.query, scope, search.plan_exists_statement(scope.plan_id)
     )
-    if not there[0][0]:
+    if not first_value(there):
         raise not_found("plan")
     return results
 
@@ -78,40 +79,36 @@ async def _views(ctx: RequestContext, question: SearchQuery, page: list[Hit]) ->
         search.hits_statement((hit.subject_id, hit.part) for hit in page),
         search.sources_statement(hit.subject_id for hit in page),
     )
-    by_id = {row[1]: row for row in rows}
-    came_from = defaultdict[str, list[tuple[Any, ...]]](list)
-    for row in sources:
-        came_from[row[0]].append(row[1:])
+    by_id: dict[str, HitRow] = {row.id: row for row in rows}
+    came_from = defaultdict[str, list[SourceRow]](list)
+    for source in sources:
+        came_from[source.artifact_id].append(source)
     # Artifacts replaced by a later version between the two reads are missing.
     there = [hit for hit in page if hit.subject_id in by_id]
     return [_view(question, h, by_id[h.subject_id], came_from[h.subject_id]) for h in there]
 
 
-def _view(
-    question: SearchQuery, hit: Hit, row: tuple[Any, ...], sources: list[tuple[Any, ...]]
-) -> Body:
-    subject, row_id, _, plan_id, kind, _, body, created_at, step_id, author, url, *rest = row
-    title, tags, version, superseded = rest
-    shown = build_snippet(body, question)
-    argument = "artifactId" if subject == "artifact" else "sourceId"
+def _view(question: SearchQuery, hit: Hit, row: HitRow, sources: list[SourceRow]) -> Body:
+    shown = build_snippet(row.body, question)
+    argument = "artifactId" if row.subject == "artifact" else "sourceId"
     return non_empty(
-        id=row_id,
-        subject=subject,
-        kind=kind,
-        title=title,
-        tags=tags or None,
-        version=version,
-        superseded=superseded or None,
+        id=row.id,
+        subject=row.subject,
+        kind=row.kind,
+        title=row.title,
+        tags=row.tags or None,
+        version=row.version,
+        superseded=row.superseded or None,
         snippet=shown.highlight(),
         why=[_why(reason, shown) for reason in hit.why],
-        planId=plan_id,
-        stepId=step_id,
-        url=url,
+        planId=row.plan_id,
+        stepId=row.step_id,
+        url=row.url,
         sources=[source_view(source, quoted=False) for source in sources[:MAX_SOURCES]] or None,
         moreSources=len(sources) - MAX_SOURCES if len(sources) > MAX_SOURCES else None,
-        createdAt=format_time(created_at),
-        createdBy=author,
-        read={"tool": "get_artifact", "args": {argument: row_id}},
+        createdAt=format_time(row.created_at),
+        createdBy=row.created_by,
+        read={"tool": "get_artifact", "args": {argument: row.id}},
     )
 
 

@@ -19,6 +19,7 @@ from starlette.responses import Response, StreamingResponse
 
 from waybook.app.queries.audit import (
     RUN,
+    AuditEntry,
     AuditFilter,
     EntriesPage,
     all_entries,
@@ -33,7 +34,6 @@ from waybook.core.changes import Event
 from waybook.core.decision_context import Channel
 from waybook.errors import InvalidInput
 from waybook.json_values import Json
-from waybook.store.audit import SealedEntry
 from waybook.transport.http.dashboard.page import PageContext
 from waybook.transport.http.html.forms import current_url_with, query_param
 from waybook.transport.http.requests import SANDBOX_HEADERS
@@ -65,9 +65,9 @@ async def export_audit(ctx: RequestContext, filter_: AuditFilter, form: str) -> 
 
 
 async def _sent(
-    first: list[SealedEntry],
-    rest: AsyncIterator[list[SealedEntry]],
-    lines: Callable[[list[SealedEntry]], str],
+    first: list[AuditEntry],
+    rest: AsyncIterator[list[AuditEntry]],
+    lines: Callable[[list[AuditEntry]], str],
 ) -> AsyncIterator[str]:
     if lines is csv_lines:
         yield _csv([COLUMNS])
@@ -76,12 +76,12 @@ async def _sent(
         yield lines(page)
 
 
-def json_lines(entries: list[SealedEntry]) -> str:
+def json_lines(entries: list[AuditEntry]) -> str:
     """Return the entries as JSON Lines."""
     return "".join(orjson.dumps(audit_entry_view(entry)).decode() + "\n" for entry in entries)
 
 
-def csv_lines(entries: list[SealedEntry]) -> str:
+def csv_lines(entries: list[AuditEntry]) -> str:
     """Return the entries as CSV rows."""
     return _csv(
         tuple(
@@ -117,7 +117,7 @@ def _csv(rows: object) -> str:
     return out.getvalue()
 
 
-EXPORT_FORMATS: Final[Mapping[str, tuple[str, Callable[[list[SealedEntry]], str]]]] = (
+EXPORT_FORMATS: Final[Mapping[str, tuple[str, Callable[[list[AuditEntry]], str]]]] = (
     MappingProxyType({"csv": ("text/csv", csv_lines), "jsonl": ("application/jsonl", json_lines)})
 )
 
@@ -149,7 +149,7 @@ class ChangeView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryView:
-    entry: SealedEntry
+    entry: AuditEntry
     what: str
     #: Fields of the entry other than its changes.
     details: tuple[tuple[str, DisplayValue], ...]
@@ -176,7 +176,7 @@ class EntryView:
         return fits and len(self.changes) <= MAX_INLINE_CHANGES and not self.more
 
 
-def entry_view(entry: SealedEntry) -> EntryView:
+def entry_view(entry: AuditEntry) -> EntryView:
     """Return the entry for display, truncated to the limits above."""
     changes = list(changes_in([entry]))
     details = entry_details(entry)
@@ -218,7 +218,7 @@ def display_value(value: Json) -> DisplayValue:
     )
 
 
-def _kind(entry: SealedEntry) -> str:
+def _kind(entry: AuditEntry) -> str:
     return RUN if entry.subject == RUN else "plan"
 
 
