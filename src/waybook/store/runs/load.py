@@ -187,7 +187,7 @@ def read_rows(records: Iterable[StoredRow]) -> RunRows:
     for record in records:
         rows.setdefault(record.entity, {})[record.id] = {
             name: _retold(value) if name in TIMES and value else value
-            for name, value in record.row_values.items()
+            for name, value in record.values.items()
         }
     return rows
 
