@@ -145,20 +145,6 @@ def kept(answer: Answer) -> bool:
     return answer.is_error and error["code"] == "STALE_ATTEMPT"
 
 
-@pytest.mark.parametrize("tool", TOOLS)
-async def test_a_missing_argument_is_named(agent: Agent, tool: str) -> None:
-    good = await a_call_of(agent, tool)
-    model = TOOLS[tool].arguments
-    needed = [str(f.alias) for f in model.model_fields.values() if f.is_required()]
-    for name in needed:
-        error = await agent.refused(tool, **{n: v for n, v in good.items() if n != name})
-        assert error["code"] == "INVALID_INPUT"
-        assert error["message"] == f"{name}: is missing"
-        assert error["details"]["faults"] == [{"at": name, "fault": "is missing"}]
-        why = f"retry the same call, with {name} put right"
-        assert error["next"] == {"tool": tool, "args": {}, "why": why}
-
-
 STEPS: list[tuple[Any, str]] = [
     ([], "INVALID_INPUT"),
     ("[]", "INVALID_INPUT"),
