@@ -16,7 +16,7 @@ from pgvector import usable_server
 from run_place import FIFTEEN, NO_FIFTEEN
 from servers import Place, Server, fresh_place
 from waybook.store.maintenance.migrate import migrate
-from worlds import Agent, Clock, World, a_world
+from worlds import Agent, Clock, World, a_world, open_owner
 
 
 def pytest_configure() -> None:
@@ -51,7 +51,7 @@ def server(request: pytest.FixtureRequest) -> Server:
 @pytest.fixture(scope="session")
 def shared_place(server: Server) -> Iterator[Place]:
     """Yield a migrated database shared by all tests of this worker that create their own orgs."""
-    with fresh_place(server) as place:
+    with fresh_place(server) as place, open_owner(place):
         yield place
 
 
@@ -65,7 +65,7 @@ def own_place(server: Server) -> Iterator[Place]:
 @pytest.fixture(scope="module")
 def module_place(eighteen: Server) -> Iterator[Place]:
     """Yield a migrated database for the tests of one file, where one server is enough."""
-    with fresh_place(eighteen) as place:
+    with fresh_place(eighteen) as place, open_owner(place):
         yield place
 
 
