@@ -6,6 +6,7 @@ tests start without the database driver and the application.
 
 import os
 from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, closing
 
 import psycopg
 import pytest
@@ -49,10 +50,50 @@ def server(request: pytest.FixtureRequest) -> Server:
 
 
 @pytest.fixture(scope="session")
-def shared_place(server: Server) -> Iterator[Place]:
-    """Yield a migrated database shared by all tests of this worker that create their own orgs."""
-    with fresh_place(server) as place, open_owner(place):
-        yield place
+def shared_databases(server: Server) -> Iterator["SharedDatabases"]:
+    """Yield the databases in which the tests of this worker create their own orgs."""
+    with closing(SharedDatabases(server)) as databases:
+        yield databases
+
+
+@pytest.fixture(scope="module")
+def shared_place(shared_databases: "SharedDatabases") -> Place:
+    """Return a migrated database shared by the tests that create their own orgs."""
+    return shared_databases.current()
+
+
+class SharedDatabases:
+    """A migrated database with few orgs, replaced between two test files when it has many.
+
+    Background work visits every org: in a database with the orgs of all tests so far, one round of
+    it takes seconds.
+    """
+
+    MAX_ORGS = 40
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self._place: Place | None = None
+        self._opened = ExitStack()
+
+    def current(self) -> Place:
+        """Return the database for the next file."""
+        if self._place is None or count_orgs(self._place) > self.MAX_ORGS:
+            self.close()
+            self._place = self._opened.enter_context(fresh_place(self.server))
+            self._opened.enter_context(open_owner(self._place))
+        return self._place
+
+    def close(self) -> None:
+        """Drop the database, if there is one."""
+        self._opened.close()
+        self._place = None
+
+
+def count_orgs(place: Place) -> int:
+    with psycopg.connect(place.admin_dsn) as admin:
+        (count,) = admin.execute("select count(*) from org").fetchone() or (0,)
+        return int(count)
 
 
 @pytest.fixture
