@@ -1,14 +1,21 @@
-"""Fixtures for a real browser on real pages, over a real database."""
+"""Fixtures for a real browser on real pages, over a real database.
+
+All tests here run on one event loop, so that each worker starts Chromium once: that takes longer
+than most of the tests. A test has its own browser context, with its own cookies, and its own org.
+"""
 
 import os
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
+import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 
 from browser.site import Site, a_site
-from worlds import World
+from servers import Place, Server, fresh_place
+from worlds import World, a_world, open_owner
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 #: Makes no outside requests, and needs no permissions that tests lack.
@@ -24,7 +31,14 @@ QUIET = (
 )
 
 
-@pytest.fixture
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module:
+    """Run every test of this folder on the event loop of the browser."""
+    module: pytest.Module = pytest.Module.from_parent(parent, path=module_path)
+    module.add_marker(pytest.mark.asyncio(loop_scope="session"))
+    return module
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
     if CHROMIUM is None:
         if os.environ.get("CI") == "true":
@@ -36,26 +50,33 @@ async def browser() -> AsyncIterator[Browser]:
         await launched.close()
 
 
-@pytest.fixture
-def world(alone: World) -> World:
-    """Return a world on one server only: pages do not depend on the server version."""
-    return alone
+@pytest.fixture(scope="session")
+def place(eighteen: Server) -> Iterator[Place]:
+    """Yield a database on one server only: pages do not depend on the server version."""
+    with fresh_place(eighteen) as made, open_owner(made):
+        yield made
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
+async def world(place: Place) -> AsyncIterator[World]:
+    async with a_world(place) as made:
+        yield made
+
+
+@pytest_asyncio.fixture(loop_scope="session")
 async def site(world: World) -> AsyncIterator[Site]:
     async with a_site(world) as made:
         yield made
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
     made = await browser.new_context(viewport={"width": 1280, "height": 900})
     yield made
     await made.close()
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def page(context: BrowserContext, site: Site) -> AsyncIterator[Page]:
     """Yield a tab; any error in it fails the test."""
     tab = await context.new_page()

@@ -19,7 +19,20 @@ async def test_accessible_page_with_unnamed_link_raises_assertion_error(
         await accessible(page)
 
 
-def test_the_lock_file_pins_by_content_and_names_no_host() -> None:
+async def test_accessible_page_unreadable_in_dark_theme_raises_assertion_error(
+    page: Page, site: Site
+) -> None:
+    await page.goto(site.address)
+    await page.evaluate(
+        "const sheet = new CSSStyleSheet();"
+        "sheet.replaceSync('@media (prefers-color-scheme:dark){*{color:#101319!important}}');"
+        "document.adoptedStyleSheets = [sheet]"
+    )
+    with pytest.raises(AssertionError, match=r"in the dark theme: .*color-contrast"):
+        await accessible(page)
+
+
+async def test_the_lock_file_pins_by_content_and_names_no_host() -> None:
     lock = (PACKAGES / "package-lock.json").read_text()
     assert "://" not in lock
     packages = {name: package for name, package in json.loads(lock)["packages"].items() if name}

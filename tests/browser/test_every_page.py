@@ -1,16 +1,14 @@
-"""Every page: it opens, is small, is accessible, and has its screenshot taken.
+"""Every page: it opens, is small and is accessible.
 
-With WAYBOOK_PICTURES=FOLDER the screenshots are kept there for inspection. The clock is fixed, so
-two screenshots differ only if the page does.
+With WAYBOOK_PICTURES=FOLDER screenshots of all pages are kept there for inspection. The clock is
+fixed, so two screenshots differ only if the page does.
 """
-
-import os
-from pathlib import Path
 
 from playwright.async_api import Page
 
 from browser.a_days_work import Work, a_days_work
 from browser.axe import accessible
+from browser.pictures import take_picture
 from browser.site import Site
 from trust_worlds import a_token
 from waybook.transport.http.dashboard.routes import dashboard_routes
@@ -49,7 +47,7 @@ FILES = {
 }
 
 
-def test_no_page_is_left_out(site: Site) -> None:
+async def test_no_page_is_left_out(site: Site) -> None:
     routes = dashboard_routes(site.world.dispatcher, site.person)
     shown = {route.path for route in routes if "GET" in (route.methods or ())}
     assert shown - FILES == set(PAGES.values())
@@ -70,8 +68,7 @@ def addressed(route: str, work: Work) -> str:
     return route
 
 
-async def test_every_page_opens_and_is_accessible(page: Page, site: Site, tmp_path: Path) -> None:
-    folder = Path(os.environ.get("WAYBOOK_PICTURES") or tmp_path)
+async def test_every_page_opens_and_is_accessible(page: Page, site: Site) -> None:
     work = await a_days_work(site.world)
     await a_token(site.world.agent)
     urls: list[str] = []
@@ -85,8 +82,5 @@ async def test_every_page_opens_and_is_accessible(page: Page, site: Site, tmp_pa
         assert await page.locator("*").count() <= MOST_NODES
         if name not in SANDBOXED:
             await accessible(page)
-        for theme in ("light", "dark"):
-            await page.emulate_media(color_scheme=theme)
-            taken = await page.screenshot(full_page=True, path=folder / f"{name}-{theme}.png")
-            assert taken.startswith(b"\x89PNG")
-        await page.emulate_media(color_scheme="light")
+        for theme in ("dark", "light"):
+            await take_picture(page, f"{name}-{theme}", theme)

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 
 import pytest
+import pytest_asyncio
 from playwright.async_api import Browser, Locator, Page, expect
 
 from browser.axe import accessible
@@ -20,7 +21,9 @@ async def ask(site: Site, plan: Body, **more: object) -> None:
     await agent.call("request_user_review", stepId=taken["stepId"], resultSummary=RESULT, **args)
 
 
-@pytest.fixture(params=[True, False], ids=["scripted", "without JavaScript"])
+@pytest_asyncio.fixture(
+    loop_scope="session", params=[True, False], ids=["scripted", "without JavaScript"]
+)
 async def tab(browser: Browser, site: Site, request: pytest.FixtureRequest) -> AsyncIterator[Page]:
     """Yield a tab of a browser with JavaScript, and of one without."""
     context = await browser.new_context(java_script_enabled=bool(request.param))

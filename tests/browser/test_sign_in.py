@@ -1,14 +1,14 @@
 """Sign-in, with and without JavaScript: with a token, and with the org's identity provider."""
 
-import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
+import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page, expect
 
 from browser.axe import accessible
+from browser.pictures import take_picture
 from browser.site import Site
 from sign_in_worlds import Team, a_served_team
 from trust_worlds import a_token
@@ -31,13 +31,15 @@ class Door:
         return self.team.world
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def door(world: World) -> AsyncIterator[Door]:
     async with a_served_team(world) as (team, address):
         yield Door(team, address)
 
 
-@pytest.fixture(params=[True, False], ids=["scripted", "without JavaScript"])
+@pytest_asyncio.fixture(
+    loop_scope="session", params=[True, False], ids=["scripted", "without JavaScript"]
+)
 async def context(
     browser: Browser, request: pytest.FixtureRequest
 ) -> AsyncIterator[BrowserContext]:
@@ -46,7 +48,7 @@ async def context(
     await made.close()
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def tab(context: BrowserContext, door: Door) -> AsyncIterator[Page]:
     page, watched = await context.new_page(), Site(door.address, door.world)
     watched.watch(page)
@@ -108,25 +110,21 @@ async def test_sign_in_with_org_issuer_returns_to_requested_page(tab: Page, door
     await expect(tab.get_by_text("ann@example.org in org-")).to_be_visible()
 
 
-async def test_sign_in_page_is_accessible(browser: Browser, door: Door, tmp_path: Path) -> None:
-    folder = Path(os.environ.get("WAYBOOK_PICTURES") or tmp_path)
+async def test_sign_in_page_is_accessible(browser: Browser, door: Door) -> None:
     pat = await a_token(door.world.agent, "pat", scopes=(Scope.REVIEW,))
     for width in (1280, 390):
         context = await browser.new_context(viewport={"width": width, "height": 800})
         page = await context.new_page()
         await page.goto(door.address)
         await accessible(page)
-        for theme in ("dark", "light"):
-            await page.emulate_media(color_scheme=theme)
-            await page.screenshot(path=folder / f"sign-in-{theme}-{width}.png")
+        await take_picture(page, f"sign-in-dark-{width}", "dark", full_page=False)
+        await take_picture(page, f"sign-in-light-{width}", "light", full_page=False)
         await sign_in(page, "wb_wrong")
         await expect(page.get_by_role("alert")).to_be_visible()
         await accessible(page)
-        await page.emulate_media(color_scheme="dark")
-        await page.screenshot(path=folder / f"sign-in-refused-{width}.png")
-        await page.emulate_media(color_scheme="light")
+        await take_picture(page, f"sign-in-refused-{width}", "dark", full_page=False)
         await sign_in(page, pat.secret)
         await expect(page.get_by_role("button", name="Sign out")).to_be_visible()
         await accessible(page)
-        await page.screenshot(path=folder / f"signed-in-{width}.png")
+        await take_picture(page, f"signed-in-{width}", "light", full_page=False)
         await context.close()
