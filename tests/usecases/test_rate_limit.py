@@ -171,7 +171,7 @@ async def test_a_refused_call_asks_nothing_of_the_database(agent: Agent) -> None
     limited = at_a_limit(agent, out_of_reach)
     limited.use_up()
     answers = {tool: await limited.ask(tool, await a_call_of(agent, tool)) for tool in TOOLS}
-    codes = {tool: str(answer.body["error"]["code"]) for tool, answer in answers.items()}  # type: ignore[index,call-overload]  # an object
+    codes = {tool: str(answer.body["error"]["code"]) for tool, answer in answers.items()}  # type: ignore[index]  # an object
     assert codes == dict.fromkeys(TOOLS, "RATE_LIMITED")
 
 
