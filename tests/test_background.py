@@ -42,7 +42,7 @@ class Turns:
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
-async def test_repeat_after_any_error_goes_on_and_logs_one_traceback(
+async def test_repeat_after_any_error_continues_and_logs_at_most_one_traceback(
     alone: World, caplog: pytest.LogCaptureFixture, error: Exception
 ) -> None:
     services, turns, seen = alone.dispatcher.services, Turns(error, error, error), []
@@ -63,7 +63,7 @@ async def test_repeat_after_any_error_goes_on_and_logs_one_traceback(
     assert len(traced) == (0 if isinstance(error, Unavailable) else 1)
 
 
-async def test_repeat_when_cancelled_ends_in_a_turn_and_in_a_pause(alone: World) -> None:
+async def test_repeat_canceled_during_turn_or_pause_raises_cancelled_error(alone: World) -> None:
     services, begun = alone.dispatcher.services, asyncio.Event()
 
     async def turn() -> None:
@@ -116,7 +116,7 @@ async def test_background_loop_unexpected_error_continues_with_next_iteration(
     assert turns.errors == []
 
 
-def test_health_of_a_loop_that_keeps_failing_is_a_failure(alone: World) -> None:
+def test_loop_health_check_repeated_failures_has_state_fail(alone: World) -> None:
     loops = alone.dispatcher.services.loops
     assert [check.state for check in about_loops(loops)] == [CheckState.OK]
     loops.note_failure("rendering", RuntimeError("password=hunter2hunter2"))
@@ -128,7 +128,9 @@ def test_health_of_a_loop_that_keeps_failing_is_a_failure(alone: World) -> None:
     assert [check.state for check in about_loops(loops)] == [CheckState.FAIL]
 
 
-async def test_work_in_every_org_after_one_that_fails_goes_on(own_world: World) -> None:
+async def test_work_in_every_org_first_org_fails_remaining_orgs_are_processed(
+    own_world: World,
+) -> None:
     services, seen = own_world.dispatcher.services, list[UUID]()
 
     async def work(ctx: RequestContext) -> int:
@@ -143,7 +145,7 @@ async def test_work_in_every_org_after_one_that_fails_goes_on(own_world: World) 
     assert len(seen) > 1
 
 
-def test_health_of_a_loop_shows_no_text_of_a_foreign_error(alone: World) -> None:
+def test_loop_health_check_does_not_show_third_party_error_text(alone: World) -> None:
     loops = alone.dispatcher.services.loops
     loops.note_failure("work", psycopg.errors.UniqueViolation("Key (slug)=(acme) already exists"))
     (finding,) = about_loops(loops)

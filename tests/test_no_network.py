@@ -24,7 +24,7 @@ def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "noted"
 
 
-def test_a_look_beyond_this_machine_is_noted_and_refused(noted: Path) -> None:
+def test_network_guard_external_connection_is_recorded_and_refused(noted: Path) -> None:
     with pytest.raises(OSError, match="beyond this machine"):
         socket.create_connection((NOBODY, 9), 1)
     with pytest.raises(OSError, match="beyond this machine"):
@@ -62,7 +62,7 @@ def test_network_guard_suppressed_attempt_still_fails_test(noted: Path) -> None:
         *("/run/socket", b"/run/socket", "\0abstract", None, "localhost", b"127.0.0.1", (0, 0)),
     ],
 )
-def test_this_machine_is_this_machine(address: object) -> None:
+def test_network_guard_local_address_is_local(address: object) -> None:
     assert is_here(address)
 
 
@@ -73,10 +73,10 @@ def test_this_machine_is_this_machine(address: object) -> None:
         *("example.org", b"example.org", "localhost.example.org", ("::", 1)),
     ],
 )
-def test_anything_else_is_not(address: object) -> None:
+def test_network_guard_external_address_is_not_local(address: object) -> None:
     assert not is_here(address)
 
 
-def test_every_test_is_watched() -> None:
+def test_network_guard_is_enabled_for_every_test() -> None:
     assert Path(os.environ[NOTED]).exists()
     assert str(Path(__file__).parent / "guarded") in os.environ["PYTHONPATH"].split(os.pathsep)

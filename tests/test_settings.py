@@ -20,7 +20,7 @@ def test_settings_without_model_endpoint_use_defaults() -> None:
     assert (loaded.model_url, loaded.model_api, loaded.model_seconds) == (None, "openai", 55)
 
 
-def test_an_endpoint_needs_an_address_and_a_model() -> None:
+def test_settings_model_endpoint_loads_url_model_key_and_timeout() -> None:
     loaded = settings({**ENDPOINT, "WAYBOOK_MODEL_KEY": "s3cret", "WAYBOOK_MODEL_SECONDS": "20"})
     assert (loaded.model_url, loaded.model) == ("http://127.0.0.1:11434/v1", "m")
     assert (loaded.model_key, loaded.model_seconds) == ("s3cret", 20)
@@ -65,7 +65,7 @@ def test_settings_file_model_key_is_read_and_not_in_repr(tmp_path: Path) -> None
 # Webhooks
 
 
-def test_links_begin_with_where_people_reach_the_server() -> None:
+def test_base_url_is_public_url_if_set_else_listen_url() -> None:
     assert settings({}).base_url == "http://127.0.0.1:8750"
     loaded = settings({"WAYBOOK_PUBLIC_URL": "https://plans.example/", "WAYBOOK_PORT": "9000"})
     assert (loaded.base_url, loaded.listen_url) == (
@@ -97,14 +97,16 @@ def test_settings_invalid_url_raises_misconfigured_without_leaking_url(name: str
     ],
     ids=str,
 )
-def test_a_webhook_that_cannot_work_is_named(given: dict[str, str], named: str) -> None:
+def test_settings_invalid_webhook_raises_misconfigured_without_secret(
+    given: dict[str, str], named: str
+) -> None:
     with pytest.raises(Misconfigured) as refused:
         settings({f"WAYBOOK_{name}": value for name, value in given.items()})
     assert named in refused.value.message
     assert "s3cret" not in refused.value.message
 
 
-def test_neither_address_nor_secret_is_printed() -> None:
+def test_settings_repr_hides_webhook_url_and_secret() -> None:
     loaded = settings(
         {"WAYBOOK_WEBHOOK_URL": "http://h/s3cret", "WAYBOOK_WEBHOOK_SECRET": "s3cret"}
     )
@@ -125,7 +127,7 @@ def test_settings_auth_required_enables_default_rate_limit() -> None:
 
 
 @pytest.mark.parametrize("given", [{"CALLS_PER_SECOND": "-1"}, {"BURST": "0"}, {"BURST": "many"}])
-def test_a_pace_that_cannot_be_kept_is_refused(given: dict[str, str]) -> None:
+def test_settings_invalid_rate_limit_raises_misconfigured(given: dict[str, str]) -> None:
     with pytest.raises(Misconfigured, match="burst"):
         settings({f"WAYBOOK_{name}": value for name, value in given.items()})
 
@@ -184,6 +186,6 @@ def test_settings_invalid_auth_or_metrics_token_raises_misconfigured(given: dict
     assert "METRICS" not in given or "metrics_token" in refused.value.message
 
 
-def test_tokens_are_not_printed() -> None:
+def test_settings_repr_hides_tokens() -> None:
     environment = {"WAYBOOK_TOKEN": "wb_s3cret", "WAYBOOK_METRICS_TOKEN": "s3cret-for-figures"}
     assert "s3cret" not in repr(settings(environment))

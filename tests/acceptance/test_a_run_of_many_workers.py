@@ -81,7 +81,7 @@ async def looked_at(agent: Agent, run: Body, over: asyncio.Event) -> int:
 
 
 @decision("B5", "B17")
-async def test_each_of_two_thousand_jobs_is_done_once_and_the_run_ends(crowded: World) -> None:
+async def test_run_with_2000_jobs_and_many_workers_completes_each_job_once(crowded: World) -> None:
     agent = crowded.agent
     run = await a_wide_stage(agent)
     done: Counter[str] = Counter()

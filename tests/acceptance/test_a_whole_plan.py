@@ -6,7 +6,7 @@ from waybook.core.decision_context import Channel
 from worlds import Agent, Clock, World, a_step
 
 
-async def test_a_plan_is_written_worked_through_reviewed_and_completed(
+async def test_plan_with_branch_stall_and_rejected_review_completes(
     world: World, agent: Agent, clock: Clock
 ) -> None:
     await agent.call("start_skill", name="survey", sessionId="monday")

@@ -116,7 +116,9 @@ async def test_dialectic_with_four_models_creates_the_expected_jobs(alone: World
 
 
 @decision("B10")
-async def test_models_may_change_from_stage_to_stage(world: World, agent: Agent) -> None:
+async def test_feedback_changes_models_between_stages_job_counts_match_map(
+    world: World, agent: Agent
+) -> None:
     """Use fewer, other and more models: what the map promises is what is made."""
     run = await agent.run("dialectic", ["a", "b"], input="Build a lighthouse.")
     chosen = iter([["c"], ["a", "c", "d"], ["d"], ["e", "a"]])

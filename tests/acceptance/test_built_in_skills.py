@@ -160,7 +160,7 @@ async def check_the_end(worker: Worker, complete: Body) -> None:
 # Content of the skills
 
 
-def test_there_are_two_skills_of_the_promised_length() -> None:
+def test_built_in_skills_have_expected_step_counts() -> None:
     assert {name: len(plan["steps"]) for name, plan in PLANS.items()} == {
         "quick-scan": 3,
         "deep-research": 7,
@@ -181,7 +181,7 @@ def test_skill_body_named_tools_exist_and_accept_shown_arguments(name: str) -> N
 
 
 @pytest.mark.parametrize("name", SKILLS)
-def test_every_file_a_skill_links_to_is_there(name: str) -> None:
+def test_skill_links_match_bundled_files(name: str) -> None:
     skill = SKILLS[name]
     linked = re.findall(r"\]\(([^)]+)\)", skill.body)
     assert set(linked) == {file.path for file in skill.extra_files}
@@ -190,7 +190,7 @@ def test_every_file_a_skill_links_to_is_there(name: str) -> None:
 # Quick scan
 
 
-async def test_a_quick_scan_goes_straight_through(skilled: Agent) -> None:
+async def test_quick_scan_strong_results_completes_without_added_steps(skilled: Agent) -> None:
     worker = Worker(skilled, "quick-scan")
     await worker.begin()
     complete = await worker.work()
@@ -198,7 +198,7 @@ async def test_a_quick_scan_goes_straight_through(skilled: Agent) -> None:
     await check_the_end(worker, complete)
 
 
-async def test_a_quick_scan_that_finds_little_searches_again(skilled: Agent) -> None:
+async def test_quick_scan_weak_results_adds_second_search(skilled: Agent) -> None:
     worker = Worker(skilled, "quick-scan", WEAK)
     await worker.begin()
     complete = await worker.work()
@@ -207,7 +207,7 @@ async def test_a_quick_scan_that_finds_little_searches_again(skilled: Agent) -> 
     await check_the_end(worker, complete)
 
 
-async def test_a_quick_scan_refuses_a_result_without_sources(skilled: Agent) -> None:
+async def test_quick_scan_result_without_sources_raises_invalid_input(skilled: Agent) -> None:
     worker = Worker(skilled, "quick-scan")
     await worker.begin()
     step = await worker.next()
@@ -235,7 +235,7 @@ async def decide(agent: Agent, plan: Body, decision: str, **more: str) -> Body:
     )
 
 
-async def test_deep_research_goes_straight_to_the_person_and_then_to_the_report(
+async def test_deep_research_strong_results_runs_review_then_report(
     skilled: Agent,
 ) -> None:
     worker = Worker(skilled, "deep-research")
@@ -249,7 +249,7 @@ async def test_deep_research_goes_straight_to_the_person_and_then_to_the_report(
     await check_the_end(worker, complete)
 
 
-async def test_deep_research_on_thin_ground_searches_more_and_revises(skilled: Agent) -> None:
+async def test_deep_research_weak_results_adds_search_and_revision(skilled: Agent) -> None:
     worker = Worker(skilled, "deep-research", WEAK)
     await worker.begin()
     await worker.work()
@@ -287,7 +287,7 @@ async def test_deep_research_review_modified_repeats_step_and_review(
     await check_the_end(worker, complete)
 
 
-async def test_deep_research_ends_where_the_question_cannot_be_answered(skilled: Agent) -> None:
+async def test_deep_research_unanswerable_question_fails_plan(skilled: Agent) -> None:
     frame = {"answerable": False, "subQuestions": ["Which is nicest?"], "doneWhen": "never"}
     worker = Worker(skilled, "deep-research", {"Frame the question": frame})
     await worker.begin()
@@ -298,7 +298,7 @@ async def test_deep_research_ends_where_the_question_cannot_be_answered(skilled:
 
 @pytest.mark.parametrize("verdict", ["sound", "weak"])
 @pytest.mark.parametrize("severity", ["minor", "serious"])
-async def test_either_sign_of_weakness_adds_the_revision(
+async def test_deep_research_weak_verdict_or_serious_objection_adds_revision(
     skilled: Agent, verdict: str, severity: str
 ) -> None:
     attack = {"verdict": verdict, "objections": [{"objection": "x", "severity": severity}]}

@@ -85,7 +85,7 @@ async def test_call_canceled_before_commit_writes_nothing(
     assert "replayed" not in await agent.call(tool, **args)
 
 
-async def test_calls_given_up_at_any_moment_happened_wholly_or_not_at_all(
+async def test_canceled_tool_call_commits_completely_or_not_at_all(
     own_world: World,
 ) -> None:
     """Each canceled call must be complete or absent; the fixture verifies the audit at the end."""

@@ -74,7 +74,7 @@ async def resumed(agent: Agent, plan: Body, session: str) -> Body:
 
 
 @pytest.mark.parametrize("key", [{}, {"idempotencyKey": "k"}])
-async def test_killed_before_the_commit_nothing_happened(
+async def test_get_next_step_process_killed_before_commit_writes_nothing(
     world: World, agent: Agent, key: Body
 ) -> None:
     plan = await agent.plan(2)
@@ -99,7 +99,7 @@ async def test_get_next_step_killed_after_commit_session_resumes_step(
     assert (await agent.submit(taken, sessionId="s"))["progress"]["done"] == 1
 
 
-async def test_result_of_a_process_killed_after_commit_counts_once(
+async def test_submit_step_result_killed_after_commit_retry_is_replayed(
     world: World, agent: Agent
 ) -> None:
     plan = await agent.plan(2)
@@ -131,7 +131,7 @@ async def test_submit_step_result_killed_before_commit_session_keeps_step(
     assert (await agent.submit(again))["planStatus"] == "completed"
 
 
-async def test_process_killed_between_calls_is_continued_by_another(
+async def test_step_of_killed_process_is_resumed_in_same_session(
     world: World, agent: Agent
 ) -> None:
     plan = await agent.plan(1)

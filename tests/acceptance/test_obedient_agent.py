@@ -63,7 +63,7 @@ async def what_is_next_door(world: World) -> list[object]:
     return [rows, runs]
 
 
-async def test_obeying_reaches_nothing_of_another_org(world: World) -> None:
+async def test_obedient_agent_cannot_read_or_change_other_org(world: World) -> None:
     world.neighbour_may_change = True
     theirs_alone = "what is next door"
     steps = [a_step(theirs_alone, title=theirs_alone) for _ in range(3)]
@@ -95,7 +95,7 @@ async def test_obeying_reaches_nothing_of_another_org(world: World) -> None:
         assert theirs_alone not in reply_text or theirs_alone in args_text, order
 
 
-async def test_obeying_brings_about_no_decision_where_a_person_must_decide(world: World) -> None:
+async def test_obedient_agent_cannot_decide_review_under_human_policy(world: World) -> None:
     await world.set_policy(ReviewPolicy.HUMAN)
     plan = await world.agent.plan(3, name="Under review")
     taken = await world.agent.take(plan)

@@ -101,7 +101,7 @@ async def all_as_it_should(world: World, *, closed: int) -> None:
 
 
 @decision("B17")
-async def test_one_that_fails_while_the_other_is_done_leaves_the_step_open(
+async def test_step_with_concurrent_done_and_failed_job_stays_open_until_retry(
     two_lines: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After the failed job is retried and done, the step closes."""

@@ -58,7 +58,7 @@ async def work(url: str, plan_id: Json, name: str, everybody: asyncio.Barrier) -
         return ready["stepOrder"], done["stepStatus"]
 
 
-async def test_sixty_four_agents_get_sixty_four_steps_and_each_is_completed_once() -> None:
+async def test_sixty_four_agents_each_claim_and_complete_one_distinct_step() -> None:
     with a_served_house() as address:
         url = f"{address}/mcp"
         async with Client(url) as client:

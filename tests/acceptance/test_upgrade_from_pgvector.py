@@ -85,7 +85,9 @@ async def search_after_upgrade(data_dir: Path) -> None:
         assert [why["by"] for why in hits[0]["why"]] == ["meaning"]
 
 
-async def test_running_server_is_upgraded_and_searched(old_data_dir: Path) -> None:
+async def test_upgrade_from_pgvector_of_running_server_keeps_search_working(
+    old_data_dir: Path,
+) -> None:
     await search_after_upgrade(old_data_dir)
     with (
         attach(old_data_dir) as attachment,

@@ -38,7 +38,9 @@ async def compared(place: Place, file: Path) -> AnchorCheck:
         return await check_anchor(RequestContext(services=services, caller=caller), file)
 
 
-async def test_anchor_of_a_database_that_went_on_holds(own_world: World, tmp_path: Path) -> None:
+async def test_check_anchor_database_with_later_writes_passes(
+    own_world: World, tmp_path: Path
+) -> None:
     plan = await own_world.agent.plan()
     file = await taken(own_world, tmp_path)
     await own_world.agent.work_through(plan)
@@ -90,7 +92,7 @@ async def test_check_anchor_rewritten_entry_reports_different_hash(
     assert errors == [f"plan {plan['planId']}: entry 1 has a different hash"]
 
 
-async def test_erased_user_is_accounted_for(own_world: World, tmp_path: Path) -> None:
+async def test_check_anchor_erased_user_passes(own_world: World, tmp_path: Path) -> None:
     await add_user(own_world.place, own_world.agent, "eve")
     await own_world.agent.acting_as("eve").plan()
     longer = await own_world.agent.acting_as("eve").plan()
@@ -100,7 +102,7 @@ async def test_erased_user_is_accounted_for(own_world: World, tmp_path: Path) ->
     assert (await check_anchor(judge(own_world), file)).ok
 
 
-async def test_chain_resealed_since_the_anchor_and_then_deleted_is_found_out(
+async def test_check_anchor_chain_deleted_after_erasure_reports_missing_entry(
     own_world: World, tmp_path: Path
 ) -> None:
     own_world.is_sound = False
@@ -114,7 +116,7 @@ async def test_chain_resealed_since_the_anchor_and_then_deleted_is_found_out(
     assert errors == [f"plan {plan['planId']}: entry 1 is missing, and no erasure explains it"]
 
 
-async def test_chain_resealed_before_the_anchor_is_not_accounted_for(
+async def test_check_anchor_erasure_before_anchor_does_not_explain_deleted_chain(
     own_world: World, tmp_path: Path
 ) -> None:
     """An erasure before the anchor does not explain later changes to the chain."""
@@ -129,7 +131,7 @@ async def test_chain_resealed_before_the_anchor_is_not_accounted_for(
     assert errors == [f"plan {plan['planId']}: entry 1 is missing, and no erasure explains it"]
 
 
-async def test_erased_org_is_accounted_for(own_world: World, tmp_path: Path) -> None:
+async def test_check_anchor_erased_org_passes(own_world: World, tmp_path: Path) -> None:
     await own_world.agent.plan()
     file = await taken(own_world, tmp_path)
     slug = slug_of(own_world.agent)
@@ -137,7 +139,9 @@ async def test_erased_org_is_accounted_for(own_world: World, tmp_path: Path) -> 
     assert (await check_anchor(judge(own_world), file)).ok
 
 
-async def test_retained_plans_are_accounted_for(own_world: World, tmp_path: Path) -> None:
+async def test_check_anchor_plan_deleted_by_retention_passes(
+    own_world: World, tmp_path: Path
+) -> None:
     plan = await own_world.agent.plan()
     await own_world.agent.work_through(plan)
     file = await taken(own_world, tmp_path)
@@ -152,7 +156,9 @@ async def test_retained_plans_are_accounted_for(own_world: World, tmp_path: Path
     assert (await check_anchor(judge(own_world), file)).ok
 
 
-async def test_removed_record_of_an_erasure_is_found_out(own_world: World, tmp_path: Path) -> None:
+async def test_check_anchor_deleted_erasure_record_reports_error(
+    own_world: World, tmp_path: Path
+) -> None:
     own_world.is_sound = False
     await add_user(own_world.place, own_world.agent, "eve")
     await own_world.agent.acting_as("eve").plan()
@@ -166,7 +172,7 @@ async def test_removed_record_of_an_erasure_is_found_out(own_world: World, tmp_p
 
 
 @pytest.mark.parametrize("line_count", [0, 1, 2, -1])
-async def test_anchor_that_was_cut_off_counts_for_nothing(
+async def test_check_anchor_truncated_file_raises_invalid_input(
     own_world: World, tmp_path: Path, line_count: int
 ) -> None:
     await own_world.agent.plan()
@@ -177,7 +183,7 @@ async def test_anchor_that_was_cut_off_counts_for_nothing(
         await check_anchor(judge(own_world), file)
 
 
-async def test_anchor_with_a_changed_line_counts_for_nothing(
+async def test_check_anchor_file_with_removed_line_raises_invalid_input(
     own_world: World, tmp_path: Path
 ) -> None:
     await own_world.agent.plan()

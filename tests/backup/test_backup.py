@@ -58,7 +58,7 @@ async def test_restored_backup_has_the_same_rows_in_every_table(
         assert anchored(again) == anchored(file)
 
 
-async def test_backup_while_agents_write_restores_to_one_moment(
+async def test_backup_during_concurrent_writes_restores_consistent_snapshot(
     own_world: World, tmp_path: Path
 ) -> None:
     """Writers continue in the middle of the backup, which waits until they have written."""
@@ -94,7 +94,7 @@ async def test_backup_while_agents_write_restores_to_one_moment(
     assert (await check_anchor(judge, file)).ok
 
 
-async def test_backup_of_15_restores_on_18(
+async def test_backup_from_postgres_15_restores_on_postgres_18(
     fifteen: Server, eighteen: Server, tmp_path: Path
 ) -> None:
     file = tmp_path / "backup.zip"
@@ -108,7 +108,9 @@ async def test_backup_of_15_restores_on_18(
         await check_audit_of(new)
 
 
-async def test_restored_database_goes_on_working(own_world: World, tmp_path: Path) -> None:
+async def test_restored_database_allows_plan_to_be_completed(
+    own_world: World, tmp_path: Path
+) -> None:
     plan = await own_world.agent.plan()
     file = tmp_path / "backup.zip"
     back_up(own_world.place, file)
@@ -119,7 +121,9 @@ async def test_restored_database_goes_on_working(own_world: World, tmp_path: Pat
             assert (await agent.work_through(plan))["status"] == "plan_complete"
 
 
-async def test_backup_has_the_record_of_an_erased_org(own_world: World, tmp_path: Path) -> None:
+async def test_backup_of_erased_org_includes_erasure_and_tombstone_rows(
+    own_world: World, tmp_path: Path
+) -> None:
     await own_world.agent.plan()
     place, file = own_world.place, tmp_path / "backup.zip"
     await erase_org(place.owner_dsn, slug_of(own_world.agent), by="operator", progress=quietly)
@@ -131,7 +135,7 @@ async def test_backup_has_the_record_of_an_erased_org(own_world: World, tmp_path
         assert after.keys() >= {"erasure", "tombstone"}
 
 
-def test_restore_into_a_database_with_rows_changes_nothing(
+def test_restore_into_nonempty_database_is_refused_and_changes_nothing(
     own_place: Place, tmp_path: Path
 ) -> None:
     file = tmp_path / "backup.zip"
@@ -157,7 +161,7 @@ def test_backup_of_an_older_schema_restores_and_is_migrated(server: Server, tmp_
             assert max(applied_migrations(connection)) == len(bundled_migrations())
 
 
-def test_backup_older_than_the_migrated_database_is_refused(
+def test_restore_older_backup_into_migrated_database_is_refused(
     own_place: Place, tmp_path: Path
 ) -> None:
     file = tmp_path / "backup.zip"
@@ -168,7 +172,7 @@ def test_backup_older_than_the_migrated_database_is_refused(
         restore_into(own_place, file)
 
 
-def test_backup_of_a_newer_program_is_refused(
+def test_restore_backup_from_newer_program_raises_invalid_input(
     own_place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "backup.zip"
@@ -181,7 +185,9 @@ def test_backup_of_a_newer_program_is_refused(
         restore_into(copy, file)
 
 
-def test_backup_of_a_database_too_old_says_to_migrate(server: Server, tmp_path: Path) -> None:
+def test_backup_of_outdated_schema_raises_misconfigured_naming_migrate(
+    server: Server, tmp_path: Path
+) -> None:
     with empty_database(server) as old:
         migrate(old.owner_dsn, up_to=5)
         with pytest.raises(Misconfigured, match="waybook migrate"):
@@ -189,7 +195,7 @@ def test_backup_of_a_database_too_old_says_to_migrate(server: Server, tmp_path: 
     assert [*tmp_path.iterdir()] == []
 
 
-def test_backup_file_is_private_and_never_overwritten(own_place: Place, tmp_path: Path) -> None:
+def test_backup_file_has_mode_600_and_is_not_overwritten(own_place: Place, tmp_path: Path) -> None:
     file = tmp_path / "backup.zip"
     back_up(own_place, file)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -200,15 +206,13 @@ def test_backup_file_is_private_and_never_overwritten(own_place: Place, tmp_path
     assert [*tmp_path.iterdir()] == [file]
 
 
-def test_backup_leaves_out_web_sessions_and_says_so(own_place: Place, tmp_path: Path) -> None:
+def test_backup_manifest_lists_web_sessions_as_left_out(own_place: Place, tmp_path: Path) -> None:
     manifest = back_up(own_place, tmp_path / "backup.zip")
     assert manifest.left_out["web_session"] == "people sign in again"
     assert not {"web_session", "schema_migration"} & {*manifest.tables}
 
 
-def test_table_with_an_extension_type_is_left_to_be_rebuilt(
-    fifteen: Server, tmp_path: Path
-) -> None:
+def test_backup_leaves_out_tables_with_extension_types(fifteen: Server, tmp_path: Path) -> None:
     with fresh_place(fifteen) as place:
         with psycopg.connect(place.admin_dsn) as admin:
             admin.execute("create extension hstore")
@@ -245,7 +249,7 @@ async def test_canceled_backup_leaves_no_file(own_world: World, tmp_path: Path) 
     assert len(blocks) == 1
 
 
-def test_schema_has_nothing_that_a_backup_would_not_carry(shared_place: Place) -> None:
+def test_schema_contains_only_tables_that_backup_covers(shared_place: Place) -> None:
     """Sequences, triggers and tables without an org would each need their own code."""
     with psycopg.connect(shared_place.admin_dsn) as admin:
         carried = {table.name for table in org_tables(admin)}

@@ -67,7 +67,7 @@ def test_restore_of_a_truncated_archive_changes_nothing(
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_archive_with_another_compression_is_damaged(
+def test_archive_with_other_compression_raises_damaged_error(
     original: Path, tmp_path: Path, method: int
 ) -> None:
     file = tmp_path / "other.zip"
@@ -78,7 +78,9 @@ def test_archive_with_another_compression_is_damaged(
         contents(file)
 
 
-def test_a_flipped_bit_is_found_or_was_of_no_account(original: Path, tmp_path: Path) -> None:
+def test_archive_with_flipped_bit_is_rejected_or_has_unchanged_contents(
+    original: Path, tmp_path: Path
+) -> None:
     file, data = tmp_path / "flipped.zip", bytearray(original.read_bytes())
     sound, detected = contents(original), 0
     for number in range(FLIPS):
@@ -93,7 +95,7 @@ def test_a_flipped_bit_is_found_or_was_of_no_account(original: Path, tmp_path: P
     assert detected > FLIPS // 2
 
 
-def test_damage_found_while_loading_leaves_nothing(
+def test_restore_damage_found_while_loading_rolls_back(
     original: Path, copy: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The check before loading is disabled, so that the last member is found damaged."""
@@ -110,7 +112,7 @@ def test_damage_found_while_loading_leaves_nothing(
     assert all_rows(copy) == before
 
 
-def test_member_that_was_replaced_as_a_whole_is_found(original: Path, tmp_path: Path) -> None:
+def test_archive_with_replaced_member_is_rejected(original: Path, tmp_path: Path) -> None:
     """The archive is a zip file with valid checksums, but one row less than was written."""
     file = tmp_path / "replaced.zip"
     with zipfile.ZipFile(original) as source, zipfile.ZipFile(file, "w") as target:
@@ -121,7 +123,7 @@ def test_member_that_was_replaced_as_a_whole_is_found(original: Path, tmp_path: 
         contents(file)
 
 
-def test_row_of_another_org_is_refused_by_the_database(
+def test_restore_row_of_other_org_is_rejected_by_row_level_security(
     original: Path, copy: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The archive checks are disabled: only row-level security protects the org."""
@@ -164,7 +166,7 @@ def is_left_alone(place: Place) -> bool:
     return not others
 
 
-def test_restore_killed_in_the_middle_leaves_nothing(original: Path, copy: Place) -> None:
+def test_restore_killed_midway_leaves_database_unchanged(original: Path, copy: Place) -> None:
     before = all_rows(copy)
     kill(start_stopped("restore", copy, original))
     eventually(lambda: is_left_alone(copy), "the server has noticed")
@@ -173,7 +175,7 @@ def test_restore_killed_in_the_middle_leaves_nothing(original: Path, copy: Place
     assert len(all_rows(copy)["plan"]) > 1
 
 
-async def test_backup_killed_in_the_middle_leaves_no_archive(alone: World, tmp_path: Path) -> None:
+async def test_backup_killed_midway_leaves_no_archive(alone: World, tmp_path: Path) -> None:
     await everything(alone.agent)
     file = tmp_path / "backup.zip"
     kill(start_stopped("backup", alone.place, file))
@@ -182,7 +184,9 @@ async def test_backup_killed_in_the_middle_leaves_no_archive(alone: World, tmp_p
     assert contents(file)
 
 
-def test_a_file_that_is_no_backup_is_named_as_such(copy: Place, tmp_path: Path) -> None:
+def test_restore_missing_or_non_backup_file_raises_invalid_input(
+    copy: Place, tmp_path: Path
+) -> None:
     file = tmp_path / "letter.txt"
     file.write_text("Dear Ann,")
     with pytest.raises(InvalidInput, match="no complete zip file"):

@@ -20,7 +20,7 @@ ARCHIVING = {
 }
 
 
-async def test_recovery_to_a_point_in_time_holds_the_anchor_of_then(tmp_path: Path) -> None:
+async def test_point_in_time_recovery_matches_anchor_of_target_time(tmp_path: Path) -> None:
     then, later = tmp_path / "then.jsonl", tmp_path / "later.jsonl"
     with own_cluster(**ARCHIVING) as cluster:
         archive = cluster.home / "archive"
@@ -66,7 +66,7 @@ async def test_synchronous_standby_has_every_acknowledged_call(tmp_path: Path) -
         assert (await compared(standby.place, anchor)).ok
 
 
-async def test_asynchronous_standby_that_fell_behind_is_found_out(tmp_path: Path) -> None:
+async def test_check_anchor_promoted_lagging_standby_reports_missing_plan(tmp_path: Path) -> None:
     anchor = tmp_path / "anchor.jsonl"
     with own_cluster() as primary:
         standby = primary.base_backup("--write-recovery-conf")

@@ -32,7 +32,7 @@ async def test_accessible_page_unreadable_in_dark_theme_raises_assertion_error(
         await accessible(page)
 
 
-async def test_the_lock_file_pins_by_content_and_names_no_host() -> None:
+async def test_package_lock_has_integrity_hashes_and_no_urls() -> None:
     lock = (PACKAGES / "package-lock.json").read_text()
     assert "://" not in lock
     packages = {name: package for name, package in json.loads(lock)["packages"].items() if name}

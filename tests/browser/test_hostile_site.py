@@ -81,7 +81,7 @@ async def somebody_elses_site() -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
-async def test_a_page_on_another_port_gets_nothing_and_changes_nothing(
+async def test_cross_origin_page_requests_are_refused_and_change_nothing(
     world: World, context: BrowserContext
 ) -> None:
     forms = (await sound_forms(world.agent)).values()

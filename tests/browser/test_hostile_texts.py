@@ -59,7 +59,9 @@ async def test_pages_with_hostile_texts_execute_no_payload(page: Page, site: Sit
     assert (strange, urls, site.faults) == ({}, [], [])
 
 
-async def test_refusals_do_not_either(page: Page, site: Site) -> None:
+async def test_error_pages_do_not_execute_hostile_path_or_query_text(
+    page: Page, site: Site
+) -> None:
     for word in SHORT[::7]:
         for path in ("/plans/{}", "/runs/{}", "/dags/{}", "/audit?since={}", "/outputs?behind={}"):
             shown = await page.goto(site.address + path.replace("{}", quote(word, safe="")))
@@ -70,7 +72,7 @@ async def test_refusals_do_not_either(page: Page, site: Site) -> None:
     site.faults[:] = [fault for fault in site.faults if "Failed to load resource" not in fault]
 
 
-async def test_a_text_that_was_taken_for_more_is_found(context: BrowserContext) -> None:
+async def test_injection_detector_reports_unescaped_payloads(context: BrowserContext) -> None:
     tab = await context.new_page()
     for payload in PAYLOADS[:2] + PAYLOADS[12:14]:
         await tab.set_content(f"<main>{payload}</main>")

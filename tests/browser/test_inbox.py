@@ -60,7 +60,9 @@ async def test_inbox_review_returned_with_feedback_then_approved_completes_plan(
     assert (await agent.status(plan))["status"] == "completed"
 
 
-async def test_rejecting_is_asked_twice_and_keeps_the_reason(tab: Page, site: Site) -> None:
+async def test_inbox_reject_requires_confirmation_and_preserves_reason(
+    tab: Page, site: Site
+) -> None:
     agent = site.world.agent
     plan = await agent.plan(2)
     await ask(site, plan)

@@ -73,7 +73,7 @@ async def test_live_update_keeps_typed_text(page: Page, site: Site) -> None:
     await expect(field).to_have_count(0)
 
 
-async def test_many_tabs_stay_live_and_come_back_after_a_restart(
+async def test_many_tabs_receive_live_updates_and_reconnect_after_restart(
     world: World, context: BrowserContext
 ) -> None:
     """A browser opens six connections per server: all tabs share one stream."""
@@ -96,7 +96,7 @@ async def test_many_tabs_stay_live_and_come_back_after_a_restart(
         await asyncio.gather(*(_shows(tab, "3 of 4") for tab in tabs))
 
 
-async def test_a_browser_that_shares_no_workers_is_live_as_well(page: Page, site: Site) -> None:
+async def test_live_updates_work_without_shared_worker(page: Page, site: Site) -> None:
     plan = await site.world.agent.plan(2, name="Rivers of the north")
     await page.add_init_script("delete self.SharedWorker")
     await page.goto(site.address)

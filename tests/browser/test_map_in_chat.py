@@ -18,7 +18,9 @@ def no_stream(site: Site) -> None:
     site.faults[:] = [fault for fault in site.faults if "405" not in fault]
 
 
-async def test_a_plan_is_drawn_followed_and_decided_in_the_chat(page: Page, site: Site) -> None:
+async def test_plan_map_in_chat_updates_live_and_records_review_decisions(
+    page: Page, site: Site
+) -> None:
     agent = site.world.agent
     names = ["Find <b>them</b>", "Compare", "Write it up"]
     plan = await agent.plan([a_step(title=name) for name in names], name="Rivers & <i>lakes</i>")

@@ -59,7 +59,7 @@ async def test_plan_page_stalled_step_is_retried_by_user(page: Page, site: Site)
     assert (taken["stepOrder"], taken["attempt"]) == (43, 2)
 
 
-async def test_a_step_is_added_without_scripts_on_a_small_screen(
+async def test_plan_page_adds_step_without_javascript_on_small_screen(
     browser: Browser, site: Site
 ) -> None:
     plan = await site.world.agent.plan(3)

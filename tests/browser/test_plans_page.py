@@ -41,7 +41,7 @@ async def test_plans_page_lists_progress_and_resume_prompt(page: Page, site: Sit
     await expect(row).to_have_count(0)
 
 
-async def test_keys_lead_through_lists_and_pages_but_never_while_typing(
+async def test_keyboard_shortcuts_navigate_lists_and_are_ignored_while_typing(
     page: Page, site: Site
 ) -> None:
     await some_plans(site.world.agent)

@@ -33,7 +33,9 @@ async def test_run_page_feedback_opens_next_stage(page: Page, site: Site) -> Non
     await expect(page.get_by_role("heading", name="Found")).to_be_visible()
 
 
-async def test_the_same_without_scripts(browser: Browser, site: Site) -> None:
+async def test_run_page_feedback_and_regenerate_work_without_javascript(
+    browser: Browser, site: Site
+) -> None:
     run = await a_waiting_run(site.world.agent)
     context = await browser.new_context(java_script_enabled=False)
     page = await context.new_page()

@@ -37,7 +37,7 @@ def test_audit_list_without_subject_lists_every_subject(terminal: Terminal, work
     assert terminal.told("audit", "list", "--since", "2999-01-01") == []
 
 
-def test_a_clean_audit_is_proven(terminal: Terminal, worked_on: str) -> None:
+def test_audit_verify_untampered_chain_passes(terminal: Terminal, worked_on: str) -> None:
     verdict = terminal.told("audit", "verify")
     (chain,) = [chain for chain in verdict["chains"] if chain["subjectId"] == worked_on]
     assert verdict["ok"]
@@ -89,7 +89,7 @@ def tampered(attachment: Attachment, there: str, back: str, plan_id: str) -> Ite
 
 
 @pytest.mark.parametrize("how", TAMPERINGS)
-def test_tampering_is_caught_and_named(
+def test_audit_verify_tampered_chain_reports_first_broken_entry(
     terminal: Terminal, attachment: Attachment, worked_on: str, how: str
 ) -> None:
     there, back, broken, message = TAMPERINGS[how]
@@ -102,7 +102,7 @@ def test_tampering_is_caught_and_named(
     assert message in shown.stdout
 
 
-def test_a_plan_that_was_deleted_is_missed(
+def test_audit_verify_chain_without_plan_row_reports_deletion(
     terminal: Terminal, attachment: Attachment, worked_on: str
 ) -> None:
     stray = worked_on[:-1] + ("0" if worked_on[-1] != "0" else "1")
@@ -116,7 +116,7 @@ def test_a_plan_that_was_deleted_is_missed(
     assert "it was deleted" in failed.stdout
 
 
-def test_uses_of_skills_are_verified_too(terminal: Terminal) -> None:
+def test_audit_verify_covers_skill_executions(terminal: Terminal) -> None:
     async def subjects(here: AppSession) -> set[tuple[str, str]]:
         return {(subject.kind, subject.id) for subject in await audited_subjects(here.call)}
 

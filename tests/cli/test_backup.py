@@ -29,7 +29,7 @@ def archive(terminal: Terminal, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return file
 
 
-def test_empty_data_directory_is_restored_and_then_verified(
+def test_restore_into_empty_data_directory_passes_anchor_verification(
     elsewhere: Terminal, archive: Path
 ) -> None:
     verify = ("audit", "verify", "--anchor", str(archive))
@@ -53,7 +53,7 @@ def test_empty_data_directory_is_restored_and_then_verified(
     assert "not empty" in again.stderr
 
 
-def test_audit_verify_renews_and_compares_the_kept_anchor(
+def test_audit_verify_updates_stored_anchor_only_if_chains_match(
     terminal: Terminal, elsewhere: Terminal, archive: Path
 ) -> None:
     assert archive.exists()
@@ -71,7 +71,7 @@ def test_audit_verify_renews_and_compares_the_kept_anchor(
     other.unlink()
 
 
-def test_audit_anchor_is_not_replaced_where_something_is_missing(
+def test_audit_anchor_mismatching_chains_keeps_file_unless_forced(
     terminal: Terminal, elsewhere: Terminal, tmp_path: Path
 ) -> None:
     terminal.plan("Only here")

@@ -40,7 +40,7 @@ def a_file(folder: Path, text: str, name: str = "dag.yaml") -> str:
     return str(path)
 
 
-def test_the_built_in_workflows_are_listed(terminal: Terminal) -> None:
+def test_dag_list_shows_built_in_workflows(terminal: Terminal) -> None:
     dags = {dag["dagSlug"]: dag for dag in terminal.told("dag", "list")}
     assert len(dags["dialectic"]["stages"]) == 5
     output = terminal.say("dag", "list", columns=100)
@@ -51,14 +51,16 @@ def test_the_built_in_workflows_are_listed(terminal: Terminal) -> None:
 @pytest.mark.parametrize(
     ("models", "total"), [("1", 33), ("2", 96), ("3", 221), ("4", 432), ("a, b,c", 221)]
 )
-def test_a_map_says_how_many_jobs_to_expect(terminal: Terminal, models: str, total: int) -> None:
+def test_dag_show_with_models_prints_expected_job_count(
+    terminal: Terminal, models: str, total: int
+) -> None:
     reply = terminal.told("dag", "show", "dialectic", "--models", models)
     assert sum(stage["expected"]["total"] for stage in reply["stages"]) == total
     output = terminal.say("dag", "show", "dialectic", "--models", models, columns=100)
     assert f"{total} jobs with" in output
 
 
-def test_a_map_is_a_tree_of_stages_and_steps(terminal: Terminal) -> None:
+def test_dag_show_prints_tree_of_stages_and_steps(terminal: Terminal) -> None:
     lines = terminal.say("dag", "show", "dialectic", "--models", "3", columns=140).splitlines()
     assert lines[0] == "dialectic  Dialectic, version 1  221 jobs with 3 models"
     assert lines[1] == "├─ thesis  Proposal  5 steps, 13 jobs"
@@ -69,12 +71,12 @@ def test_a_map_is_a_tree_of_stages_and_steps(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize("columns", [40, 60, 80, 90, 100, 140, 200])
-def test_a_map_fits_the_screen(terminal: Terminal, columns: int) -> None:
+def test_dag_show_output_fits_terminal_width(terminal: Terminal, columns: int) -> None:
     output = terminal.say("dag", "show", "dialectic", "--models", "3", columns=columns)
     assert all(len(line.rstrip()) <= columns for line in output.splitlines())
 
 
-def test_without_models_nothing_is_counted(terminal: Terminal) -> None:
+def test_dag_show_without_models_prints_no_job_counts(terminal: Terminal) -> None:
     output = terminal.say("dag", "show", "deep-research")
     assert "jobs" not in output.splitlines()[0]
     assert "--models 3" in output
@@ -87,7 +89,9 @@ def test_dag_show_unknown_workflow_prints_error(terminal: Terminal) -> None:
     assert "waybook dag list" in failed.stderr
 
 
-def test_a_definition_becomes_a_version(terminal: Terminal, tmp_path: Path) -> None:
+def test_dag_add_creates_version_only_if_definition_changed(
+    terminal: Terminal, tmp_path: Path
+) -> None:
     text = MINE.format(slug="mine")
     output = terminal.say("dag", "add", a_file(tmp_path, text))
     assert "✓ mine was added as version 1" in output
@@ -98,7 +102,7 @@ def test_a_definition_becomes_a_version(terminal: Terminal, tmp_path: Path) -> N
     assert "mine" in {dag["dagSlug"] for dag in terminal.told("dag", "list")}
 
 
-def test_a_definition_may_be_json_from_stdin(terminal: Terminal) -> None:
+def test_dag_add_reads_json_from_stdin(terminal: Terminal) -> None:
     step = {"stepKey": "a", "jobType": "EXECUTE", "granularityStrategy": "per_model"}
     stage = {"slug": "one", "recipe": {"steps": [step]}}
     typed = json.dumps({"slug": "from-stdin", "stages": [stage]})
@@ -125,7 +129,9 @@ def test_dag_add_unparsable_text_prints_error_with_line(terminal: Terminal) -> N
     assert "line 2" in failed.stderr
 
 
-def test_faults_are_json_for_machines(terminal: Terminal, tmp_path: Path) -> None:
+def test_dag_add_invalid_definition_with_json_flag_prints_diagnostics(
+    terminal: Terminal, tmp_path: Path
+) -> None:
     failed = terminal.run("dag", "add", a_file(tmp_path, BAD), "--json")
     assert failed.exit_code == 1
     error = json.loads(failed.stdout)["error"]
@@ -135,9 +141,9 @@ def test_faults_are_json_for_machines(terminal: Terminal, tmp_path: Path) -> Non
     ]
 
 
-def test_a_file_that_is_not_there_is_a_usage_error(terminal: Terminal, tmp_path: Path) -> None:
+def test_dag_add_missing_file_is_usage_error(terminal: Terminal, tmp_path: Path) -> None:
     assert terminal.run("dag", "add", str(tmp_path / "no.yaml")).exit_code == 2
 
 
-def test_the_schema_is_the_published_one(terminal: Terminal) -> None:
+def test_dag_schema_prints_published_schema(terminal: Terminal) -> None:
     assert json.loads(terminal.say("dag", "schema")) == definition_schema()

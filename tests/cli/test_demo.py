@@ -25,7 +25,7 @@ def played(terminal: Terminal) -> str:
     return terminal.say("demo", "--fast", "--keep", columns=100)
 
 
-def test_the_story_ends_well_and_is_proven(terminal: Terminal, played: str) -> None:
+def test_demo_completes_plan_and_passes_audit_verify(terminal: Terminal, played: str) -> None:
     assert "the plan is complete" in played
     assert "every seal holds, state = replay(audit)" in played
     # Newest first; the demo is played again if its module is run in two parts.
@@ -85,7 +85,7 @@ def test_demo_run_completes_with_all_documents_available(terminal: Terminal, pla
     assert f"waybook documents {run['runId'][:13]} --out documents" in played
 
 
-def test_the_documents_are_whole_and_no_name_is_left_in_braces(
+def test_demo_documents_are_complete_without_template_placeholders(
     terminal: Terminal, played: str, tmp_path: Path
 ) -> None:
     assert played
@@ -97,7 +97,9 @@ def test_the_documents_are_whole_and_no_name_is_left_in_braces(
     assert all(text.count("## In short") == 1 for text in texts)
 
 
-def test_the_story_does_not_reach_into_the_future(terminal: Terminal, played: str) -> None:
+def test_demo_last_event_is_less_than_30_minutes_in_the_past(
+    terminal: Terminal, played: str
+) -> None:
     assert played
     (last, *_) = terminal.told("audit", "list", the_run(terminal)["runId"])
 
@@ -109,12 +111,14 @@ def test_the_story_does_not_reach_into_the_future(terminal: Terminal, played: st
     assert timedelta() < terminal.inside(now) - ended < timedelta(minutes=30)
 
 
-def test_the_next_steps_are_shown(played: str) -> None:
+def test_demo_output_suggests_next_commands(played: str) -> None:
     assert "waybook serve" in played
     assert "claude mcp add waybook -- waybook mcp" in played
 
 
-def test_the_audit_has_every_kind_of_turn(terminal: Terminal, played: str) -> None:
+def test_demo_plan_audit_has_every_expected_event_and_actor(
+    terminal: Terminal, played: str
+) -> None:
     assert played
     plan_id = next(
         p["planId"] for p in terminal.told("plans", "--all") if p["name"] == script.PLAN_NAME
@@ -130,7 +134,7 @@ def test_the_audit_has_every_kind_of_turn(terminal: Terminal, played: str) -> No
     assert {entry["actor"] for entry in entries} == {"ada", "ben", "cleo", "mira"}
 
 
-def test_one_command_is_enough_and_leaves_nothing_behind() -> None:
+def test_demo_command_alone_completes_with_empty_stderr() -> None:
     command = [sys.executable, "-m", "waybook", "demo", "--fast"]
     ran = subprocess.run(command, check=True, capture_output=True, text=True)
     assert "the plan is complete" in ran.stdout
@@ -188,7 +192,7 @@ async def test_simulated_clock_canceled_actor_does_not_stop_clock() -> None:
     assert clock.now == NINE + timedelta(minutes=2)
 
 
-async def test_one_is_awake_at_a_time_even_when_another_dies() -> None:
+async def test_simulated_clock_wakes_one_actor_at_a_time_if_another_is_canceled() -> None:
     clock = a_clock()
     awake: list[str] = []
 
@@ -235,7 +239,7 @@ async def test_simulated_clock_actor_raises_stops_run() -> None:
     assert isinstance(outcomes[0], ValueError)
 
 
-async def test_nothing_is_drawn_twice_within_a_frame_unless_something_was_said() -> None:
+async def test_simulated_clock_draws_once_per_frame_except_at_reading_pauses() -> None:
     clock = a_clock()
     drawn: list[timedelta] = []
 

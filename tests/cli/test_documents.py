@@ -36,7 +36,7 @@ def test_documents_pending_are_rendered_before_listing(terminal: Terminal) -> No
     assert "4 of 4 available, of the stages begun so far" in terminal.say("documents", run_id)
 
 
-def test_one_stage_is_listed_alone(terminal: Terminal, done: str) -> None:
+def test_documents_stage_option_lists_only_selected_stage(terminal: Terminal, done: str) -> None:
     documents = terminal.told("documents", done, "--stage", "synthesis")
     assert {document["documentKey"] for document in documents} == {
         "product_requirements",
@@ -45,7 +45,9 @@ def test_one_stage_is_listed_alone(terminal: Terminal, done: str) -> None:
     }
 
 
-def test_documents_are_written_in_both_forms(terminal: Terminal, done: str, tmp_path: Path) -> None:
+def test_documents_out_writes_markdown_and_html_files(
+    terminal: Terminal, done: str, tmp_path: Path
+) -> None:
     out = tmp_path / "new" / "folder"
     output = terminal.say("documents", done, "--out", str(out))
     assert "86 files written" in output
@@ -58,14 +60,16 @@ def test_documents_are_written_in_both_forms(terminal: Terminal, done: str, tmp_
     assert (out / "2-antithesis" / "risk_register.beta.of-alpha.md").exists()
 
 
-def test_one_form_is_written_if_asked_for(terminal: Terminal, done: str, tmp_path: Path) -> None:
+def test_documents_format_option_writes_only_selected_format(
+    terminal: Terminal, done: str, tmp_path: Path
+) -> None:
     words = ("--stage", "thesis", "--format", "html", "--out", str(tmp_path))
     documents = terminal.told("documents", done, *words)
     assert all(document["files"] for document in documents)
     assert {path.suffix for path in tmp_path.rglob("*.*")} == {".html"}
 
 
-def test_nothing_is_overwritten_without_force(
+def test_documents_out_existing_file_is_not_overwritten_without_force(
     terminal: Terminal, done: str, tmp_path: Path
 ) -> None:
     mine = tmp_path / "1-thesis" / "feature_spec.beta.md"
@@ -79,7 +83,7 @@ def test_nothing_is_overwritten_without_force(
     assert mine.read_text().startswith("# Found")
 
 
-def test_a_run_without_documents_says_so(terminal: Terminal) -> None:
+def test_documents_of_run_without_documents_prints_empty_message(terminal: Terminal) -> None:
     run = terminal.call(
         "start_run", dagSlug="deep-research", name="Just begun", input="?", models=["a"]
     )

@@ -39,7 +39,7 @@ def test_org_erase_requires_slug_confirmation(
     assert acme not in slugs(attachment)
 
 
-def test_a_script_is_not_asked_and_gets_json(
+def test_org_erase_with_yes_skips_confirmation_and_prints_json(
     terminal: Terminal, attachment: Attachment, acme: str
 ) -> None:
     reply = terminal.told("org", "erase", acme, "--yes")
@@ -58,7 +58,9 @@ def test_org_erase_unknown_org_prints_one_line_error(terminal: Terminal) -> None
     assert failed.stderr.splitlines()[-1].startswith("✗ there is no org “nobody” here")
 
 
-def test_a_user_is_erased_and_the_audit_holds(terminal: Terminal, attachment: Attachment) -> None:
+def test_user_erase_requires_confirmation_and_audit_verify_passes(
+    terminal: Terminal, attachment: Attachment
+) -> None:
     plan_id = terminal.plan("Of somebody")
     with psycopg.connect(attachment.admin_dsn) as admin:
         ((name,),) = admin.execute(

@@ -60,7 +60,7 @@ def greet(process: subprocess.Popen[str]) -> None:
     )
 
 
-def test_tools_are_listed_though_the_database_is_out_of_reach() -> None:
+def test_mcp_lists_tools_while_database_is_unreachable() -> None:
     at_once = {"WAYBOOK_DATABASE_WAIT_SECONDS": "0"}
     with a_process("mcp", "--database-url", NOWHERE, **at_once) as process:
         greet(process)
@@ -72,7 +72,7 @@ def test_tools_are_listed_though_the_database_is_out_of_reach() -> None:
         assert process.wait(timeout=20) == 0
 
 
-def test_an_agent_works_over_stdio(terminal: Terminal) -> None:
+def test_mcp_over_stdio_answers_tool_call(terminal: Terminal) -> None:
     with a_process("mcp", "--data-dir", str(terminal.data_dir)) as process:
         greet(process)
         answer = ask(process, "tools/call", name="list_active_plans", arguments={})
@@ -109,7 +109,7 @@ async def work(address: str) -> None:
             await wb.call("no_such_tool")
 
 
-async def test_a_server_that_is_not_there_is_unavailable() -> None:
+async def test_client_unreachable_server_raises_unavailable() -> None:
     async with Client("http://127.0.0.1:1") as wb:
         with pytest.raises(errors.Unavailable):
             await wb.call("ping")
@@ -126,7 +126,7 @@ def test_every_error_code_has_exception_class() -> None:
     assert set(KINDS) == codes
 
 
-def test_an_error_survives_the_wire() -> None:
+def test_error_from_json_restores_error_type_and_details() -> None:
     payload = errors.InvalidTransition(
         "no such edge", old="completed", new="pending", planId="p"
     ).as_json()
@@ -138,7 +138,7 @@ def test_an_error_survives_the_wire() -> None:
 # Public Python API
 
 
-def test_the_public_names_are_these() -> None:
+def test_waybook_all_lists_expected_public_names() -> None:
     assert waybook.__all__ == [
         "Client",
         "PlanStatus",
@@ -155,12 +155,12 @@ def test_the_public_names_are_these() -> None:
     assert all(getattr(waybook, name).__name__ == name for name in waybook.__all__)
 
 
-def test_type_checkers_see_the_same_names() -> None:
+def test_waybook_stub_all_matches_runtime_all() -> None:
     stub = ast.parse(files("waybook").joinpath("__init__.pyi").read_text(encoding="utf-8"))
     (names,) = [node.value for node in stub.body if isinstance(node, ast.Assign)]
     assert ast.literal_eval(names) == waybook.__all__
 
 
-def test_other_names_are_not_there() -> None:
+def test_waybook_unknown_attribute_raises_attribute_error() -> None:
     with pytest.raises(AttributeError):
         waybook.nothing_of_the_kind  # type: ignore[attr-defined]  # noqa: B018 - that is the test

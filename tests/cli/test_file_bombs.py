@@ -59,7 +59,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("command", ["report", "map"])
 @pytest.mark.parametrize("kind", ["large", "endless"])
-def test_a_file_that_is_too_large_is_refused_in_the_place_of_the_answer(
+def test_report_or_map_oversized_file_prints_too_large_error_as_json(
     large: Path, command: str, kind: str
 ) -> None:
     done = little(command, str(large) if kind == "large" else ENDLESS)
@@ -77,14 +77,14 @@ def test_report_lines_too_long_line_does_not_stop_next(large: Path) -> None:
     assert "stages" in second
 
 
-def test_a_line_that_does_not_end_ends_the_command() -> None:
+def test_report_lines_endless_line_exits_with_too_large_error() -> None:
     done = little("report", ENDLESS, "--lines")
     assert json.loads(done.stdout)["error"]["code"] == "TOO_LARGE"
     assert "a line does not come to an end" in done.stderr
 
 
 @pytest.mark.parametrize("kind", ["large", "endless"])
-def test_a_definition_that_is_too_large_is_not_even_parsed(large: Path, kind: str) -> None:
+def test_dag_add_oversized_definition_is_rejected_before_parsing(large: Path, kind: str) -> None:
     done = little(*ADD, str(large) if kind == "large" else ENDLESS)
     assert "the text is longer than 1,048,576 bytes" in done.stderr
 
@@ -131,7 +131,7 @@ def test_call_deeply_nested_arguments_is_usage_error(name: str) -> None:
     assert "JSON" in done.stderr
 
 
-def test_a_pipe_is_read_like_a_file() -> None:
+def test_map_reads_snapshot_from_pipe() -> None:
     words = f"{sys.executable} -m waybook map <(cat)"
     typed = json.dumps(SNAPSHOT)
     done = subprocess.run(
@@ -160,7 +160,7 @@ def test_settings_file_unreadable_raises_misconfigured(tmp_path: Path, text: byt
         read_settings({}, {"WAYBOOK_CONFIG": str(tmp_path)})
 
 
-def test_a_template_that_is_a_device_or_a_folder_is_refused(tmp_path: Path) -> None:
+def test_webhook_template_not_a_regular_file_raises_misconfigured(tmp_path: Path) -> None:
     (tmp_path / "plan.failed.txt").symlink_to(ENDLESS)
     webhook = WebhookSettings(
         url="", secrets=(), format="text", events=frozenset(), templates_dir=tmp_path

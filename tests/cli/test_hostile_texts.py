@@ -122,7 +122,7 @@ def words_of(command: str, stored: Stored) -> list[str]:
     return words
 
 
-def test_every_command_is_looked_at() -> None:
+def test_hostile_text_commands_cover_every_command() -> None:
     assert {command.split()[0] for command in COMMANDS} | OTHERS == {*ALL_COMMANDS}
 
 
@@ -137,7 +137,7 @@ def test_command_output_contains_no_terminal_control_characters(
 
 
 @pytest.mark.parametrize("command", [one for one in COMMANDS if one != "watch"])
-def test_json_has_every_character_and_shows_every_character(
+def test_json_output_escapes_terminal_control_characters(
     terminal: Terminal, stored: Stored, command: str
 ) -> None:
     output = terminal.run(*words_of(command, stored), "--json").stdout
@@ -169,7 +169,7 @@ def test_output_prints_stored_content_unchanged(terminal: Terminal, stored: Stor
     assert terminal.say("output", stored.output_id).rstrip("\n") == ALL.rstrip("\n")
 
 
-def test_an_output_is_written_out_for_a_person(
+def test_print_text_to_terminal_escapes_control_characters(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
@@ -177,7 +177,7 @@ def test_an_output_is_written_out_for_a_person(
     assert capsys.readouterr().out == "⟦U+001B⟧[2J\n"
 
 
-def test_an_error_that_quotes_something_stays_a_line(terminal: Terminal) -> None:
+def test_error_message_escapes_control_characters_in_quoted_input(terminal: Terminal) -> None:
     refused = terminal.run("status", "nothing \x1b[31m of this name")
     assert refused.exit_code == 1
     assert not count_hidden(refused.output)

@@ -34,7 +34,7 @@ def broken() -> Exception:
     raise AssertionError
 
 
-def test_a_record_is_one_line() -> None:
+def test_json_line_formatter_writes_one_line_per_record() -> None:
     line = JsonLineFormatter().format(a_record("a %s\nb", "plan"))
     assert "\n" not in line
     assert json.loads(line)["message"] == "a plan\nb"

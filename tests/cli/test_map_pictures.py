@@ -51,13 +51,13 @@ def test_map_svg_of_snapshot_shows_run_progress() -> None:
     assert "<style>" in drawn.stdout
 
 
-def test_a_definition_is_drawn_with_the_jobs_to_expect() -> None:
+def test_map_svg_of_definition_shows_expected_job_counts() -> None:
     drawn = run("map", "-", "--svg", "-", "--models", "3", typed=write_definition(DAG))
     assert drawn.stdout.count(">3 jobs</text>") == 3
     assert "jobs</text>" not in run("map", "-", "--svg", "-", typed=write_definition(DAG)).stdout
 
 
-def test_pictures_are_written_to_files_all_at_once(tmp_path: Path) -> None:
+def test_map_writes_svg_mermaid_and_markdown_files_in_one_call(tmp_path: Path) -> None:
     forms = {form: tmp_path / f"map.{form}" for form in ("svg", "mermaid", "markdown")}
     words = [word for form, file in forms.items() for word in (f"--{form}", str(file))]
     result = run("map", str(EXAMPLES / "dag.yaml"), *words)
@@ -79,7 +79,7 @@ def test_map_svg_of_invalid_snapshot_draws_valid_part() -> None:
     assert ">unknown</text>" in drawn.stdout
 
 
-def test_a_definition_with_faults_is_refused_and_nothing_written(tmp_path: Path) -> None:
+def test_map_svg_of_invalid_definition_fails_and_writes_no_file(tmp_path: Path) -> None:
     definition: Body = write_definition(DAG)
     definition["stages"][0]["recipe"]["edges"].append(["write", "plan"])
     target = tmp_path / "map.svg"
@@ -90,13 +90,13 @@ def test_a_definition_with_faults_is_refused_and_nothing_written(tmp_path: Path)
 
 
 @pytest.mark.parametrize("where", ["no/such/folder/map.svg", "."])
-def test_a_place_that_cannot_be_written_is_a_usage_error(where: str) -> None:
+def test_map_svg_unwritable_path_is_usage_error(where: str) -> None:
     failed = run("map", "-", "--svg", where, typed=SNAPSHOT)
     assert failed.exit_code == 2
     assert where in failed.stderr
 
 
-def test_a_picture_is_of_one_map() -> None:
+def test_map_lines_with_svg_is_usage_error() -> None:
     assert run("map", "-", "--lines", "--svg", "-", typed=SNAPSHOT).exit_code == 2
 
 

@@ -27,7 +27,7 @@ def a_token(terminal: Terminal, org: str, user: str = "ann", *more: str) -> Any:
     return terminal.told("token", "add", user, "--label", "laptop", "--org", org, *more)
 
 
-def test_an_org_is_listed_shown_and_set(terminal: Terminal, org: str) -> None:
+def test_org_list_show_and_set_report_settings(terminal: Terminal, org: str) -> None:
     assert org in [row["slug"] for row in terminal.told("org", "list")]
     assert org in terminal.say("org", "list", columns=160)
     terminal.say("org", "set", org, "--review-policy", "human", "--name", "Acme & Co")
@@ -38,13 +38,13 @@ def test_an_org_is_listed_shown_and_set(terminal: Terminal, org: str) -> None:
 
 
 @pytest.mark.parametrize("slug", ["", "Acme", "a b", "-a", "a-", "é", 64 * "a", "a;drop"])
-def test_a_slug_that_cannot_be_is_refused(terminal: Terminal, slug: str) -> None:
+def test_org_add_invalid_slug_is_refused(terminal: Terminal, slug: str) -> None:
     failed = terminal.run("org", "add", "--", slug)
     assert failed.exit_code == 1
     assert "a slug has" in failed.stderr
 
 
-def test_an_org_is_made_once_and_one_that_is_not_there_is_named(
+def test_org_add_duplicate_fails_and_unknown_org_gets_suggestion(
     terminal: Terminal, org: str
 ) -> None:
     again = terminal.run("org", "add", org)
@@ -53,7 +53,7 @@ def test_an_org_is_made_once_and_one_that_is_not_there_is_named(
     assert f"did you mean {org}?" in " ".join(nobody.stderr.split())
 
 
-def test_users_come_and_are_kept_out_and_come_again(terminal: Terminal, org: str) -> None:
+def test_user_add_disable_and_enable_change_listed_user(terminal: Terminal, org: str) -> None:
     assert "Nobody yet" in terminal.say("user", "list", "--org", org)
     output = terminal.say("user", "add", "ann", "--org", org, "--email", "ann@example.org")
     assert f"waybook token add ann --label laptop --org {org}" in output
@@ -115,7 +115,7 @@ def test_token_add_expiry_defaults_and_scopes_limited_to_user(terminal: Terminal
     assert (failed.exit_code, "plan:write" in failed.stderr) == (1, True)
 
 
-def test_a_revoked_token_is_listed_among_all_alone(terminal: Terminal, org: str) -> None:
+def test_token_list_shows_revoked_token_only_with_all(terminal: Terminal, org: str) -> None:
     token = a_token(terminal, org)
     assert "revoked" in terminal.say("token", "revoke", token["tokenId"], "--org", org)
     assert terminal.told("token", "list", "--org", org) == []
@@ -151,7 +151,9 @@ def test_admin_token_is_limited_to_own_org(terminal: Terminal, org: str) -> None
 
 
 @pytest.mark.parametrize("token", ["wb_" + 40 * "x", "nonsense", "wb_"])
-def test_a_token_that_does_not_count_stops_the_command(terminal: Terminal, token: str) -> None:
+def test_command_with_invalid_token_exits_1_without_printing_token(
+    terminal: Terminal, token: str
+) -> None:
     failed = terminal.run("plans", "--token", token)
     assert failed.exit_code == 1
     assert "A valid credential is required" in failed.stderr
@@ -178,7 +180,7 @@ async def _over_stdio(terminal: Terminal, org: str, token: Any) -> None:  # noqa
     assert "FORBIDDEN" in str(refused.content[0])
 
 
-def test_the_audit_of_an_org_holds(terminal: Terminal, org: str) -> None:
+def test_audit_verify_and_list_work_with_org_admin_token(terminal: Terminal, org: str) -> None:
     token = a_token(terminal, org, "ann", "--scope", "admin")
     assert terminal.run("audit", "verify", "--token", token["token"]).exit_code == 0
     output = terminal.say("audit", "list", "--token", token["token"], columns=200)

@@ -128,7 +128,7 @@ async def _first_words_of_mcp(terminal: Terminal) -> str:
     return line.decode()
 
 
-def test_a_taken_port_is_a_warning_with_a_way_out(terminal: Terminal) -> None:
+def test_doctor_port_in_use_warns_and_suggests_port_option(terminal: Terminal) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = str(taken.getsockname()[1])
         results = checks(json.loads(terminal.run("doctor", "--json", "--port", port).stdout))
@@ -136,7 +136,7 @@ def test_a_taken_port_is_a_warning_with_a_way_out(terminal: Terminal) -> None:
     assert "--port" in results["port"]["todo"]
 
 
-def test_a_fresh_database_is_found_wanting_then_migrated(
+def test_migrate_check_new_database_lists_pending_then_migrate_applies(
     terminal: Terminal, attachment: Attachment
 ) -> None:
     with psycopg.connect(attachment.admin_dsn, autocommit=True) as admin:
@@ -154,7 +154,7 @@ def test_a_fresh_database_is_found_wanting_then_migrated(
     assert "up to date" in terminal.say("migrate", "--check", *fresh)
 
 
-def test_doctor_says_which_skills_there_are_and_which_are_left_out(
+def test_doctor_lists_loaded_skills_and_warns_of_invalid_skill(
     terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "Bad-Name").mkdir()

@@ -23,7 +23,7 @@ def delivered(terminal: Terminal) -> str:
     return plan_id
 
 
-def test_of_each_output_the_last_version_is_listed(terminal: Terminal, delivered: str) -> None:
+def test_outputs_lists_latest_version_of_each_output(terminal: Terminal, delivered: str) -> None:
     outputs = terminal.told("outputs", delivered)
     assert [(output["title"], output["version"]) for output in outputs] == [
         ("../Table", 1),
@@ -34,7 +34,7 @@ def test_of_each_output_the_last_version_is_listed(terminal: Terminal, delivered
     assert outputs[0]["outputId"] in text
 
 
-def test_every_version_is_listed_if_asked_for(terminal: Terminal, delivered: str) -> None:
+def test_outputs_versions_option_lists_every_version(terminal: Terminal, delivered: str) -> None:
     outputs = terminal.told("outputs", delivered, "--versions")
     assert [(output["title"], output["version"]) for output in outputs] == [
         ("../Table", 1),
@@ -43,7 +43,7 @@ def test_every_version_is_listed_if_asked_for(terminal: Terminal, delivered: str
     ]
 
 
-def test_outputs_are_written_as_files_and_none_leaves_the_folder(
+def test_outputs_save_writes_files_only_inside_folder(
     terminal: Terminal, delivered: str, tmp_path: Path
 ) -> None:
     folder = tmp_path / "new" / "folder"
@@ -57,7 +57,7 @@ def test_outputs_are_written_as_files_and_none_leaves_the_folder(
     }
 
 
-def test_nothing_is_overwritten_without_force(
+def test_outputs_save_existing_file_is_not_overwritten_without_force(
     terminal: Terminal, delivered: str, tmp_path: Path
 ) -> None:
     mine = tmp_path / "Rivers.v2.md"
@@ -86,14 +86,16 @@ def test_output_prints_stored_bytes(terminal: Terminal, delivered: str) -> None:
     assert terminal.told("output", report["outputId"])["content"] == "# More\r\n"
 
 
-def test_a_plan_without_outputs_says_so(terminal: Terminal, tmp_path: Path) -> None:
+def test_outputs_of_plan_without_outputs_prints_empty_message(
+    terminal: Terminal, tmp_path: Path
+) -> None:
     plan_id = terminal.plan("Plan without outputs")
     assert "No outputs yet." in terminal.say("outputs", plan_id)
     text = terminal.say("outputs", plan_id, "--save", str(tmp_path))
     assert "No outputs yet." in text
 
 
-def test_an_output_that_is_not_there_is_said_so(terminal: Terminal) -> None:
+def test_output_unknown_id_exits_1_with_message(terminal: Terminal) -> None:
     failed = terminal.run("output", "nope")
     assert failed.exit_code == 1
     assert "no output with this id" in failed.stderr

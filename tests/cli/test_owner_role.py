@@ -45,7 +45,7 @@ def found_of_owner(terminal: Terminal) -> dict[str, str]:
     return dict(result)
 
 
-def test_doctor_passes_an_ordinary_owner(
+def test_doctor_owner_without_bypass_is_ok(
     terminal: Terminal, own_place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(own_place, monkeypatch)
@@ -54,7 +54,7 @@ def test_doctor_passes_an_ordinary_owner(
     assert result["said"] == f"{own_place.server.owner}, which bypasses nothing"
 
 
-def test_doctor_warns_of_an_owner_that_bypasses_policies(
+def test_doctor_owner_bypassing_rls_warns_with_working_advice(
     terminal: Terminal, exempt_place: Place
 ) -> None:
     result = found_of_owner(terminal)
@@ -69,7 +69,7 @@ def test_doctor_warns_of_an_owner_that_bypasses_policies(
     assert found_of_owner(terminal)["state"] == "ok"
 
 
-def test_doctor_fails_an_owner_that_cannot_step_down(
+def test_doctor_owner_unable_to_assume_maintenance_role_fails(
     terminal: Terminal, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with a_role(server, "bypassrls") as dsn, fresh_place(server) as made:
@@ -87,15 +87,13 @@ def test_doctor_fails_an_owner_that_cannot_step_down(
         assert "grant waybook_maintenance to owner_" in " ".join(refused.stderr.split())
 
 
-def test_migrate_warns_of_an_owner_that_bypasses_policies(
-    terminal: Terminal, exempt_place: Place
-) -> None:
+def test_migrate_owner_bypassing_rls_warns(terminal: Terminal, exempt_place: Place) -> None:
     done = terminal.run("migrate")
     assert (done.exit_code, exempt_place.dbname in done.output) == (0, False)
     assert "so row-level security does not apply to it" in done.stderr
 
 
-async def test_serving_logs_an_owner_that_bypasses_policies(
+async def test_start_application_owner_bypassing_rls_logs_warning(
     exempt_place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
     both = Settings(database_url=exempt_place.app_dsn, owner_url=exempt_place.owner_dsn)
@@ -107,7 +105,7 @@ async def test_serving_logs_an_owner_that_bypasses_policies(
     assert "row-level security does not apply to it" in message
 
 
-def test_org_erase_as_an_exempt_owner_keeps_the_other_orgs(
+def test_org_erase_by_owner_bypassing_rls_keeps_other_orgs(
     terminal: Terminal, exempt_place: Place
 ) -> None:
     for slug in ("acme", "other"):
@@ -119,7 +117,7 @@ def test_org_erase_as_an_exempt_owner_keeps_the_other_orgs(
     assert left == [("local",), ("other",)]
 
 
-def test_migrate_creates_the_maintenance_role_if_the_owner_may(attachment: Attachment) -> None:
+def test_migrate_by_owner_with_createrole_creates_maintenance_role(attachment: Attachment) -> None:
     """Since PostgreSQL 16 the creator of a role may not assume it without a grant."""
     server = Server(
         name="18",

@@ -25,7 +25,9 @@ def test_segmented_bar_has_requested_width(counts: dict[StepStatus, int], width:
 
 
 @given(COUNTS, st.integers(6, 200))
-def test_a_status_that_occurs_can_be_seen(counts: dict[StepStatus, int], width: int) -> None:
+def test_cell_counts_gives_every_present_status_at_least_one_cell(
+    counts: dict[StepStatus, int], width: int
+) -> None:
     cells = cell_counts(counts, width)
     assert all(cells[status] >= 1 for status, count in counts.items() if count)
 
@@ -50,7 +52,7 @@ def test_spans_of_reports_outcome_and_separates_waiting() -> None:
     assert time_spent(spans["a"]) == timedelta(minutes=6)
 
 
-def test_a_long_pause_is_folded() -> None:
+def test_timeline_long_pause_is_shortened() -> None:
     monday = Span(minutes(0), minutes(10), StepStatus.COMPLETED)
     thursday = Span(minutes(4000), minutes(4010), StepStatus.COMPLETED)
     axis = Axis([monday, thursday])
@@ -70,7 +72,7 @@ SPANS = st.lists(
 
 
 @given(SPANS, st.integers(1, 120))
-def test_every_span_is_drawn_and_none_leaves_the_line(spans: list[Span], width: int) -> None:
+def test_timeline_bar_every_span_is_visible_and_within_width(spans: list[Span], width: int) -> None:
     axis = Axis(spans)
     for span in spans:
         line = timeline_bar([span], axis, width).plain

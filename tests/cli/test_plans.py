@@ -49,7 +49,7 @@ def test_plans_lists_plan_with_counts(terminal: Terminal, long_plan: str) -> Non
 
 
 @pytest.mark.parametrize("columns", [80, 140])
-def test_the_list_fits_the_screen(terminal: Terminal, long_plan: str, columns: int) -> None:
+def test_plans_list_fits_terminal_width(terminal: Terminal, long_plan: str, columns: int) -> None:
     output = terminal.say("plans", columns=columns)
     assert all(len(line.rstrip()) <= columns for line in output.splitlines())
     assert long_plan[:8] in output
@@ -57,7 +57,7 @@ def test_the_list_fits_the_screen(terminal: Terminal, long_plan: str, columns: i
     assert "◐ executing" in output
 
 
-def test_closed_plans_are_listed_when_asked_for(terminal: Terminal) -> None:
+def test_plans_all_option_lists_closed_plans(terminal: Terminal) -> None:
     plan_id = terminal.plan("Soon over", 1)
     step = terminal.take(plan_id)
     terminal.call("submit_step_result", stepId=step["stepId"], resultSummary="done")
@@ -66,7 +66,7 @@ def test_closed_plans_are_listed_when_asked_for(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize(("columns", "lines"), SCREENS)
-def test_a_picture_never_leaves_the_screen(
+def test_watch_output_fits_terminal_size(
     terminal: Terminal, long_plan: str, columns: int, lines: int
 ) -> None:
     shown = terminal.say("watch", long_plan, "--once", columns=columns, lines=lines).splitlines()
@@ -74,7 +74,7 @@ def test_a_picture_never_leaves_the_screen(
     assert all(len(line) <= columns for line in shown)
 
 
-def test_a_picture_shows_where_the_plan_is(terminal: Terminal, long_plan: str) -> None:
+def test_watch_shows_progress_and_current_step(terminal: Terminal, long_plan: str) -> None:
     shown = terminal.say("watch", long_plan, "--once", columns=120)
     assert "20 of 60 done" in shown
     assert "✓ 20 completed   ✗ 1 failed   ◐ 1 in progress   · 38 pending" in shown
@@ -100,7 +100,7 @@ def test_status_partial_name_resolves_plan(terminal: Terminal) -> None:
     assert "The Amazon and its sources" in terminal.say("status", plan_id[:13])
 
 
-def test_several_plans_are_not_guessed_between(terminal: Terminal) -> None:
+def test_status_ambiguous_plan_name_is_refused(terminal: Terminal) -> None:
     terminal.plan("Twins, the first")
     terminal.plan("Twins, the second")
     failed = terminal.run("status", "twins")

@@ -51,7 +51,7 @@ def a_cycle() -> Body:
 @pytest.mark.parametrize(
     ("command", "door"), [("report", report_from_snapshot), ("map", map_from_snapshot)]
 )
-def test_away_from_a_terminal_the_answer_is_json(command: str, door: Any) -> None:  # noqa: ANN401 - either door
+def test_report_and_map_without_terminal_print_one_json_line(command: str, door: Any) -> None:  # noqa: ANN401 - either door
     for flags in ([], ["--json"]):
         result = run(command, "-", *flags, typed=SNAPSHOT)
         assert (result.exit_code, json.loads(result.stdout)) == (0, door(SNAPSHOT))
@@ -60,7 +60,9 @@ def test_away_from_a_terminal_the_answer_is_json(command: str, door: Any) -> Non
 
 @pytest.mark.parametrize("command", ["report", "map"])
 @pytest.mark.parametrize("typed", [NO_SNAPSHOT, [], "{", "", "\ud83d", '{"dag": NaN}'])
-def test_a_refusal_in_json_ends_with_exit_code_one(command: str, typed: object) -> None:
+def test_report_and_map_invalid_input_prints_json_error_and_exits_1(
+    command: str, typed: object
+) -> None:
     refused = CliRunner().invoke(
         app,
         [command, "-"],
@@ -80,7 +82,7 @@ def test_report_lines_invalid_line_does_not_stop_next() -> None:
     assert [error["error"]["code"] for error in errors] == ["INVALID_INPUT"] * 3
 
 
-def test_maps_are_answered_line_by_line_too() -> None:
+def test_map_lines_answers_each_line_separately() -> None:
     lines = [write_definition(DAG), a_cycle(), SNAPSHOT]
     result = run("map", "--lines", "--models", "3", "-", typed="\n".join(map(json.dumps, lines)))
     bare, refused, own = map(json.loads, result.stdout.splitlines())
@@ -89,7 +91,7 @@ def test_maps_are_answered_line_by_line_too() -> None:
     assert [stage["expected"]["total"] for stage in own["stages"]] == [4, 2]
 
 
-def test_an_answer_comes_before_the_next_line_is_there() -> None:
+def test_report_lines_answers_before_next_line_is_sent() -> None:
     command = [str(Path(sys.executable).parent / "waybook"), "report", "--lines", "-"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -107,7 +109,7 @@ def test_an_answer_comes_before_the_next_line_is_there() -> None:
 @pytest.mark.parametrize(
     ("models", "total"), [("3", 6), ("alpha,beta", 4), ("alpha", 2), ("alpha, alpha", 2)]
 )
-def test_models_are_given_by_number_or_by_name(models: str, total: int) -> None:
+def test_map_models_option_accepts_count_or_names(models: str, total: int) -> None:
     result = run("map", "--models", models, "-", typed=write_definition(DAG))
     assert json.loads(result.stdout)["stages"][0]["expected"]["total"] == total
 
@@ -117,14 +119,14 @@ def test_map_invalid_models_is_usage_error(models: str) -> None:
     assert run("map", "--models", models, "-", typed=write_definition(DAG)).exit_code == 2
 
 
-def test_a_definition_may_be_yaml() -> None:
+def test_map_reads_yaml_definition() -> None:
     result = run("map", str(EXAMPLES / "dag.yaml"), "--models", "3")
     stages = json.loads(result.stdout)["stages"]
     assert [stage["stageSlug"] for stage in stages] == ["ideas", "choice"]
     assert all(stage["expected"]["total"] for stage in stages)
 
 
-def test_the_example_has_a_report_without_warnings() -> None:
+def test_report_of_example_snapshot_has_no_warnings() -> None:
     reply = json.loads(run("report", str(EXAMPLES / "snapshot.json")).stdout)
     assert (
         reply["warnings"] == [warning for s in reply["stages"] for warning in s["warnings"]] == []
@@ -132,7 +134,7 @@ def test_the_example_has_a_report_without_warnings() -> None:
 
 
 @pytest.mark.parametrize("file", ["no-such-file.json", "."])
-def test_a_file_that_cannot_be_read_is_a_usage_error(file: str) -> None:
+def test_report_unreadable_file_is_usage_error(file: str) -> None:
     failed = run("report", file)
     assert (failed.exit_code, failed.stdout) == (2, "")
     assert file in failed.stderr
@@ -147,7 +149,7 @@ def _at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_at_a_terminal")
-def test_a_person_sees_how_far_the_stages_are() -> None:
+def test_report_at_terminal_shows_progress_of_stages() -> None:
     shown = run("report", "-", typed=SNAPSHOT).stdout
     assert "0 of 2 stages completed, 0 %" in shown
     assert "1 of 2 steps, 50 %, 0 of 4 documents" in shown
@@ -191,7 +193,7 @@ def test_report_cyclic_dag_shows_stage_as_unknown() -> None:
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 140])
-def test_the_pictures_fit_the_screen(width: int) -> None:
+def test_report_and_map_displays_fit_terminal_width(width: int) -> None:
     long = a_dag(a_stage("a-stage-with-a-long-name", *(a_step("x" * 90 + str(n)) for n in "12")))
     snapshot = a_snapshot(long, runs={"a-stage-with-a-long-name": ["alpha"]})
     console = Console(width=width, no_color=True)

@@ -35,32 +35,32 @@ def test_review_lists_run_awaiting_feedback_with_command(
     assert run_id not in terminal.say("review", columns=120)
 
 
-def test_approving_completes_the_step(terminal: Terminal) -> None:
+def test_review_approve_completes_step(terminal: Terminal) -> None:
     plan_id = terminal.under_review("Approved")
     assert "✓ approved" in terminal.say("review", plan_id, "--approve")
     assert status_of(terminal, plan_id) == "executing"
     assert terminal.told("status", plan_id)["completedSteps"][0]["resultSummary"] == "Nile"
 
 
-def test_sending_back_takes_the_feedback_along(terminal: Terminal) -> None:
+def test_review_modify_adds_feedback_to_instructions(terminal: Terminal) -> None:
     plan_id = terminal.under_review("Sent back")
     body = json.loads(terminal.say("review", plan_id, "--modify", "Count them.", "--json"))
     assert body["attempt"] == 2
     assert body["instructions"].endswith("Count them.")
 
 
-def test_skipping_goes_on_without_the_step(terminal: Terminal) -> None:
+def test_review_skip_skips_step_and_plan_keeps_executing(terminal: Terminal) -> None:
     plan_id = terminal.under_review("Skipped")
     assert "the step is skipped, the plan executing" in terminal.say("review", plan_id, "--skip")
 
 
-def test_rejecting_fails_the_plan(terminal: Terminal) -> None:
+def test_review_reject_fails_plan(terminal: Terminal) -> None:
     plan_id = terminal.under_review("Rejected")
     terminal.say("review", plan_id, "--reject")
     assert status_of(terminal, plan_id) == "failed"
 
 
-def test_a_decision_is_taken_once(terminal: Terminal) -> None:
+def test_review_second_decision_is_refused(terminal: Terminal) -> None:
     plan_id = terminal.under_review("Once")
     terminal.say("review", plan_id, "--approve")
     failed = terminal.run("review", plan_id, "--approve")
@@ -69,7 +69,7 @@ def test_a_decision_is_taken_once(terminal: Terminal) -> None:
     assert "said approve" in failed.stderr
 
 
-def test_two_decisions_at_once_are_a_usage_error(terminal: Terminal) -> None:
+def test_review_with_two_decision_options_is_usage_error(terminal: Terminal) -> None:
     assert terminal.run("review", "any", "--approve", "--skip").exit_code == 2
 
 
@@ -82,7 +82,7 @@ def test_two_decisions_at_once_are_a_usage_error(terminal: Terminal) -> None:
         ("r\ny\n", "✓ rejected"),
     ],
 )
-def test_a_person_is_asked_and_heard(
+def test_review_prompt_applies_typed_decision(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch, typed: str, expected: str
 ) -> None:
     monkeypatch.setattr(review, "can_prompt", lambda: True)
@@ -92,7 +92,7 @@ def test_a_person_is_asked_and_heard(
     assert shown.endswith("✓ Nothing is waiting for you.\n")
 
 
-def test_a_person_may_think_twice_before_ending_a_plan(
+def test_review_prompt_rejection_not_confirmed_leaves_review_open(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(review, "can_prompt", lambda: True)

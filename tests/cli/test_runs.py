@@ -46,7 +46,7 @@ def test_runs_lists_run_with_counts(terminal: Terminal, half: str) -> None:
 
 
 @pytest.mark.parametrize("columns", [60, 80, 100, 110, 140, 200])
-def test_the_list_fits_the_screen(terminal: Terminal, half: str, columns: int) -> None:
+def test_runs_list_fits_terminal_width(terminal: Terminal, half: str, columns: int) -> None:
     output = terminal.say("runs", columns=columns)
     assert all(len(line.rstrip()) <= columns for line in output.splitlines())
     assert half[:8] in output
@@ -54,13 +54,13 @@ def test_the_list_fits_the_screen(terminal: Terminal, half: str, columns: int) -
     assert "1 of 5" in output
 
 
-def test_completed_runs_are_listed_when_asked_for(terminal: Terminal, done: str) -> None:
+def test_runs_all_option_lists_completed_runs(terminal: Terminal, done: str) -> None:
     assert done not in {run["runId"] for run in terminal.told("runs")}
     (match,) = [run for run in terminal.told("runs", "--all") if run["runId"] == done]
     assert (match["status"], match["completedStages"]) == ("completed", 5)
 
 
-def test_a_run_that_waits_for_a_person_says_so(terminal: Terminal) -> None:
+def test_runs_lists_awaiting_feedback_status_and_stage(terminal: Terminal) -> None:
     run_id = waiting(terminal, "Waiting for a word")
     (match,) = [run for run in terminal.told("runs") if run["runId"] == run_id]
     assert (match["status"], match["awaitingFeedback"]) == ("awaiting_feedback", "thesis")
@@ -144,7 +144,7 @@ def test_run_shows_same_figures_as_reply_page_and_command(terminal: Terminal, ha
         assert step["name"] in page
 
 
-def test_watching_away_from_a_terminal_shows_the_run_once(terminal: Terminal, half: str) -> None:
+def test_run_watch_without_terminal_prints_run_once(terminal: Terminal, half: str) -> None:
     assert "1 of 5 stages" in terminal.say("run", half, "--watch")
 
 
@@ -156,7 +156,7 @@ def board_of(terminal: Terminal, run_id: str) -> RunDetail:
 
 
 @pytest.mark.parametrize(("columns", "lines"), SCREENS)
-def test_a_picture_never_leaves_the_screen(
+def test_run_display_fits_terminal_size(
     terminal: Terminal, half: str, columns: int, lines: int
 ) -> None:
     board = board_of(terminal, half)
@@ -169,7 +169,7 @@ def test_a_picture_never_leaves_the_screen(
         assert all(len(line) <= columns for line in shown)
 
 
-def test_a_low_picture_is_about_where_the_run_is(terminal: Terminal, half: str) -> None:
+def test_run_display_of_limited_height_shows_active_step(terminal: Terminal, half: str) -> None:
     console = Console(width=100, file=io.StringIO(), record=True)
     console.print(run_display(board_of(terminal, half), Viewport(width=100, height=12)))
     shown = console.export_text()
@@ -183,7 +183,7 @@ def test_run_partial_name_resolves_run(terminal: Terminal, done: str) -> None:
     assert "✓ completed" in terminal.say("run", done[:20])
 
 
-def test_several_runs_are_not_guessed_between(terminal: Terminal) -> None:
+def test_run_ambiguous_name_is_refused(terminal: Terminal) -> None:
     waiting(terminal, "Twins, the first")
     waiting(terminal, "Twins, the second")
     failed = terminal.run("run", "twins")
@@ -201,7 +201,7 @@ def test_run_unknown_prints_error_with_list_command(terminal: Terminal) -> None:
 # Feedback
 
 
-def test_a_person_s_feedback_opens_the_next_stage(terminal: Terminal) -> None:
+def test_feedback_starts_next_stage_and_is_audited_with_channel_cli(terminal: Terminal) -> None:
     run_id = waiting(terminal, "To be continued")
     shown = terminal.say("run", run_id, columns=100)
     assert f'waybook feedback {run_id} thesis "…"' in shown
@@ -212,7 +212,7 @@ def test_a_person_s_feedback_opens_the_next_stage(terminal: Terminal) -> None:
     assert newest["channel"] == "cli"
 
 
-def test_feedback_can_be_read_from_stdin_and_choose_the_models(terminal: Terminal) -> None:
+def test_feedback_reads_text_from_stdin_and_sets_models(terminal: Terminal) -> None:
     run_id = waiting(terminal, "With others")
     words = ("feedback", run_id, "thesis", "-", "--models", "beta, gamma", "--json")
     ran = terminal.run(*words, typed="Go on.\n")
@@ -220,7 +220,7 @@ def test_feedback_can_be_read_from_stdin_and_choose_the_models(terminal: Termina
     assert '"models":["beta","gamma"]' in ran.stdout
 
 
-def test_feedback_on_a_stage_that_is_not_complete_is_refused(terminal: Terminal) -> None:
+def test_feedback_on_incomplete_stage_raises_invalid_transition(terminal: Terminal) -> None:
     run_id = waiting(terminal, "Too early")
     failed = terminal.run("feedback", run_id, "antithesis", "Good.")
     assert failed.exit_code == 1
@@ -230,7 +230,7 @@ def test_feedback_on_a_stage_that_is_not_complete_is_refused(terminal: Terminal)
 # The audit
 
 
-def test_the_audit_of_a_run_is_listed_in_words(terminal: Terminal, half: str) -> None:
+def test_audit_list_of_run_shows_event_labels(terminal: Terminal, half: str) -> None:
     output = terminal.say("audit", "list", half, columns=140)
     assert "claimed a job: antithesis_generate_business_case_critique" in output
     assert "no such model" in output

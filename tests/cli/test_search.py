@@ -23,7 +23,7 @@ def stored(terminal: Terminal) -> Body:
 
 
 @pytest.mark.parametrize("columns", [40, 80, 140])
-def test_a_hit_is_shown_with_why_and_where_from(
+def test_search_hit_shows_matched_words_and_sources_within_width(
     terminal: Terminal, stored: Body, columns: int
 ) -> None:
     output = terminal.say("search", "moraine dam", columns=columns)
@@ -37,7 +37,7 @@ def test_a_hit_is_shown_with_why_and_where_from(
     assert all(len(line.rstrip()) <= columns for line in output.splitlines())
 
 
-def test_a_search_can_be_narrowed(terminal: Terminal, stored: Body) -> None:
+def test_search_plan_and_kind_options_filter_hits(terminal: Terminal, stored: Body) -> None:
     def ids(*words: str) -> list[str]:
         return [hit["id"] for hit in terminal.told("search", "moraine dam", *words)["hits"]]
 
@@ -45,17 +45,17 @@ def test_a_search_can_be_narrowed(terminal: Terminal, stored: Body) -> None:
     assert ids("--kind", "nothing") == []
 
 
-def test_nothing_found_is_said(terminal: Terminal) -> None:
+def test_search_without_hits_prints_empty_message(terminal: Terminal) -> None:
     assert "Nothing was found" in terminal.say("search", "xylophone", "--kind", "nothing")
 
 
-def test_a_plan_that_is_not_there_is_an_error(terminal: Terminal) -> None:
+def test_search_unknown_plan_exits_1(terminal: Terminal) -> None:
     result = terminal.run("search", "dam", "--plan", "no such plan")
     assert result.exit_code == 1
     assert "there is no plan" in result.output
 
 
-def test_the_key_of_an_endpoint_is_not_shown(
+def test_embeddings_key_is_not_printed_by_doctor_or_search(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WAYBOOK_EMBEDDER", "endpoint")

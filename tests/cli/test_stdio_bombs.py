@@ -58,7 +58,7 @@ def refusals(session: Session) -> list[tuple[object, object]]:
     return rejected
 
 
-async def test_every_line_gets_an_answer_and_the_next_call_works(terminal: Terminal) -> None:
+async def test_mcp_stdio_invalid_line_gets_error_and_session_continues(terminal: Terminal) -> None:
     async with a_session("--data-dir", str(terminal.data_dir)) as session:
         for name, line in LINES.items():
             await session.write([line, b"\n"])
@@ -72,7 +72,7 @@ async def test_every_line_gets_an_answer_and_the_next_call_works(terminal: Termi
         assert await session.end() == b""
 
 
-async def test_no_argument_makes_a_plan_or_ends_the_session(
+async def test_mcp_stdio_hostile_argument_creates_no_plan_and_session_continues(
     terminal: Terminal, attachment: Attachment
 ) -> None:
     async with a_session("--data-dir", str(terminal.data_dir)) as session:

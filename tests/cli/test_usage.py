@@ -23,7 +23,7 @@ def spent(terminal: Terminal) -> tuple[str, str]:
     return plan["planId"], run["runId"]
 
 
-def test_all_work_is_counted_by_model_by_plan_and_by_run(
+def test_usage_reports_cost_by_model_plan_and_run(
     terminal: Terminal, spent: tuple[str, str]
 ) -> None:
     report = terminal.told("usage", "--limit", "1000")
@@ -41,7 +41,7 @@ def test_all_work_is_counted_by_model_by_plan_and_by_run(
 
 
 @pytest.mark.parametrize("columns", [60, 80, 140])
-def test_the_tables_fit_the_screen(
+def test_usage_tables_fit_terminal_width(
     terminal: Terminal, spent: tuple[str, str], columns: int
 ) -> None:
     output = terminal.say("usage", columns=columns)
@@ -51,12 +51,16 @@ def test_the_tables_fit_the_screen(
     assert "$0.25" in output
 
 
-def test_a_list_that_is_cut_says_so(terminal: Terminal, spent: tuple[str, str]) -> None:
+def test_usage_limit_option_reports_truncated_list(
+    terminal: Terminal, spent: tuple[str, str]
+) -> None:
     assert spent
     assert "more: --limit" in terminal.say("usage", "--limit", "1")
 
 
-def test_nothing_since_then_is_said_in_words(terminal: Terminal, spent: tuple[str, str]) -> None:
+def test_usage_since_without_results_prints_empty_message(
+    terminal: Terminal, spent: tuple[str, str]
+) -> None:
     assert spent
     output = terminal.say("usage", "--since", "2100-01-01")
     assert "No usage reported" in output

@@ -49,7 +49,7 @@ def doctor(terminal: Terminal) -> dict[str, dict[str, str]]:
     return {check["check"]: check for check in json.loads(ran.stdout)["checks"]}
 
 
-def test_a_test_arrives_and_is_listed(terminal: Terminal, receiver: Receiver) -> None:
+def test_webhooks_test_is_delivered_and_listed(terminal: Terminal, receiver: Receiver) -> None:
     assert terminal.say("webhooks", "test") == "✓ the test arrived (204)\n"
     assert receiver.got[-1]["type"] == "webhook.test"
     delivery = terminal.told("webhooks", "list", "--limit", "1")[0]
@@ -97,7 +97,7 @@ def test_review_command_stores_notification_for_delivery(
     assert {event["type"] for event in receiver.got} == {"plan.failed", "webhook.test"}
 
 
-def test_without_an_address_webhooks_are_off(terminal: Terminal) -> None:
+def test_webhooks_without_url_are_reported_off(terminal: Terminal) -> None:
     failed = terminal.run("webhooks", "test")
     assert failed.exit_code == 1
     assert "webhooks are off: set webhook_url" in failed.output
@@ -118,7 +118,7 @@ def test_without_an_address_webhooks_are_off(terminal: Terminal) -> None:
         ("TEMPLATES_DIR", "/nowhere", "there is no /nowhere"),
     ],
 )
-def test_settings_that_do_not_fit_fail_the_check(
+def test_doctor_invalid_webhook_settings_fails_check(
     terminal: Terminal,
     receiver: Receiver,
     monkeypatch: pytest.MonkeyPatch,

@@ -69,7 +69,7 @@ CHEAP = (
 
 
 @pytest.mark.parametrize("source", TOO_DEAR)
-def test_a_bomb_ends_at_the_budget(source: str) -> None:
+def test_evaluate_expensive_condition_stops_at_budget_with_error(source: str) -> None:
     outcome = compile_condition(source[:1_000]).evaluate({"result": RESULT})
     assert outcome.cost == BUDGET
     assert not outcome.fired
@@ -84,7 +84,7 @@ def test_evaluate_large_expression_stays_within_budget(source: str) -> None:
     assert outcome.error is None or "budget" not in outcome.error
 
 
-def test_an_integer_of_five_thousand_digits_is_infinite() -> None:
+def test_condition_integer_of_5000_digits_is_read_as_infinity() -> None:
     values: Json = {"big": 10**5_000, "list": [10**5_000] * 1_000}
     outcome = compile_condition("result.list.all(x, x == result.big)").evaluate({"result": values})
     assert outcome.fired
@@ -117,7 +117,7 @@ def test_an_integer_of_five_thousand_digits_is_infinite() -> None:
         "a" * 100_000,
     ],
 )
-def test_a_text_that_is_too_deep_or_no_expression_is_refused(source: str) -> None:
+def test_compile_condition_too_deep_or_malformed_raises_bad_expression(source: str) -> None:
     with pytest.raises(BadExpression):
         compile_condition(source)
 
@@ -135,12 +135,12 @@ def test_a_text_that_is_too_deep_or_no_expression_is_refused(source: str) -> Non
         ("1" + "+1" * (MAX_TREE_DEPTH - 2) + f" == {MAX_TREE_DEPTH - 1}", True),
     ],
 )
-def test_a_long_text_that_is_not_deep_is_taken(source: str, *, fires: bool) -> None:
+def test_compile_condition_long_but_shallow_source_is_accepted(source: str, *, fires: bool) -> None:
     outcome = compile_condition(source).evaluate({})
     assert (outcome.fired, outcome.error) == (fires, None)
 
 
-def test_the_deepest_tree_runs_in_every_kind_of_nesting() -> None:
+def test_condition_with_macros_nested_to_max_depth_evaluates() -> None:
     layers = (MAX_NESTING_DEPTH - 2) // 2
     source = "[0].exists(a, (" * layers + "true" + "))" * layers
     assert compile_condition(source).evaluate({}).fired

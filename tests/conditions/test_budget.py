@@ -40,7 +40,7 @@ def test_budget_overspending_raises_and_stays_exhausted(costs: list[int]) -> Non
 
 @pytest.mark.parametrize("size", [0, 1, 50, 500])
 @pytest.mark.parametrize("kind", ["list", "map"])
-def test_comparing_costs_something_for_every_pair(kind: str, size: int) -> None:
+def test_condition_equality_of_lists_or_maps_costs_per_compared_pair(kind: str, size: int) -> None:
     keys = [f"k{number}" for number in range(size)]
     value: Json = [*keys] if kind == "list" else {key: key for key in keys}
     outcome = SAME.evaluate({"result": {"one": value, "other": value}})
@@ -69,7 +69,7 @@ def test_shared_budget_any_spending_never_exceeds_total(costs: list[int]) -> Non
     assert spent <= BUDGET
 
 
-def test_shared_budget_of_one_condition_is_a_whole_one() -> None:
+def test_shared_budget_for_single_condition_gives_full_budget() -> None:
     assert SharedBudget(1).next_budget().limit == BUDGET
 
 

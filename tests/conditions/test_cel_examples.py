@@ -267,7 +267,9 @@ ARITHMETIC = (
     "source",
     [*STRINGS, *NUMBERS, *SIGNS, *PRECEDENCE, *ABSORBED, *COMPARISONS, *ARITHMETIC],
 )
-def test_a_corner_is_as_in_cel(ours: Reading, real: Reading, source: str) -> None:
+def test_condition_corner_case_evaluates_as_in_cel(
+    ours: Reading, real: Reading, source: str
+) -> None:
     assert ours(source, VALUES) == real(source, VALUES)
 
 
@@ -286,7 +288,9 @@ def test_triple_equality_operators_match_cel_double_operators(
     assert ours(ours_only, VALUES) == real(in_cel, VALUES)
 
 
-def test_an_integer_beyond_64_bits_is_the_nearest_double(ours: Reading, real: Reading) -> None:
+def test_condition_integer_beyond_64_bits_is_read_as_nearest_double(
+    ours: Reading, real: Reading
+) -> None:
     huge, negative = 2**64 + 1, -(10**400)
     source = "[result.a, result.b, result.l[0]] == result.l && result.a > 9223372036854775807"
     result = ours(source, {"result": {"a": huge, "b": negative, "l": [huge, negative, huge]}})

@@ -85,14 +85,14 @@ def test_evaluate_runtime_error_reports_message_with_position(source: str, error
     assert (outcome.fired, outcome.error) == (False, error)
 
 
-def test_a_long_key_is_cut_in_the_message() -> None:
+def test_condition_error_truncates_long_key() -> None:
     error = outcome_of("result[result.key] == 1", {"key": "x" * 5_000}).error
     assert error is not None
     assert "no field 'xxx" in error
     assert len(error) < 120
 
 
-def test_only_json_is_looked_at() -> None:
+def test_condition_non_json_value_reports_error() -> None:
     values: dict[str, Json] = {"a": (1, 2), "b": {"c": b"", "d": [b""]}}
     for source in ("result.a == 1", "result.b.c == 1", "result.b.d[0] == 1", "1 in result.b.d"):
         error = outcome_of(source, values).error
@@ -115,12 +115,12 @@ def test_evaluate_enum_and_float_subclass_use_underlying_value() -> None:
     assert outcome_of(source, step=step).fired
 
 
-def test_every_variable_is_known_and_readable() -> None:
+def test_condition_can_read_every_declared_variable() -> None:
     for name in VARIABLES:
         assert compile_condition(f"{name}.a == 1").evaluate({name: {"a": 1}}).fired
 
 
-def test_the_cost_is_the_nodes_and_for_a_macro_the_rounds() -> None:
+def test_condition_cost_counts_nodes_and_macro_iterations() -> None:
     assert outcome_of("true").cost == 1
     assert outcome_of("1 + 1 == 2").cost == 5
     assert outcome_of("[1, 2, 3].all(x, x > 0)").cost == 8 + 3 * 4
@@ -217,13 +217,15 @@ def test_compile_condition_invalid_source_reports_message_and_position(
         ("result.a.any(x, x)", "exists", "did you mean exists?"),
     ],
 )
-def test_a_wrong_name_comes_with_a_hint(source: str, hint: str | None, message: str) -> None:
+def test_compile_condition_unknown_name_suggests_alternative(
+    source: str, hint: str | None, message: str
+) -> None:
     refusal = refusal_of(source)
     assert message in refusal.message
     assert refusal.details.get("hint") == hint
 
 
-def test_a_source_of_a_thousand_characters_is_the_longest() -> None:
+def test_compile_condition_source_over_1000_characters_is_refused() -> None:
     assert compile_condition("true".ljust(1_000)).evaluate({}).fired
     refusal = refusal_of("true".ljust(1_001))
     assert "the condition has 1001 characters, 1000 are allowed" in refusal.message

@@ -15,6 +15,6 @@ def test_compiled_every_node_type_has_closure() -> None:
     assert all(_compiled.dispatch(kind) is not fallback for kind in nodes)
 
 
-def test_a_node_of_no_kind_has_none() -> None:
+def test_compile_node_unknown_kind_raises_not_implemented_error() -> None:
     with pytest.raises(NotImplementedError):
         _compiled(Node(0), {})

@@ -204,7 +204,7 @@ def test_generated_expression_matches_cel_result(
 
 @settings(max_examples=300, derandomize=True, database=None, deadline=None)
 @given(expressions(), st.dictionaries(st.sampled_from(("result", "plan")), anything))
-def test_a_condition_that_compiles_never_raises(source: str, values: dict[str, Json]) -> None:
+def test_compiled_condition_evaluation_never_raises(source: str, values: dict[str, Json]) -> None:
     try:
         condition = compile_condition(source)
     except BadExpression:

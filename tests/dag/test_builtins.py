@@ -59,7 +59,7 @@ def test_builtin_definition_has_description_and_transition_conditions(dag: Dag) 
 
 @decision("B10", "B13")
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
-def test_the_dialectic_has_the_units_that_were_promised(n: int) -> None:
+def test_dialectic_definition_has_expected_unit_counts(n: int) -> None:
     promised = [4 * n + 1, 7 * n**2, 4 * n**3 + 4 * n + 5, 3 * n + 1, 3 * n + 1]
     assert totals(DAGS["dialectic"], n) == promised
 
@@ -90,7 +90,7 @@ ADDED = [
 
 @decision("B15")
 @pytest.mark.parametrize(("slug", "source", "target"), ADDED)
-def test_without_an_added_edge_the_dialectic_has_a_hidden_dependency(
+def test_dialectic_without_added_edge_raises_hidden_dependency(
     slug: str, source: str, target: str
 ) -> None:
     definition = yaml.safe_load(TEXTS["dialectic"])
@@ -102,7 +102,7 @@ def test_without_an_added_edge_the_dialectic_has_a_hidden_dependency(
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
-def test_deep_research_grows_with_the_models_and_no_faster(n: int) -> None:
+def test_deep_research_unit_counts_grow_linearly_with_models(n: int) -> None:
     assert totals(DAGS["deep-research"], n) == [1, 2 * n, 1]
 
 
@@ -110,7 +110,9 @@ def test_deep_research_grows_with_the_models_and_no_faster(n: int) -> None:
     ("name", "documents"),
     [("dialectic", [12, 45, 3, 9, 9]), ("deep-research", [1, 6, 1])],
 )
-def test_people_get_documents_to_read_from_every_stage(name: str, documents: list[int]) -> None:
+def test_built_in_definition_has_expected_document_counts_per_stage(
+    name: str, documents: list[int]
+) -> None:
     dag = DAGS[name]
     counts = dag_counts(dag, graphs_of(dag), {stage.slug: MODELS[:3] for stage in dag.stages})
     assert [documents_expected(stage, counts[stage.slug]) for stage in dag.stages] == documents
@@ -161,7 +163,9 @@ def test_builtin_prompt_names_outputs_and_required_inputs(
 
 
 @each_step
-def test_a_prompt_says_in_which_form_and_how_long(dag: Dag, stage: Stage, step: RecipeStep) -> None:
+def test_built_in_prompt_states_format_length_and_quality_criteria(
+    dag: Dag, stage: Stage, step: RecipeStep
+) -> None:
     if dag.slug in builtin_definitions():
         prompt = render_prompt(
             step.prompt, prompt_context(dag, stage, step, models=MODELS[:2], feedback=None)
@@ -172,7 +176,9 @@ def test_a_prompt_says_in_which_form_and_how_long(dag: Dag, stage: Stage, step: 
 
 
 @each_step
-def test_a_prompt_works_for_a_single_model(dag: Dag, stage: Stage, step: RecipeStep) -> None:
+def test_definition_prompt_renders_with_single_model(
+    dag: Dag, stage: Stage, step: RecipeStep
+) -> None:
     context = prompt_context(dag, stage, step, models=MODELS[:1], feedback=None)
     assert render_prompt(step.prompt, context).strip()
 

@@ -39,12 +39,12 @@ def dialectic_counts(n: int) -> dict[str, StageCounts]:
 
 @decision("B10")
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
-def test_the_dialectic_has_the_totals_that_were_promised(n: int) -> None:
+def test_dialectic_counts_match_expected_totals(n: int) -> None:
     totals = [counts.total for counts in dialectic_counts(n).values()]
     assert totals == [4 * n + 1, 7 * n**2, 4 * n**3 + 4 * n + 5, 3 * n + 1, 3 * n + 1]
 
 
-def test_the_dialectic_of_three_models_has_221_units() -> None:
+def test_dialectic_counts_with_three_models_total_221_units() -> None:
     counts = dialectic_counts(3)
     assert [counts[slug].total for slug in counts] == [13, 63, 125, 10, 10]
 
@@ -140,7 +140,7 @@ def test_plan_step_outputs_one_per_model_if_child_is_per_source_document(
     assert counts.outputs["p"] == outputs
 
 
-def test_the_same_model_twice_counts_once() -> None:
+def test_expected_counts_duplicate_model_is_counted_once() -> None:
     stage = a_stage("s", a_step("a", S.PER_MODEL))
     assert counts_of(a_stage_run(stage, ["m", "k", "m"])).total == 2
 
@@ -207,14 +207,14 @@ def test_ten_thousand_leaves_share_inherited_lineages() -> None:
     assert counts.leaves.lineages == prior.lineages
 
 
-def test_the_documents_to_expect_are_those_that_are_rendered() -> None:
+def test_documents_expected_counts_distinct_rendered_outputs() -> None:
     text = an_output("text", "# {{ body }}")
     both = [text, text, an_output("data")]
     stage = a_stage("s", a_step("a", outputs=both), a_step("b"), a_plan_step("c"))
     assert documents_expected(stage, counts_of(a_stage_run(stage))) == 3
 
 
-def test_where_nothing_is_rendered_all_that_is_executed_is_to_be_expected() -> None:
+def test_documents_expected_without_templates_counts_execute_outputs() -> None:
     twice = [an_output("text"), an_output("text"), an_output("data")]
     stage = a_stage("s", a_step("a", outputs=twice), a_step("b", skip=True), a_plan_step("c"))
     assert documents_expected(stage, counts_of(a_stage_run(stage))) == 2 * 3

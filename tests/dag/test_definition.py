@@ -87,7 +87,7 @@ def test_read_definition_missing_properties_get_defaults() -> None:
     )
 
 
-def test_null_says_nothing() -> None:
+def test_read_definition_null_property_equals_missing_property() -> None:
     schema = definition_schema()["$defs"]
     assert isinstance(schema, dict)
     step = {**dict.fromkeys(schema["step"]["properties"]), **STEP}
@@ -95,7 +95,7 @@ def test_null_says_nothing() -> None:
     assert read_definition(data) == read_definition(a_definition())
 
 
-def test_everything_that_is_said_is_read() -> None:
+def test_read_definition_step_with_all_properties_is_parsed() -> None:
     step: Raw = {
         **STEP,
         "stepNumber": 7.0,
@@ -124,12 +124,12 @@ def test_everything_that_is_said_is_read() -> None:
     assert (type(read.number), type(read.parallel_group)) == (int, int)
 
 
-def test_no_inputs_said_and_no_inputs_needed_are_different_things() -> None:
+def test_read_definition_empty_inputs_required_yields_empty_tuple() -> None:
     (step,) = read_definition(a_definition({**STEP, "inputsRequired": []})).stages[0].recipe.steps
     assert step.inputs == ()
 
 
-def test_stages_without_transitions_follow_each_other() -> None:
+def test_read_definition_without_transitions_links_stages_in_order() -> None:
     stages = [{"slug": slug, "recipe": {"steps": [STEP]}} for slug in ("one", "two", "three")]
     dag = read_definition({"slug": "d", "stages": stages})
     assert dag.transitions == (Transition("one", "two"), Transition("two", "three"))
@@ -142,14 +142,14 @@ def test_definition_written_and_read_again_is_unchanged(dag: Dag) -> None:
     assert write_definition(read_definition(written)) == written
 
 
-def test_conditions_and_descriptions_survive_too() -> None:
+def test_definition_round_trip_preserves_conditions_and_description() -> None:
     ways = (Transition("one", "two", "When somebody said yes."),)
     dag = replace(a_dag(a_stage("one"), a_stage("two")), transitions=ways, description="Rivers.")
     assert read_definition(write_definition(dag)) == dag
 
 
 @given(dag=dags())
-def test_there_is_a_graph_for_every_stage(dag: Dag) -> None:
+def test_graphs_of_returns_graph_for_every_stage(dag: Dag) -> None:
     expected = {stage.slug: graph_of(stage.recipe) for stage in dag.stages}
     assert graphs_of(dag) == expected
 
@@ -163,7 +163,7 @@ def test_read_definition_invalid_root_value_is_refused_as_bad_form(data: object)
 
 
 @pytest.mark.parametrize("missing", ["stepKey", "jobType", "granularityStrategy"])
-def test_a_step_needs_a_key_a_job_type_and_a_strategy(missing: str) -> None:
+def test_read_definition_step_missing_required_property_is_refused(missing: str) -> None:
     step = {name: value for name, value in STEP.items() if name != missing}
     refused = refusal(a_definition(step))
     assert refused.message == f"{STEPS_AT}[0]: {missing!r} is missing"
@@ -204,14 +204,14 @@ def test_read_definition_invalid_property_is_refused_with_path(
 
 
 @pytest.mark.parametrize("edges", [["ab"], [["a"]], [["a", "a", "a"]], [["a", None]], {}, "ab"])
-def test_an_edge_is_a_pair_of_keys(edges: object) -> None:
+def test_read_definition_edge_not_a_pair_of_keys_is_refused(edges: object) -> None:
     data = {"slug": "d", "stages": [{"slug": "s", "recipe": {"steps": [STEP], "edges": edges}}]}
     ((name, at),) = faults(data)
     assert name == "bad_form"
     assert at.startswith("stages[0].recipe.edges")
 
 
-def test_rendering_is_no_step_of_a_recipe() -> None:
+def test_read_definition_render_job_type_is_refused() -> None:
     refused = refusal(a_definition({**STEP, "jobType": "RENDER"}))
     assert refused.details["fault"] == "bad_form"
     assert refused.message == f"{STEPS_AT}[0].jobType: 'RENDER' is not one of PLAN, EXECUTE"
@@ -225,7 +225,7 @@ def test_read_definition_unknown_strategy_lists_strategies_and_nearest() -> None
     assert refused.message.endswith("did you mean 'per_model'?")
 
 
-def test_an_unknown_property_is_refused_by_name_or_passed_over() -> None:
+def test_read_definition_unknown_property_is_refused_only_if_strict() -> None:
     data = a_definition({**STEP, "step_number": 1}, version=3)
     refused = refusal(data)
     assert faults(data) == [("bad_form", f"{STEPS_AT}[0]"), ("bad_form", "definition")]
@@ -250,7 +250,9 @@ def test_read_definition_accepts_schema_property() -> None:
     ],
 )
 @decision("B7")
-def test_nothing_to_do_is_no_definition(data: object, fault: str, at: str) -> None:
+def test_read_definition_without_stages_or_steps_is_refused(
+    data: object, fault: str, at: str
+) -> None:
     assert faults(data) == [(fault, at)]
 
 
@@ -296,12 +298,12 @@ JSON = st.recursive(
 
 
 @given(data=JSON, strict=st.booleans())
-def test_no_json_raises_anything_unnamed(data: object, strict: bool) -> None:  # noqa: FBT001 - Hypothesis gives it
+def test_read_definition_arbitrary_json_raises_bad_recipe(data: object, strict: bool) -> None:  # noqa: FBT001 - Hypothesis gives it
     refusal(data, strict=strict)
 
 
 @given(data=st.data(), dag=dags(max_stages=2, max_steps=3), value=JSON, strict=st.booleans())
-def test_a_definition_with_anything_anywhere_is_read_or_refused(
+def test_read_definition_mutated_definition_raises_only_bad_recipe(
     data: st.DataObject,
     dag: Dag,
     value: object,
@@ -322,7 +324,7 @@ def test_a_definition_with_anything_anywhere_is_read_or_refused(
         assert refused.details["faults"]  # noqa: PT017 - both ways are fine
 
 
-def test_depth_is_no_danger() -> None:
+def test_read_definition_deeply_nested_input_does_not_overflow_stack() -> None:
     deep: object = []
     for _ in range(100_000):
         deep = [deep]

@@ -44,7 +44,7 @@ def only_fault(dag: Dag, name: str) -> Diagnostic:
 
 
 @given(dag=dags())
-def test_a_good_definition_has_no_faults(dag: Dag) -> None:
+def test_definition_errors_valid_definition_returns_empty(dag: Dag) -> None:
     assert definition_errors(dag) == []
 
 
@@ -121,7 +121,7 @@ def test_definition_errors_invalid_edges_report_path(
         ([an_input("x", "zero")], ".inputsRequired[0]", "no step of this stage"),
     ],
 )
-def test_a_step_per_source_document_needs_one_source(
+def test_per_source_document_step_without_unique_source_is_reported(
     inputs: list[str | Input] | None, at: str, told: str
 ) -> None:
     steps = (
@@ -137,7 +137,7 @@ def test_a_step_per_source_document_needs_one_source(
 
 
 @decision("B12")
-def test_a_root_per_source_document_goes_by_the_stage_before() -> None:
+def test_per_source_document_root_step_after_first_stage_is_valid() -> None:
     dag = a_dag(a_stage("one"), a_stage("two", a_step("a", PER_DOCUMENT)))
     assert definition_errors(dag) == []
 
@@ -155,7 +155,9 @@ def test_required_document_without_path_from_producer_is_refused() -> None:
 @pytest.mark.parametrize(
     ("stage", "fault"), [("three", "later_stage"), ("side", "later_stage"), ("x", "unknown_stage")]
 )
-def test_an_input_comes_from_a_stage_before(stage: str, fault: str) -> None:
+def test_definition_errors_input_from_later_or_unknown_stage_is_reported(
+    stage: str, fault: str
+) -> None:
     middle = a_stage("two", a_step("a", inputs=[an_input("brief", "one"), an_input("z", stage)]))
     dag = a_dag(
         a_stage("one"),
@@ -167,7 +169,7 @@ def test_an_input_comes_from_a_stage_before(stage: str, fault: str) -> None:
     assert faults_in(dag) == [(fault, "stages[1].recipe.steps[0].inputsRequired[1].stage")]
 
 
-def test_where_the_way_is_not_clear_no_stage_is_called_later() -> None:
+def test_definition_errors_invalid_transitions_reports_no_later_stage() -> None:
     middle = a_stage("two", a_step("a", inputs=[an_input("z", "one"), an_input("z", "x")]))
     assert faults_in(a_dag(a_stage("one"), middle, transitions=[])) == [
         ("several_entries", "transitions"),
@@ -176,7 +178,7 @@ def test_where_the_way_is_not_clear_no_stage_is_called_later() -> None:
     ]
 
 
-def test_a_template_that_does_not_render_is_refused() -> None:
+def test_definition_errors_invalid_template_is_reported() -> None:
     bad = a_step("a", prompt="{{ run.name", outputs=[an_output("x"), an_output("y", "{% if %}")])
     good = a_step("b", prompt="{{ run.name }}", outputs=[an_output("z", "{{ text }} {")])
     assert faults_among(good, bad, bad) == [
@@ -189,7 +191,7 @@ def test_a_template_that_does_not_render_is_refused() -> None:
     ]
 
 
-def test_trying_templates_has_an_end() -> None:
+def test_definition_errors_templates_beyond_length_limit_report_too_large() -> None:
     steps = [
         a_step(f"s{number}", prompt=f"{number} {{{{ run.name }}}} {'x' * 50_000}")
         for number in range(20)
@@ -258,7 +260,7 @@ SPOILT: Mapping[str, Callable[[Recipe], Recipe]] = {
 @pytest.mark.parametrize("fault", SPOILT)
 @settings(max_examples=30)
 @given(data=st.data(), dag=dags(max_stages=3))
-def test_any_good_definition_that_is_spoilt_is_refused_for_that(
+def test_definition_errors_invalidated_recipe_reports_expected_error(
     fault: str, data: st.DataObject, dag: Dag
 ) -> None:
     place = data.draw(st.integers(0, len(dag.stages) - 1))
@@ -284,13 +286,11 @@ def _with_ways(dag: Dag, *ways: tuple[str, str]) -> Dag:
 @pytest.mark.parametrize("fault", STAGES_SPOILT)
 @settings(max_examples=30)
 @given(dag=dags(max_stages=3, max_steps=2))
-def test_any_good_sequence_of_stages_that_is_spoilt_is_refused_for_that(
-    fault: str, dag: Dag
-) -> None:
+def test_definition_errors_invalidated_stages_report_expected_error(fault: str, dag: Dag) -> None:
     assert fault in {name for name, _ in faults_in(STAGES_SPOILT[fault](dag))}
 
 
-def test_ten_thousand_steps_are_read() -> None:
+def test_definition_errors_ten_thousand_steps_returns_empty() -> None:
     keys = [f"s{number}" for number in range(10_000)]
     steps = [a_step(key, inputs=["s0"] if key != "s0" else None, number=1) for key in keys]
     edges = [*a_chain(*keys), *zip(keys, keys[7:], strict=False)]

@@ -53,7 +53,7 @@ def test_parse_definition_handwritten_yaml_is_read() -> None:
 
 
 @given(dag=dags(max_stages=2, max_steps=4))
-def test_every_definition_reads_the_same_from_json_and_from_yaml(dag: Dag) -> None:
+def test_parse_definition_json_and_yaml_give_same_value(dag: Dag) -> None:
     written = write_definition(dag)
     assert parse_definition(json.dumps(written)) == written
     assert parse_definition(yaml.safe_dump(written)) == written
@@ -83,7 +83,7 @@ def test_every_definition_reads_the_same_from_json_and_from_yaml(dag: Dag) -> No
     ],
     ids=lambda value: repr(value)[:20],
 )
-def test_a_text_has_one_meaning(text: str, value: object) -> None:
+def test_parse_definition_text_returns_expected_value(text: str, value: object) -> None:
     assert parse_definition(text) == value
 
 
@@ -135,7 +135,7 @@ def test_parse_definition_invalid_text_is_refused_with_line_and_column(
     assert refused(text) == (fault, at)
 
 
-def test_as_deep_as_may_be_is_fine() -> None:
+def test_parse_definition_at_max_depth_is_accepted() -> None:
     deep = "[" * MAX_DEPTH + "]" * MAX_DEPTH
     assert json.dumps(parse_definition(deep)) == deep
     assert json.dumps(parse_definition(f"# not JSON\n{deep}")) == deep
@@ -168,7 +168,7 @@ PIECES = st.sampled_from(
 
 @settings(max_examples=300)
 @given(text=st.lists(PIECES, max_size=25).map("".join) | st.text())
-def test_no_text_raises_anything_unnamed(text: str) -> None:
+def test_parse_definition_any_text_raises_only_bad_recipe(text: str) -> None:
     try:
         parse_definition(text)
     except BadRecipe as refusal:

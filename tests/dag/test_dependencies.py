@@ -29,7 +29,7 @@ READER = a_step("reader", inputs=["x"])
 
 
 @decision("B15")
-def test_a_path_of_edges_however_long_is_enough() -> None:
+def test_hidden_dependencies_indirect_path_is_sufficient() -> None:
     assert hidden(READER, a_step("m"), MAKER, edges=a_chain("maker", "m", "reader")) == []
 
 
@@ -54,11 +54,11 @@ def test_hidden_dependencies_chain_updating_same_document_is_accepted() -> None:
     assert hidden(*steps, edges=a_chain("a", "b", "c")) == []
 
 
-def test_a_document_of_which_one_maker_comes_before_is_there() -> None:
+def test_hidden_dependencies_one_preceding_producer_is_sufficient() -> None:
     assert hidden(MAKER, a_step("m", outputs=["x"]), READER, edges=a_chain("m", "reader")) == []
 
 
-def test_no_edge_is_proposed_that_would_make_a_cycle() -> None:
+def test_hidden_dependencies_never_suggests_edge_that_creates_cycle() -> None:
     late = a_chain("reader", "maker")
     assert told(MAKER, READER, edges=late) == (
         "'reader' needs 'x', which 'maker' makes, and that step waits for this one"
@@ -67,7 +67,7 @@ def test_no_edge_is_proposed_that_would_make_a_cycle() -> None:
     assert told(MAKER, READER, other, edges=late).endswith("add the edge ['other', 'reader']")
 
 
-def test_only_so_many_makers_are_asked_for_an_edge() -> None:
+def test_hidden_dependencies_checks_limited_number_of_producers() -> None:
     makers = [a_step(f"m{number}", outputs=["x"]) for number in range(MAX_PRODUCERS_CHECKED + 1)]
     late = [("reader", maker.key) for maker in makers[:-1]]
     assert told(READER, *makers, edges=late).endswith("that step waits for this one")
@@ -108,7 +108,9 @@ def _expected(stage: Stage, graph: Graph, makers: Mapping[str, tuple[str, ...]])
 
 @decision("B15")
 @given(recipe=recipes(), data=st.data())
-def test_exactly_the_needs_without_a_path_are_found(recipe: Recipe, data: st.DataObject) -> None:
+def test_hidden_dependencies_reports_exactly_inputs_without_path(
+    recipe: Recipe, data: st.DataObject
+) -> None:
     edges = [edge for edge in recipe.edges if not data.draw(st.integers(0, 2))]
     stage = Stage("stage", "Stage", replace(recipe, edges=tuple(edges)))
     graph = graph_of(stage.recipe)

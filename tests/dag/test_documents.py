@@ -58,7 +58,7 @@ def test_available_documents_job_not_completed_warns_in_stage(status: str) -> No
     assert documents == {"thesis": StageDocuments((), (warning,))}
 
 
-def test_an_older_version_of_a_document_is_passed_over_in_silence() -> None:
+def test_available_documents_superseded_version_is_ignored() -> None:
     renders = [RENDER._replace(id="old", status="superseded"), RENDER._replace(id="new")]
     resources = [Resource("v1", "old", None, None), Resource("v2", "new", None, None)]
     (document,) = available_documents(renders, resources)["thesis"].documents
@@ -66,7 +66,7 @@ def test_an_older_version_of_a_document_is_passed_over_in_silence() -> None:
 
 
 @pytest.mark.parametrize("status", sorted(set(JobStatus) - {"completed"}))
-def test_a_render_job_that_is_under_way_is_nothing_to_tell(status: str) -> None:
+def test_available_documents_render_job_not_completed_is_ignored(status: str) -> None:
     assert available_documents([RENDER._replace(status=status)], []) == {}
 
 
@@ -87,7 +87,7 @@ def test_available_documents_without_key_and_model_are_listed_and_warn() -> None
     )
 
 
-def test_of_two_jobs_of_one_id_the_completed_one_is_believed() -> None:
+def test_available_documents_duplicate_job_id_prefers_completed_job() -> None:
     twins = [RENDER._replace(status="processing"), RENDER]
     assert available_documents(twins, [RESOURCE]) == available_documents(twins[::-1], [RESOURCE])
     assert available_documents(twins, [RESOURCE])["thesis"].documents
@@ -104,7 +104,7 @@ RESOURCES = st.lists(
 
 
 @given(RENDERS, RESOURCES, st.randoms(use_true_random=False))
-def test_the_order_of_the_rows_changes_nothing(
+def test_available_documents_does_not_depend_on_row_order(
     renders: list[RenderJob], resources: list[Resource], chance: Random
 ) -> None:
     before = available_documents(renders, resources)

@@ -53,11 +53,11 @@ def told(faults: Sequence[Diagnostic]) -> list[str]:
     return [f"{fault.at}: {fault.message}" for fault in faults]
 
 
-def test_the_published_schema_is_a_schema() -> None:
+def test_definition_schema_is_valid_json_schema() -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
 
-def test_the_published_schema_knows_every_strategy() -> None:
+def test_definition_schema_lists_every_strategy() -> None:
     named = SCHEMA["$defs"]
     assert isinstance(named, dict)
     assert named["step"]["properties"]["granularityStrategy"]["enum"] == [*Strategy]
@@ -72,7 +72,7 @@ def test_published_schema_every_part_has_description() -> None:
             assert "description" in inner or "$ref" in inner, name
 
 
-def test_every_object_of_the_published_schema_is_closed() -> None:
+def test_definition_schema_forbids_unknown_properties_in_every_object() -> None:
     named = SCHEMA["$defs"]
     assert isinstance(named, dict)
     objects = [part for part in (SCHEMA, *named.values()) if part["type"] == "object"]
@@ -128,7 +128,7 @@ def test_schema_check_uses_error_name_from_schema() -> None:
     assert [fault.name for fault in LISTS([1])] == ["bad_form"]
 
 
-def test_a_list_tells_of_each_item() -> None:
+def test_schema_check_reports_each_invalid_list_item() -> None:
     assert told(LISTS([True, 1, "x", None])) == [
         "[1]: must be true or false or text, not a whole number",
         "[3]: must be true or false or text, not null",
@@ -156,7 +156,7 @@ NEAR: st.SearchStrategy[object] = st.sampled_from(
 
 
 @given(value=JSON)
-def test_any_value_is_fine_exactly_if_the_library_says_so(value: object) -> None:
+def test_schema_check_agrees_with_jsonschema_library(value: object) -> None:
     assert (not STRICT(value)) == LIBRARY.is_valid(value)
 
 
@@ -179,7 +179,7 @@ def test_schema_check_changed_definition_agrees_with_library(
 
 
 @given(dag=dags(max_stages=2, max_steps=3), name=st.text())
-def test_an_unknown_property_is_a_fault_only_if_one_is_strict(dag: Dag, name: str) -> None:
+def test_schema_check_unknown_property_is_error_only_if_strict(dag: Dag, name: str) -> None:
     written = write_definition(dag)
     changed = {f"?{name}": 1, **written}
     assert len(STRICT(changed)) == 1

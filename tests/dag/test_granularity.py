@@ -25,7 +25,7 @@ PRIOR = origins_of(
 )
 
 
-def test_the_table_is_total() -> None:
+def test_granularity_table_covers_every_strategy() -> None:
     assert set(GRANULARITY) == set(Strategy)
 
 
@@ -40,7 +40,7 @@ def test_the_table_is_total() -> None:
         (S.PER_SOURCE_GROUP, 5),
     ],
 )
-def test_the_count_is_the_product_of_the_axes(strategy: Strategy, count: int) -> None:
+def test_unit_count_is_product_of_axes(strategy: Strategy, count: int) -> None:
     assert unit_count(strategy, ["a", "b", "c"], PRIOR) == count
 
 
@@ -60,7 +60,7 @@ def test_granularity_inherited_lineage_and_each_worker_match_axes() -> None:
         (a_plan_step("p", S.PER_MODEL), a_step("c", S.PER_SOURCE_DOCUMENT), False),
     ],
 )
-def test_only_a_plan_of_all_fans_out_and_only_for_a_child_per_document(
+def test_fans_out_only_all_to_one_plan_with_per_document_child(
     step: RecipeStep, child: RecipeStep, *, fans: bool
 ) -> None:
     run = a_stage_run(a_stage("s", step, child, edges=[("p", "c")]))
@@ -68,7 +68,7 @@ def test_only_a_plan_of_all_fans_out_and_only_for_a_child_per_document(
 
 
 @decision("B13")
-def test_a_child_of_a_child_does_not_make_a_plan_fan_out() -> None:
+def test_fans_out_ignores_grandchildren() -> None:
     steps = [a_plan_step("p"), a_step("c"), a_step("d", S.PER_SOURCE_DOCUMENT)]
     run = a_stage_run(a_stage("s", *steps, edges=[("p", "c"), ("c", "d")]))
     assert not fans_out(steps[0], run.graph)
@@ -85,7 +85,9 @@ def test_lineage_owners_first_author_else_models_in_turn() -> None:
 
 
 @given(models(), models())
-def test_every_lineage_is_kept_by_a_model_of_the_stage(now: list[str], before: list[str]) -> None:
+def test_lineage_owners_assigns_every_lineage_to_current_model(
+    now: list[str], before: list[str]
+) -> None:
     prior = entry_origins(before)
     owners = lineage_owners(now, prior)
     assert tuple(owners) == prior.lineages

@@ -38,7 +38,7 @@ def test_report_any_history_completed_never_decreases(
 
 @settings(max_examples=40)
 @given(**HISTORIES)
-def test_the_order_of_the_rows_changes_nothing(dag: Dag, chance: Random, *, closes: bool) -> None:
+def test_report_does_not_depend_on_row_order(dag: Dag, chance: Random, *, closes: bool) -> None:
     snapshot = History(dag, chance, closes).played(MOMENTS)
     other = report_from_snapshot(shuffled(snapshot, chance))
     assert report_from_snapshot(snapshot) == other

@@ -79,7 +79,7 @@ def test_resolve_inputs_optional_document_absent_is_omitted() -> None:
     assert here.given("s", here.units("s", "y")[0]) == ()
 
 
-def test_one_for_all_takes_everything() -> None:
+def test_resolve_inputs_all_to_one_unit_gets_documents_of_all_models() -> None:
     here = desk(a_step("x"), a_step("y", S.ALL_TO_ONE, inputs=["x"]), edges=[("x", "y")])
     [resolved_input] = here.given("s", here.units("s", "y")[0])
     assert authors(resolved_input) == MODELS
@@ -92,7 +92,7 @@ def test_resolve_inputs_per_model_unit_gets_own_documents_of_same_stage() -> Non
         assert authors(resolved_input) == [unit.model]
 
 
-def test_a_model_takes_all_documents_of_an_earlier_stage() -> None:
+def test_resolve_inputs_per_model_unit_gets_all_earlier_stage_documents() -> None:
     here = Desk(
         a_dag(
             a_stage("one", a_step("x")), a_stage("two", a_step("y", inputs=[an_input("x", "one")]))
@@ -111,7 +111,7 @@ def test_resolve_inputs_model_without_own_documents_gets_all() -> None:
 
 
 @decision("B12")
-def test_a_unit_per_source_document_is_given_that_document_alone() -> None:
+def test_resolve_inputs_per_source_document_unit_gets_only_source() -> None:
     steps = [a_plan_step("p"), a_step("c", S.PER_SOURCE_DOCUMENT, inputs=["p"])]
     here = desk(*steps, edges=[("p", "c")])
     for unit in here.units("s", "c"):
@@ -196,7 +196,7 @@ def test_resolve_inputs_any_run_documents_match_input_stage_and_key(
 
 @decision("B12")
 @given(runs())
-def test_any_unit_with_a_source_is_given_exactly_that(
+def test_resolve_inputs_any_unit_with_source_gets_exactly_one_source(
     drawn: tuple[Dag, dict[str, list[str]]],
 ) -> None:
     here = Desk(*drawn)

@@ -73,7 +73,7 @@ def test_check_each_invariant_detects_own_violation() -> None:
 
 
 @decision("B7")
-def test_nothing_of_nothing_is_not_completed() -> None:
+def test_stage_without_steps_is_not_completed() -> None:
     empty = a_report()
     assert empty["stages"][1]["progress"] == {
         "completedSteps": 0,

@@ -33,7 +33,7 @@ def test_read_leniently_valid_definition_is_unchanged_without_warnings(dag: Dag)
 
 
 @decision("B16")
-def test_a_stage_with_a_cycle_is_not_walked_and_the_others_are_sound() -> None:
+def test_read_leniently_stage_with_cycle_is_excluded_and_others_are_valid() -> None:
     definition = a_definition()
     definition["stages"][0]["recipe"]["edges"].append(["write", "plan"])
     result = read_leniently(definition)
@@ -59,7 +59,7 @@ def test_a_stage_with_a_cycle_is_not_walked_and_the_others_are_sound() -> None:
     ],
     ids=["strategy", "type", "hidden dependency", "stage", "template"],
 )
-def test_a_fault_that_leaves_steps_and_edges_leaves_the_walk(spoil: Body, warning: str) -> None:
+def test_read_leniently_error_outside_graph_still_orders_steps(spoil: Body, warning: str) -> None:
     definition = a_definition()
     definition["stages"][0]["recipe"]["steps"][0] |= spoil
     result = read_leniently(definition)
@@ -84,7 +84,7 @@ def test_a_fault_that_leaves_steps_and_edges_leaves_the_walk(spoil: Body, warnin
     ],
     ids=str,
 )
-def test_without_steps_and_edges_there_is_nothing_to_walk(recipe: object) -> None:
+def test_read_leniently_stage_without_valid_steps_or_edges_has_no_graph(recipe: object) -> None:
     definition = a_definition()
     definition["stages"][1]["recipe"] = recipe
     result = read_leniently(definition)
@@ -130,7 +130,7 @@ def test_read_leniently_stage_without_unique_slug_is_named_by_position(slug: obj
     ],
     ids=str,
 )
-def test_where_the_way_is_not_clear_nothing_is_expected_but_all_is_walked(
+def test_read_leniently_invalid_transitions_has_graphs_but_no_valid_stage(
     ways: list[object],
 ) -> None:
     result = read_leniently({**a_definition(), "transitions": ways})
@@ -166,6 +166,6 @@ def test_read_leniently_more_stages_than_limit_builds_every_graph() -> None:
 
 
 @pytest.mark.parametrize("data", [None, [], {}, {"stages": []}, {"stages": "x"}])
-def test_without_stages_there_is_nothing_to_read(data: object) -> None:
+def test_read_leniently_without_stages_raises_bad_recipe(data: object) -> None:
     with pytest.raises(BadRecipe):
         read_leniently(data)

@@ -14,7 +14,7 @@ NAMES = st.sampled_from("abcd")
 MADE = st.lists(st.builds(ProducedDocument, NAMES, st.sampled_from(["l/1", "l/2", "l/3"])))
 
 
-def test_the_first_stage_starts_from_a_lineage_for_each_model() -> None:
+def test_entry_origins_creates_one_lineage_per_model() -> None:
     assert entry_origins(["b", "a", "b"]) == Origins(
         lineages=("entry/b", "entry/a"),
         authors=("b", "a"),
@@ -36,7 +36,7 @@ def test_distinct_keeps_order_of_first_occurrence() -> None:
 
 
 @given(st.lists(MADE))
-def test_origins_joined_are_the_origins_of_everything_together(
+def test_merge_origins_equals_origins_of_concatenated_documents(
     parts: list[list[ProducedDocument]],
 ) -> None:
     together = merge_origins(map(origins_of, parts))
@@ -50,5 +50,5 @@ def test_merge_origins_with_same_origins_changes_nothing(made: list[ProducedDocu
     assert merge_origins([origins, origins]) == origins
 
 
-def test_nothing_joined_is_nothing() -> None:
+def test_merge_origins_empty_list_returns_empty() -> None:
     assert merge_origins([]) == Origins(lineages=(), authors=(), first_author={})

@@ -42,7 +42,7 @@ def test_steps_around_any_step_returns_connected_bounded_part(
 
 
 @given(lanes(), st.integers(1, 40))
-def test_a_part_is_all_where_all_is_near_and_there_is_room(lane: Lane, place: int) -> None:
+def test_steps_around_chain_within_limit_returns_all_steps(lane: Lane, place: int) -> None:
     chain = Lane(
         slug="plan",
         name="",

@@ -41,7 +41,7 @@ def standings(**evidence: Evidence) -> list[ProgressStatus]:
     return [statuses[key] for key in ("first", "second", "third", "last")]
 
 
-def test_without_evidence_nothing_has_started() -> None:
+def test_overlay_without_evidence_marks_all_steps_not_started() -> None:
     assert set(overlay(ROW, {}).values()) == {S.NOT_STARTED}
 
 
@@ -62,7 +62,7 @@ def test_overlay_closed_step_stays_completed_with_any_later_evidence(later: Evid
 @pytest.mark.parametrize("active", [0, 2])
 @pytest.mark.parametrize("done", [0, 3])
 @pytest.mark.parametrize("passed", [True, False])
-def test_of_several_rules_that_hold_the_first_decides(
+def test_overlay_several_matching_rules_first_rule_decides(
     *, closed: bool, failed: int, active: int, done: int, passed: bool
 ) -> None:
     own = Evidence(closed=closed, failed=failed, active=active, done=done)
@@ -78,7 +78,7 @@ def test_of_several_rules_that_hold_the_first_decides(
 
 
 @decision("B3")
-def test_a_leaf_closes_like_any_step() -> None:
+def test_overlay_closed_or_done_leaf_step_is_completed() -> None:
     assert overlay(ROW, {"last": CLOSED})["last"] is S.COMPLETED
     assert overlay(ROW, {"last": DONE})["last"] is S.COMPLETED
     assert overlay(ROW, {"last": CLOSED})["side"] is S.NOT_STARTED
@@ -91,7 +91,7 @@ def test_overlay_step_with_evidence_on_any_descendant_is_completed(reached: Evid
     assert overlay(ROW, {"last": reached})["side"] is S.NOT_STARTED
 
 
-def test_one_of_several_branches_is_enough_to_have_passed() -> None:
+def test_overlay_step_with_one_reached_successor_is_completed() -> None:
     statuses = overlay(ROW, {"side": RUNNING})
     assert (statuses["second"], statuses["third"]) == (S.COMPLETED, S.NOT_STARTED)
 
@@ -106,7 +106,7 @@ def test_overlay_skipped_step_is_completed_after_all_predecessors() -> None:
     assert (both["skipped"], both["next"]) == (S.COMPLETED, S.COMPLETED)
 
 
-def test_a_root_to_be_skipped_is_completed_from_the_start() -> None:
+def test_overlay_skipped_root_step_is_completed() -> None:
     assert overlay(graph_of(a_recipe(a_step("a", skip=True))), {}) == {"a": S.COMPLETED}
 
 
@@ -189,7 +189,7 @@ def test_job_status_counts_every_status_once_except_superseded() -> None:
     assert {status for status, count in COUNTS.items() if sum(count) != 1} == {"superseded"}
 
 
-def test_jobs_are_counted_by_step() -> None:
+def test_evidence_of_counts_jobs_by_step() -> None:
     jobs = [work("completed"), work("completed"), work("waiting"), work("failed", "second")]
     evidence_by_step, warnings = evidence_of(jobs, closed=["second", "third"])
     assert evidence_by_step == {
@@ -205,7 +205,7 @@ def test_jobs_are_counted_by_step() -> None:
     [work("superseded"), work("pending", None), work("pending", kind=JobType.RENDER)],
     ids=["superseded", "without a step", "RENDER"],
 )
-def test_some_jobs_are_no_evidence(job: JobEvidence) -> None:
+def test_evidence_of_ignores_superseded_stepless_and_render_jobs(job: JobEvidence) -> None:
     evidence_by_step, warnings = evidence_of([job])
     assert not any(evidence.is_reached for evidence in evidence_by_step.values())
     assert warnings == []

@@ -44,11 +44,11 @@ def lines(*texts: str) -> str:
         ([["a"], "b"], lines("## 1.", "", "- a", "", "## 2.", "", "b")),
     ],
 )
-def test_json_becomes_markdown(value: Json, told: str) -> None:
+def test_json_to_markdown_returns_expected_text(value: Json, told: str) -> None:
     assert json_to_markdown(value) == told
 
 
-def test_headings_begin_at_the_level_asked_for_and_end_at_six() -> None:
+def test_json_to_markdown_headings_start_at_given_level_and_stop_at_six() -> None:
     nested: Json = {"a": {"b": {"c": ["d"]}}}
     assert json_to_markdown(nested, 5) == lines(
         "##### A", "", "###### B", "", "###### C", "", "- d"
@@ -60,7 +60,7 @@ def test_json_to_markdown_long_text_gets_own_heading() -> None:
     assert json_to_markdown({"a": "x" * (MAX_INLINE_LENGTH + 1)}).startswith("## A\n")
 
 
-def test_an_object_too_wide_for_a_table_is_a_list() -> None:
+def test_json_to_markdown_object_with_too_many_keys_becomes_list() -> None:
     wide = {f"k{n}": n for n in range(MAX_TABLE_COLUMNS)}
     assert json_to_markdown([wide]).startswith("| K0 |")
     assert json_to_markdown([{**wide, "more": 1}]).startswith("## 1.")
@@ -92,7 +92,7 @@ def test_json_to_markdown_too_long_value_is_truncated_with_note() -> None:
         ("__", "—"),
     ],
 )
-def test_a_key_is_written_as_people_write(key: str, told: str) -> None:
+def test_label_formats_key_as_words(key: str, told: str) -> None:
     assert label(key) == told
 
 
@@ -101,7 +101,7 @@ def test_code_block_fence_is_longer_than_any_fence_in_text() -> None:
     assert code_block("````\nb") == "`````\n````\nb\n`````"
 
 
-def test_a_number_python_cannot_write_is_no_error() -> None:
+def test_as_json_number_too_large_returns_placeholder() -> None:
     assert as_json([10**5000]) == "a number too large to be written"
 
 
@@ -114,6 +114,6 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_the_same_value_always_gives_the_same_text(value: Json) -> None:
+def test_json_to_markdown_is_deterministic(value: Json) -> None:
     again = json.loads(json.dumps(value))
     assert json_to_markdown(value) == json_to_markdown(again)

@@ -35,7 +35,7 @@ def test_graph_of_unordered_steps_are_sorted_by_number_then_position() -> None:
     assert graph_of(recipe).order == ("y", "z", "x")
 
 
-def test_a_lower_number_never_jumps_an_edge() -> None:
+def test_graph_order_edge_takes_precedence_over_step_number() -> None:
     recipe = a_recipe(
         a_step("last", number=1), a_step("first", number=9), edges=[("first", "last")]
     )
@@ -47,18 +47,18 @@ def test_a_recipe_without_steps_is_refused() -> None:
     assert fault_of(a_recipe()) == ("no_steps", "recipe.steps")
 
 
-def test_a_key_used_twice_is_refused() -> None:
+def test_graph_of_duplicate_step_key_is_refused() -> None:
     recipe = a_recipe(a_step("a"), a_step("b"), a_step("a"))
     assert fault_of(recipe) == ("duplicate_key", "recipe.steps[2].stepKey")
 
 
 @pytest.mark.parametrize("edge", [("a", "x"), ("x", "a")])
-def test_an_edge_with_a_loose_end_is_refused(edge: tuple[str, str]) -> None:
+def test_graph_of_edge_with_unknown_step_is_refused(edge: tuple[str, str]) -> None:
     recipe = a_recipe(a_step("a"), a_step("b"), edges=[("a", "b"), edge])
     assert fault_of(recipe) == ("dangling_edge", "recipe.edges[1]")
 
 
-def test_an_edge_that_is_there_twice_is_refused() -> None:
+def test_graph_of_duplicate_edge_is_refused() -> None:
     recipe = a_recipe(a_step("a"), a_step("b"), edges=[("a", "b"), ("a", "b")])
     assert fault_of(recipe) == ("duplicate_edge", "recipe.edges[1]")
 
@@ -115,15 +115,13 @@ def test_graph_of_any_recipe_neighbors_roots_and_leaves_match_edges(recipe: Reci
 
 
 @given(recipe=recipes(), data=st.data())
-def test_the_order_does_not_depend_on_the_order_of_the_edges(
-    recipe: Recipe, data: st.DataObject
-) -> None:
+def test_graph_order_does_not_depend_on_edge_order(recipe: Recipe, data: st.DataObject) -> None:
     shuffled = replace(recipe, edges=tuple(data.draw(st.permutations(recipe.edges))))
     assert graph_of(shuffled).order == graph_of(recipe).order
 
 
 @given(recipe=recipes(), data=st.data())
-def test_an_edge_back_along_a_path_is_a_cycle(recipe: Recipe, data: st.DataObject) -> None:
+def test_graph_of_edge_back_along_path_reports_cycle(recipe: Recipe, data: st.DataObject) -> None:
     graph = graph_of(recipe)
     start = end = data.draw(st.sampled_from(list(graph.order)))
     for _ in range(data.draw(st.integers(0, 4))):

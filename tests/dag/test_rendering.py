@@ -50,11 +50,11 @@ def page(text: str, template: str | None = None) -> Rendered:
         ("![](https://c.d/e.png)", f'<p><a href="https://c.d/e.png" {REL}>image</a></p>\n'),
     ],
 )
-def test_markdown_becomes_html(markdown: str, html: str) -> None:
+def test_render_markdown_returns_expected_html(markdown: str, html: str) -> None:
     assert page(markdown) == Rendered(markdown, html)
 
 
-def test_tables_become_tables() -> None:
+def test_render_markdown_table_returns_html_table_without_style() -> None:
     html = page("| a | b |\n| --- | ---: |\n| 1 | 2 |").html
     assert "<th>b</th>" in html
     assert "<td>2</td>" in html
@@ -78,7 +78,7 @@ def test_tables_become_tables() -> None:
         "<javascript:alert(1)>",
     ],
 )
-def test_nothing_dangerous_comes_through(text: str) -> None:
+def test_render_hostile_markdown_has_no_links_or_unsafe_html(text: str) -> None:
     html = page(text).html
     assert faults_of(html) == []
     assert "href" not in html
@@ -107,7 +107,7 @@ def test_parse_content_json_object_or_list_is_parsed_else_text(text: str, conten
     assert parse_content(text) == content
 
 
-def test_json_without_a_template_is_made_readable() -> None:
+def test_render_json_without_template_returns_headings_and_tables() -> None:
     document = page('{"title": "T", "rows": [{"a": 1, "b": 2}, {"a": 3, "b": 4}]}')
     assert "<h2>Rows</h2>\n<table>" in document.html
     assert document == page('{"title": "T", "rows": [{"a": 1, "b": 2}, {"a": 3, "b": 4}]}', "")
@@ -116,7 +116,7 @@ def test_json_without_a_template_is_made_readable() -> None:
 # Templates
 
 
-def test_a_template_lays_the_document_out() -> None:
+def test_render_with_template_fills_in_content_and_document_fields() -> None:
     document = page('{"name": "Ann"}', "# {{ content.name }}\n\nby {{ document.model }}")
     assert document == Rendered("# Ann\n\nby model-1", "<h1>Ann</h1>\n<p>by model-1</p>\n")
 
@@ -152,7 +152,7 @@ def test_render_too_long_text_is_shown_without_layout(text: str) -> None:
     assert "too long to be laid out" in document.html
 
 
-def test_a_context_without_content_is_no_error() -> None:
+def test_render_context_without_content_returns_error_text() -> None:
     assert "could not be rendered" in render(None, {}).html
 
 
@@ -163,7 +163,7 @@ class Impossible(dict[str, Json]):
         raise LookupError
 
 
-def test_data_that_breaks_is_no_error() -> None:
+def test_render_content_that_raises_falls_back_to_plain_text() -> None:
     document = render(
         None,
         {**SAMPLE_CONTEXTS[TemplateKind.DOCUMENT], "content": Impossible(a=1), "text": "as it is"},

@@ -65,7 +65,7 @@ def halfway() -> Report:
 
 
 @decision("B9")
-def test_the_worked_example_has_three_of_thirteen_steps() -> None:
+def test_report_worked_example_counts_3_of_13_steps_completed() -> None:
     result = halfway()
     assert result["dagProgress"] == {"completedStages": 2, "totalStages": 5}
     stage = result["stages"][2]
@@ -89,7 +89,7 @@ def test_report_worked_example_steps_have_expected_statuses() -> None:
 
 
 @decision("B14")
-def test_a_stage_that_has_not_begun_is_nought_of_nought() -> None:
+def test_report_stage_not_started_has_zero_counts() -> None:
     (*_, last) = halfway()["stages"]
     assert last == {
         "stageSlug": "paralysis",
@@ -150,7 +150,7 @@ def test_report_has_documented_fields_in_order() -> None:
 
 
 @decision("B8")
-def test_a_stage_that_failed_and_still_runs_is_failed() -> None:
+def test_report_stage_with_failed_and_active_steps_is_failed() -> None:
     dag = a_dag(a_stage("thesis", a_step("a"), a_step("b")))
     steps = {"a": Evidence(failed=1), "b": Evidence(active=1)}
     (stage,) = the_report(dag, thesis=StageEvidence(models=MODELS, steps=steps))["stages"]
@@ -187,7 +187,7 @@ def test_report_stage_not_walkable_is_null_and_other_stages_are_reported() -> No
 
 
 @decision("B16")
-def test_models_are_those_the_stage_began_with() -> None:
+def test_report_model_count_uses_models_of_each_stage_run() -> None:
     seen = {
         "thesis": StageEvidence(models=("alpha",)),
         "antithesis": StageEvidence(models=MODELS),
@@ -213,7 +213,7 @@ def test_report_warnings_without_stage_are_sorted_and_unique_at_top_level() -> N
     assert all(stage["warnings"] == [] for stage in result["stages"])
 
 
-def test_standings_that_are_given_go_by_no_rule_of_the_map() -> None:
+def test_report_given_step_statuses_are_not_inferred_from_later_steps() -> None:
     """A plan knows the status of its steps: nothing is inferred from later steps."""
     standings = {"first": ProgressStatus.NOT_STARTED, "second": ProgressStatus.COMPLETED}
     dag = a_dag(a_stage("plan", *map(a_step, standings), edges=a_chain(*standings)))

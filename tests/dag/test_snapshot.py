@@ -46,7 +46,7 @@ def statuses(stage: StageReport) -> list[str]:
 # Content
 
 
-def test_a_snapshot_without_anything_strange_has_no_warnings() -> None:
+def test_report_from_regular_snapshot_has_no_warnings() -> None:
     report = told(a_snapshot(DAG, a_job("thesis", "plan", "completed"), runs=RUNS))
     assert report["warnings"] == []
     assert [stage["warnings"] for stage in report["stages"]] == [[], []]
@@ -72,7 +72,7 @@ def test_snapshot_stage_is_initiated_by_stage_run_or_job() -> None:
         assert (stage["status"], statuses(stage)) == ("not_started", ["not_started"])
 
 
-def test_models_are_counted_once_each() -> None:
+def test_report_from_snapshot_duplicate_models_are_counted_once() -> None:
     stage = thesis(stageRuns=[{"stageSlug": "thesis", "models": ["a", "b", "a"]}])
     assert (stage["modelCount"], stage["documentsExpected"]) == (2, 4)
 
@@ -86,7 +86,7 @@ def test_snapshot_continuation_without_step_belongs_to_continued_step() -> None:
     assert stage["warnings"] == []
 
 
-def test_continuations_that_go_round_lead_nowhere() -> None:
+def test_report_from_snapshot_cyclic_continuations_have_no_stage() -> None:
     rounds = [
         {"id": "j1", "jobType": "PLAN", "status": "completed", "continues": "j2"},
         {"id": "j2", "jobType": "PLAN", "status": "completed", "continues": "j1"},
@@ -94,7 +94,7 @@ def test_continuations_that_go_round_lead_nowhere() -> None:
     assert told(a_snapshot(DAG, *rounds, runs=RUNS))["warnings"] == ["2 jobs without a stage"]
 
 
-def test_ids_may_be_numbers() -> None:
+def test_report_from_snapshot_accepts_numeric_ids() -> None:
     render = a_job("thesis", None, "completed", id=17, jobType="RENDER", documentKey="text")
     resource = {"id": 3, "resourceType": "rendered_document", "jobId": 17, "modelId": "alpha"}
     assert thesis(render, resources=[resource])["documents"] == [
@@ -113,7 +113,7 @@ def test_snapshot_document_fields_come_from_render_job_or_parent() -> None:
     assert stage["documentsAvailable"] == 1
 
 
-def test_other_resources_are_no_documents() -> None:
+def test_report_from_snapshot_other_resource_types_are_not_documents() -> None:
     assert thesis(resources=[{"id": "r1", "resourceType": "seed_prompt"}])["documents"] == []
 
 
@@ -229,7 +229,7 @@ def test_snapshot_without_dag_raises_invalid_input(data: object) -> None:
 
 
 @pytest.mark.parametrize("dag", [{}, {"slug": "x"}, {"stages": []}, {"slug": "x", "stages": {}}])
-def test_a_dag_without_stages_is_refused(dag: Body) -> None:
+def test_snapshot_dag_without_stages_raises_bad_recipe(dag: Body) -> None:
     for door in (report_from_snapshot, map_from_snapshot):
         with pytest.raises(BadRecipe):
             door({"dag": dag})
@@ -297,7 +297,7 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_no_json_at_all_breaks_anything(data: object) -> None:
+def test_snapshot_any_json_raises_only_waybook_error(data: object) -> None:
     for door in (report_from_snapshot, map_from_snapshot):
         with suppress(WaybookError):
             door(data if isinstance(data, dict) else {"dag": data})
@@ -314,7 +314,7 @@ def test_map_stage_models_come_from_stage_run_or_last_earlier_stage() -> None:
     assert "warnings" not in dag_map
 
 
-def test_a_definition_alone_has_a_map_too() -> None:
+def test_map_from_snapshot_accepts_definition_without_snapshot() -> None:
     dag_map = map_from_snapshot(write_definition(DAG), ["alpha"])
     assert [stage["expected"] for stage in dag_map["stages"]] == [
         {"total": 2, "steps": {"plan": 1, "write": 1}},
@@ -322,7 +322,7 @@ def test_a_definition_alone_has_a_map_too() -> None:
     ]
 
 
-def test_a_map_without_models_says_that_there_are_no_numbers() -> None:
+def test_map_from_snapshot_without_models_has_null_counts_and_warning() -> None:
     dag_map = map_from_snapshot(a_snapshot(DAG))
     assert dag_map["stages"][0]["order"] == ["plan", "write"]
     assert dag_map["stages"][0]["expected"] == {
@@ -340,7 +340,7 @@ def test_map_from_snapshot_invalid_stage_runs_are_listed_in_warnings() -> None:
     ]
 
 
-def test_a_structure_that_cannot_be_walked_has_no_map() -> None:
+def test_map_from_snapshot_cyclic_recipe_raises_bad_recipe() -> None:
     dag = a_dag(a_stage("thesis", a_step("a"), a_step("b"), edges=[("a", "b"), ("b", "a")]))
     with pytest.raises(BadRecipe, match="wait for each other"):
         map_from_snapshot(a_snapshot(dag))

@@ -33,13 +33,13 @@ def test_output_keys_without_outputs_returns_output_type() -> None:
     assert output_keys(a_step("a", output_type="essay")) == ("essay",)
 
 
-def test_a_document_may_have_several_makers() -> None:
+def test_producers_lists_every_step_that_outputs_document() -> None:
     stage = a_stage("here", a_step("a", outputs=["x", "y"]), a_step("b", outputs=["x"]))
     assert producers(stage) == {"x": ("a", "b"), "y": ("a",)}
 
 
 @decision("B12")
-def test_the_primary_source_makes_the_first_of_the_inputs() -> None:
+def test_primary_source_is_producer_of_first_input() -> None:
     a, b = a_step("a", outputs=["x"]), a_step("b", outputs=["y"])
     assert source_of(per_document("x", "y"), a, b) == "a"
     assert source_of(per_document("y", "x"), a, b) == "b"
@@ -54,16 +54,16 @@ def test_primary_source_undeclared_inputs_is_only_predecessor() -> None:
 
 
 @decision("B12")
-def test_a_root_has_no_primary_source() -> None:
+def test_primary_source_of_root_step_is_none() -> None:
     assert source_of(a_step("z", PER_DOCUMENT)) is None
     assert source_of(per_document("x")) is None
 
 
-def test_only_a_step_per_source_document_has_a_primary_source() -> None:
+def test_primary_source_of_per_model_step_is_none() -> None:
     assert source_of(a_step("z", Strategy.PER_MODEL, inputs=["a"]), a_step("a")) is None
 
 
-def test_two_makers_none_or_another_stage_are_no_source() -> None:
+def test_primary_source_ambiguous_missing_or_other_stage_is_none() -> None:
     a, b = a_step("a", outputs=["x"]), a_step("b", outputs=["x"])
     assert source_of(per_document("x"), a, b) is None
     assert source_of(per_document("y"), a, b) is None

@@ -47,13 +47,13 @@ def test_structure_counts_valid_dag_equals_dag_counts(dag: Dag) -> None:
     assert counts == dag_counts(dag, graphs, dict.fromkeys(graphs, MODELS))
 
 
-def test_nothing_is_expected_behind_a_stage_that_is_not_sound() -> None:
+def test_structure_counts_stops_at_invalid_stage() -> None:
     dag = a_dag(a_stage("a"), a_stage("b"), a_stage("c"))
     structure = Structure(dag=dag, graphs=graphs_of(dag), valid=frozenset({"a", "c"}))
     assert list(structure_counts(structure, {"a": MODELS})) == ["a"]
 
 
-def test_more_lineages_than_anyone_can_name_are_not_counted(
+def test_structure_counts_omits_stages_beyond_max_lineages(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "MAX_LINEAGES", 10)
@@ -61,7 +61,7 @@ def test_more_lineages_than_anyone_can_name_are_not_counted(
     assert list(structure_counts(valid_structure(dag, graphs_of(dag)), {"a": MODELS})) == ["a"]
 
 
-def test_the_map_has_order_roots_leaves_and_the_units_expected() -> None:
+def test_map_json_has_order_roots_leaves_and_expected_units() -> None:
     steps = [a_step("a"), a_step("b", Strategy.ALL_TO_ONE), a_step("c", skip=True)]
     dag = a_dag(a_stage("thesis", *steps, edges=[("b", "a")]))
     assert map_json(valid_structure(dag, graphs_of(dag)), {"thesis": MODELS}) == {
@@ -77,13 +77,13 @@ def test_the_map_has_order_roots_leaves_and_the_units_expected() -> None:
     }
 
 
-def test_without_models_there_are_no_numbers() -> None:
+def test_map_json_without_models_has_null_counts() -> None:
     dag = a_dag(a_stage("thesis"))
     (stage,) = map_json(valid_structure(dag, graphs_of(dag)), {})["stages"]
     assert stage["expected"] == {"total": None, "steps": {"thesis-work": None}}
 
 
-def test_a_stage_without_a_graph_has_an_empty_map() -> None:
+def test_map_json_stage_without_graph_is_empty() -> None:
     structure = Structure(dag=a_dag(a_stage("plan")), graphs={}, valid=frozenset())
     empty = {"order": [], "roots": [], "leaves": [], "expected": {"total": None, "steps": {}}}
     assert map_json(structure, {}) == {"stages": [{"stageSlug": "plan", **empty}]}

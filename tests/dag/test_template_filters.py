@@ -50,7 +50,7 @@ FILTERS = {**DEEP_FILTERS, **SHALLOW_FILTERS}
         ("upper", ["a"], (), '["A"]'),
     ],
 )
-def test_a_filter_makes_of_a_value(
+def test_template_filter_returns_expected_value(
     name: str, value: Json, arguments: tuple[Json, ...], told: Json
 ) -> None:
     assert FILTERS[name](value, *arguments) == told
@@ -68,11 +68,11 @@ def test_a_filter_makes_of_a_value(
         ({"a": 1}, {"defined", "mapping"}),
     ],
 )
-def test_a_value_is_of_a_kind(value: Json, kinds: set[str]) -> None:
+def test_template_tests_classify_value_by_type(value: Json, kinds: set[str]) -> None:
     assert {name for name, test in TESTS.items() if test(value)} == kinds
 
 
-def test_the_language_knows_exactly_these() -> None:
+def test_template_language_filters_and_tests_match_implementations() -> None:
     assert set(language.FILTERS) == set(FILTERS)
     assert set(language.TESTS) == set(TESTS)
 
@@ -95,7 +95,7 @@ def test_the_language_knows_exactly_these() -> None:
         ({}, "notin", {"a": 1}),
     ],
 )
-def test_a_comparison_holds(left: Json, operator: str, right: Json) -> None:
+def test_template_comparison_is_true(left: Json, operator: str, right: Json) -> None:
     assert compare(left, operator, right)
 
 
@@ -116,7 +116,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES, st.integers(1, 4))
-def test_a_loop_with_several_names_finds_as_many_parts(value: Json, parts: int) -> None:
+def test_iterate_with_several_names_returns_as_many_parts_per_item(value: Json, parts: int) -> None:
     items = iterate(value, parts)
     assert len(items) == len(iterate(value))
     assert all(isinstance(item, list) and len(item) == parts for item in items)

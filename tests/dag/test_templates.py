@@ -132,7 +132,7 @@ def test_template_error_each_kind_accepts_only_own_names() -> None:
     assert (template_error("{{ content }}", TemplateKind.PROMPT) or "").startswith(message)
 
 
-def test_loops_are_nested_twice_at_most() -> None:
+def test_template_loops_nested_deeper_than_two_are_refused() -> None:
     def loops(depth: int) -> str:
         return "{% for a in run %}" * depth + "{% endfor %}" * depth
 
@@ -152,7 +152,7 @@ def test_loops_are_nested_twice_at_most() -> None:
         "{{ 1" + "0" * 5_000 + " }}",
     ],
 )
-def test_a_template_has_a_largest_size_and_depth(template: str) -> None:
+def test_template_beyond_size_or_depth_limit_is_refused(template: str) -> None:
     assert "line 1: " in (template_error(template, TemplateKind.PROMPT) or "")
 
 
@@ -163,12 +163,12 @@ def test_a_template_has_a_largest_size_and_depth(template: str) -> None:
     "path",
     ["__class__", "items", "keys", "_private", "__class__.__mro__", "get.__globals__"],
 )
-def test_a_field_is_data_and_never_python(path: str) -> None:
+def test_template_field_never_resolves_to_python_attribute(path: str) -> None:
     assert rendered(f"[{{{{ content.{path} }}}}]", content={"a": 1}) == "[]"
     assert rendered(f"[{{{{ text.{path} }}}}]", text="abc") == "[]"
 
 
-def test_a_field_may_have_the_name_of_a_method() -> None:
+def test_template_field_named_like_method_returns_data() -> None:
     assert rendered("{{ content.items }}", content={"items": 3}) == "3"
 
 
@@ -176,7 +176,7 @@ def test_template_inserted_value_is_not_rendered_again() -> None:
     assert rendered("{{ text }}", text="{{ run }}{% if %}") == "{{ run }}{% if %}"
 
 
-def test_a_name_must_be_there() -> None:
+def test_render_prompt_unknown_name_raises_bad_recipe() -> None:
     with pytest.raises(BadRecipe, match="there is no name 'model' here") as refusal:
         render_prompt("{{ model }}", {})
     assert refusal.value.details["fault"] == "template"
@@ -220,7 +220,7 @@ def test_template_output_over_byte_limit_raises_too_large(piece: str) -> None:
         rendered(template, content=[1] * (kilobytes + 1), text=piece)
 
 
-def test_data_nested_too_deeply_is_not_looked_at() -> None:
+def test_template_data_beyond_max_depth_raises_too_large() -> None:
     deep: Json = "bottom"
     for _ in range(MAX_DATA_DEPTH - 1):
         deep = [deep]
@@ -316,7 +316,7 @@ SCRAPS += [
 @example("{{ '\\ud800' }}")
 @example("\ud800{{ run }}")
 @example("{{ run }}\0")
-def test_any_text_is_a_template_or_has_a_fault(text: str) -> None:
+def test_template_error_any_text_renders_or_reports_line(text: str) -> None:
     message = template_error(text, TemplateKind.PROMPT)
     if message is None:
         render_prompt(text, SAMPLE_CONTEXTS[TemplateKind.PROMPT])

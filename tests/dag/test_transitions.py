@@ -30,11 +30,11 @@ def test_stages_before_diamond_returns_all_predecessors() -> None:
     }
 
 
-def test_one_stage_alone_is_a_way() -> None:
+def test_transition_errors_single_stage_returns_empty() -> None:
     assert told("a") == []
 
 
-def test_a_diamond_of_stages_is_a_way() -> None:
+def test_transition_errors_diamond_returns_empty() -> None:
     assert told("abcd", *DIAMOND) == []
 
 
@@ -71,7 +71,7 @@ def test_transition_errors_invalid_slugs_hide_consequential_errors() -> None:
 
 
 @given(dag=dags(max_steps=1))
-def test_every_good_dag_has_a_way(dag: Dag) -> None:
+def test_transition_errors_valid_dag_returns_empty(dag: Dag) -> None:
     assert transition_errors(dag) == []
     before = stages_before(dag)
     assert all(before[way.target] >= {way.source} | before[way.source] for way in dag.transitions)
@@ -79,6 +79,6 @@ def test_every_good_dag_has_a_way(dag: Dag) -> None:
 
 
 @given(dag=dags(max_steps=1), data=st.data())
-def test_the_order_of_transitions_does_not_matter(dag: Dag, data: st.DataObject) -> None:
+def test_stages_before_does_not_depend_on_transition_order(dag: Dag, data: st.DataObject) -> None:
     shuffled = replace(dag, transitions=tuple(data.draw(st.permutations(dag.transitions))))
     assert stages_before(shuffled) == stages_before(dag)

@@ -22,7 +22,7 @@ def outputs_of(units: tuple[Unit, ...]) -> list[ProducedDocument]:
 
 @decision("B10", "B12", "B13")
 @given(runs())
-def test_every_step_has_as_many_units_and_outputs_as_were_expected(drawn: Run) -> None:
+def test_units_and_outputs_match_expected_counts(drawn: Run) -> None:
     dag, models_of = drawn
     counts = dag_counts(dag, graphs_of(dag), models_of)
     for slug, run in stage_runs(dag, models_of).items():
@@ -49,7 +49,7 @@ def any_stage_run() -> st.SearchStrategy[StageRun]:
 
 
 @given(any_stage_run())
-def test_units_are_numbered_and_go_to_models_of_the_stage(run: StageRun) -> None:
+def test_units_are_numbered_and_assigned_to_models_of_stage(run: StageRun) -> None:
     for key in run.graph.order:
         units = run.units(key)
         assert [unit.number for unit in units] == list(range(1, len(units) + 1))
@@ -59,7 +59,7 @@ def test_units_are_numbered_and_go_to_models_of_the_stage(run: StageRun) -> None
 
 
 @given(any_stage_run())
-def test_no_two_outputs_of_a_step_are_alike(run: StageRun) -> None:
+def test_outputs_of_step_units_are_distinct(run: StageRun) -> None:
     for key in run.graph.order:
         made = outputs_of(run.units(key))
         assert len(made) == len(set(made))
@@ -76,12 +76,12 @@ def test_unit_with_lineage_or_source_produces_same_lineage(run: StageRun) -> Non
 
 
 @given(any_stage_run())
-def test_the_same_step_always_has_the_same_units(run: StageRun) -> None:
+def test_units_are_deterministic_and_ignore_duplicate_models(run: StageRun) -> None:
     again = a_stage_run(run.stage, [*run.models, *run.models], run.prior)
     assert all(run.units(key) == again.units(key) for key in run.graph.order)
 
 
-def test_one_unit_for_all_goes_to_the_first_model_and_begins_a_lineage() -> None:
+def test_all_to_one_unit_goes_to_first_model_and_starts_lineage() -> None:
     [unit] = a_stage_run(a_stage("s", a_step("a", S.ALL_TO_ONE))).units("a")
     assert unit == Unit(step_key="a", number=1, model="a", makes=(ProducedDocument("a", "s/a"),))
 
@@ -93,7 +93,7 @@ def test_units_per_model_step_start_separate_lineages() -> None:
 
 
 @decision("B13")
-def test_a_plan_that_fans_out_is_one_unit_with_an_output_for_each_model() -> None:
+def test_plan_step_that_fans_out_is_one_unit_with_output_per_model() -> None:
     steps = [a_plan_step("p"), a_step("c", S.PER_SOURCE_DOCUMENT)]
     run = a_stage_run(a_stage("s", *steps, edges=[("p", "c")]), ["a", "b"])
     [plan] = run.units("p")
@@ -105,7 +105,7 @@ def test_a_plan_that_fans_out_is_one_unit_with_an_output_for_each_model() -> Non
     ]
 
 
-def test_a_pair_is_a_lineage_a_reviewer_and_a_model() -> None:
+def test_pairwise_units_combine_lineage_reviewer_and_model() -> None:
     prior = origins_of([ProducedDocument("r", "l/1"), ProducedDocument("q", "l/2")])
     units = a_stage_run(a_stage("s", a_step("x", S.PAIRWISE_BY_ORIGIN)), ["m"], prior).units("x")
     assert [(unit.lineage, unit.reviewer, unit.model) for unit in units] == [
@@ -148,7 +148,7 @@ def test_units_chain_of_10000_steps_keeps_entry_lineages() -> None:
     assert [unit.lineage for unit in run.units(keys[-1])] == ["entry/a", "entry/b", "entry/c"]
 
 
-def test_a_chain_behind_a_skipped_step_has_no_units() -> None:
+def test_steps_after_skipped_step_have_no_units() -> None:
     steps = [a_step("a"), a_step("b", S.PER_SOURCE_DOCUMENT, skip=True)]
     steps += [a_step("c", S.PER_SOURCE_DOCUMENT)]
     run = a_stage_run(a_stage("s", *steps, edges=a_chain("a", "b", "c")))
@@ -156,9 +156,7 @@ def test_a_chain_behind_a_skipped_step_has_no_units() -> None:
 
 
 @given(recipes(), models())
-def test_without_models_there_are_still_as_many_units_as_expected(
-    recipe: Recipe, before: list[str]
-) -> None:
+def test_units_without_models_match_expected_counts(recipe: Recipe, before: list[str]) -> None:
     run = a_stage_run(Stage("stage", "Stage", recipe), [], entry_origins(before))
     counts = expected_counts(run.stage, run.graph, [], run.prior)
     for key in run.graph.order:

@@ -178,25 +178,25 @@ def test_walk_step_opens_when_last_predecessor_closes() -> None:
     assert walk(joins, {"a": CLOSED, "b": DONE}, two) == Walk(("b",), ("c",))
 
 
-def test_independent_branches_do_not_wait_for_each_other() -> None:
+def test_walk_independent_branch_advances_while_other_branch_is_running() -> None:
     branches = graph(("root", "a"), ("a", "b"), ("root", "x"), ("x", "y"))
     states = {"root": CLOSED, "a": DONE, "x": RUNNING}
     assert walk(branches, states, two) == Walk(("a",), ("b",))
 
 
-def test_a_step_without_units_closes_at_once_and_the_walk_goes_on() -> None:
+def test_start_step_without_units_closes_and_opens_successor() -> None:
     counts = Counter({"a": 0, "b": 0, "c": 2, "d": 2})
     chain = graph(*a_chain(*"abcd"))
     assert start(chain, counts.__getitem__) == Walk(("a", "b"), ("a", "b", "c"))
 
 
-def test_a_skipped_step_closes_at_once_without_being_counted() -> None:
+def test_start_skipped_step_closes_without_counting_units() -> None:
     steps = [a_step("a", skip=True), a_step("b")]
     skipping = graph_of(a_stage("s", *steps, edges=[("a", "b")]).recipe)
     assert start(skipping, {"b": 2}.__getitem__) == Walk(("a",), ("a", "b"))
 
 
-def test_a_stage_of_nothing_but_empty_steps_is_complete_at_once() -> None:
+def test_start_stage_of_steps_without_units_completes_stage() -> None:
     keys = [f"s{number}" for number in range(10_000)]
     chain = graph(*a_chain(*keys))
     step_changes = start(chain, none)
@@ -215,7 +215,7 @@ def test_walk_step_with_failed_unit_blocks_only_successors() -> None:
 
 
 @given(recipes())
-def test_each_step_that_opens_is_counted_once(recipe: Recipe) -> None:
+def test_start_counts_units_of_each_opened_step_once(recipe: Recipe) -> None:
     calls: Counter[str] = Counter()
 
     def count_of(key: str) -> int:

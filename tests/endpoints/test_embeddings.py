@@ -66,7 +66,7 @@ async def test_vectors_dimensions_rejected_omits_dimensions_from_then_on() -> No
         assert ["dimensions" in request.body for request in other.asked] == [True, False, False]
 
 
-async def test_many_texts_go_in_batches() -> None:
+async def test_embedding_vectors_many_texts_are_sent_in_batches() -> None:
     async def play(writer: Writer) -> None:
         await answer(told(*([1.0] for _ in other.asked[-1].body["input"])))(writer)
 

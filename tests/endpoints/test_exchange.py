@@ -56,13 +56,13 @@ async def test_post_sends_json_with_headers_and_returns_json() -> None:
     assert request.headers["authorization"] == f"Bearer {KEY}"
 
 
-async def test_a_connection_is_used_again() -> None:
+async def test_exchange_second_post_reuses_connection() -> None:
     async with an_exchange(answer(1)) as (other, exchange):
         first, second = [await exchange.post(n, seconds=SECONDS) for n in (1, 2)]
         assert (first, second, len(other.asked)) == (1, 1, 2)
 
 
-async def test_many_may_ask_at_once() -> None:
+async def test_exchange_concurrent_posts_all_succeed() -> None:
     async with an_exchange(answer(1)) as (other, exchange):
         calls = [exchange.post(n, seconds=SECONDS) for n in range(40)]
         assert await asyncio.gather(*calls) == [1] * 40
@@ -70,13 +70,13 @@ async def test_many_may_ask_at_once() -> None:
 
 
 @pytest.mark.parametrize("play", [never, drop_by_drop])
-async def test_silence_ends_with_the_seconds(play: Play) -> None:
+async def test_exchange_without_complete_answer_fails_after_timeout(play: Play) -> None:
     failed, _ = await failure(play, seconds=SHORT)
     assert failed.message == "it gave no whole answer within 0.2 s"
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0])
-async def test_no_time_left_is_no_answer(seconds: float) -> None:
+async def test_exchange_zero_or_negative_timeout_fails_without_request(seconds: float) -> None:
     failed, request_count = await failure(answer(1), seconds=seconds)
     assert (failed.message, request_count) == ("it gave no whole answer within 0 s", 0)
 
@@ -98,7 +98,7 @@ async def test_post_response_above_max_bytes_raises_endpoint_failed(beyond: int)
             await exchange.post({}, seconds=SECONDS)
 
 
-async def test_an_answer_that_is_packed_is_not_unpacked() -> None:
+async def test_exchange_compressed_answer_is_refused() -> None:
     failed, _ = await failure(answer("{}", content_encoding="gzip"))
     assert "packed" in failed.message
 
@@ -122,7 +122,7 @@ async def test_post_invalid_json_response_raises_endpoint_failed(body: str) -> N
     assert failed.message == "it answered with something that is no JSON"
 
 
-async def test_a_redirection_is_not_followed() -> None:
+async def test_exchange_redirect_is_not_followed() -> None:
     async with an_endpoint(answer(1)) as elsewhere:
         failed, _ = await failure(answer("", 307, location=elsewhere.url))
         assert elsewhere.asked == []
@@ -150,7 +150,7 @@ async def test_post_error_response_without_message_reports_status_only(body: obj
     assert (failed.message, request_count) == ("it answered 500", 1)
 
 
-async def test_the_words_of_a_refusal_are_cut() -> None:
+async def test_exchange_error_message_is_truncated() -> None:
     failed, _ = await failure(answer({"error": "x" * 10_000}, 400))
     assert len(failed.message) < 400
 

@@ -33,7 +33,7 @@ BOTH = pytest.mark.parametrize("form", [OPENAI, ANTHROPIC], ids=["openai", "anth
         ("http://h/v1/chat/completions", "http://h/v1/chat/completions"),
     ],
 )
-def test_the_address_of_chat_completions(url: str, address: str) -> None:
+def test_openai_address_appends_chat_completions_path(url: str, address: str) -> None:
     assert OPENAI.address(url) == address
 
 
@@ -58,13 +58,13 @@ def a_completion(content: Json, **more: Any) -> dict[str, Json]:  # noqa: ANN401
 
 
 @pytest.mark.parametrize("content", ["[1]", [{"type": "text", "text": "[1"}, {"text": "]"}]])
-def test_a_chat_completion_is_read(content: Json) -> None:
+def test_openai_read_returns_text_and_usage(content: Json) -> None:
     reply = OPENAI.read(a_completion(content), "m")
     assert (reply.text, reply.truncated) == ("[1]", False)
     assert reply.usage == Usage(input_tokens=12, output_tokens=3, model="m-2030")
 
 
-def test_a_completion_that_was_cut_off_says_so() -> None:
+def test_openai_read_length_limit_sets_truncated() -> None:
     answer: Json = {"choices": [{"message": {"content": "[1"}, "finish_reason": "length"}]}
     reply = OPENAI.read(answer, "m")
     assert (reply.text, reply.truncated, reply.usage.model) == ("[1", True, "m")
@@ -81,7 +81,7 @@ def test_a_completion_that_was_cut_off_says_so() -> None:
         ("http://h/v1/messages", "http://h/v1/messages"),
     ],
 )
-def test_the_address_of_messages(url: str, address: str) -> None:
+def test_anthropic_address_appends_messages_path(url: str, address: str) -> None:
     assert ANTHROPIC.address(url) == address
 
 
@@ -125,13 +125,13 @@ def handed_in(data: Json) -> Json:
         ([], ""),
     ],
 )
-def test_a_message_is_read(blocks: list[Json], text: str) -> None:
+def test_anthropic_read_returns_text_and_usage(blocks: list[Json], text: str) -> None:
     reply = ANTHROPIC.read(a_message(*blocks), "m")
     assert (reply.text, reply.truncated) == (text, False)
     assert reply.usage == Usage(input_tokens=12, output_tokens=3, model="m-2030")
 
 
-def test_a_message_that_was_cut_off_says_so() -> None:
+def test_anthropic_read_max_tokens_sets_truncated() -> None:
     assert ANTHROPIC.read(a_message(stop="max_tokens"), "m").truncated
 
 
@@ -142,7 +142,7 @@ def test_a_message_that_was_cut_off_says_so() -> None:
     ("form", "answer"),
     [(OPENAI, a_completion(None, refusal="I won't.")), (ANTHROPIC, a_message(stop="refusal"))],
 )
-def test_a_model_that_refuses_gives_no_answer(form: WireFormat, answer: Json) -> None:
+def test_read_model_refusal_raises_endpoint_failed(form: WireFormat, answer: Json) -> None:
     with pytest.raises(EndpointFailed, match="refused"):
         form.read(answer, "m")
 

@@ -148,7 +148,9 @@ BAD: dict[str, Callable[[FakeIssuer], str]] = {
 }
 
 
-async def test_no_bad_token_is_believed(there: FakeIssuer, issuer: Issuer) -> None:
+async def test_issuer_claims_invalid_token_raises_unauthenticated(
+    there: FakeIssuer, issuer: Issuer
+) -> None:
     await believed(issuer, there.token())
     accepted = {}
     for kind, made in BAD.items():
@@ -157,7 +159,9 @@ async def test_no_bad_token_is_believed(there: FakeIssuer, issuer: Issuer) -> No
     assert accepted == {}
 
 
-async def test_clocks_may_be_a_minute_apart(there: FakeIssuer, issuer: Issuer) -> None:
+async def test_issuer_claims_tolerates_one_minute_clock_skew(
+    there: FakeIssuer, issuer: Issuer
+) -> None:
     await believed(issuer, there.token(exp=AGO + 1, nbf=SOON - 1, iat=SOON - 1))
     late = NOON + timedelta(seconds=361)
     with pytest.raises(Unauthenticated):
@@ -165,7 +169,7 @@ async def test_clocks_may_be_a_minute_apart(there: FakeIssuer, issuer: Issuer) -
 
 
 @given(st.text(max_size=300) | st.from_regex(r"[\w-]{0,60}\.[\w-]{0,60}\.[\w-]{0,60}"))
-def test_no_text_breaks_the_reader(text: str) -> None:
+def test_parse_header_any_text_raises_only_unauthenticated(text: str) -> None:
     with suppress(Unauthenticated):
         assert parse_header(text)["alg"] in KEYS
 
@@ -188,7 +192,7 @@ def test_parse_key_without_alg_allows_algorithms_of_same_key_type(algorithm: str
     assert key.algorithms == {name for name in KEYS if KEYS[name] == KEYS[algorithm]}
 
 
-def test_keys_that_cannot_be_used_are_left_out() -> None:
+def test_parse_key_unusable_key_returns_none() -> None:
     good = a_key("RS256")
     assert parse_key(good.published()) is not None
     secret = {"kty": "oct", "k": "c2VjcmV0", "alg": "HS256", "kid": "1"}
@@ -206,7 +210,7 @@ def test_keys_that_cannot_be_used_are_left_out() -> None:
         assert parse_key(invalid_key) is None, invalid_key
 
 
-async def test_a_new_key_works_at_once_and_a_withdrawn_one_no_more(
+async def test_issuer_new_key_is_accepted_and_removed_key_is_rejected(
     there: FakeIssuer, issuer: Issuer, watch: Watch
 ) -> None:
     old, new = there.keys[0], a_key()
@@ -218,7 +222,7 @@ async def test_a_new_key_works_at_once_and_a_withdrawn_one_no_more(
         await believed(issuer, there.token(key=old))
 
 
-async def test_a_flood_of_unknown_keys_costs_one_question(
+async def test_issuer_many_unknown_key_ids_cause_one_key_request(
     there: FakeIssuer, issuer: Issuer, watch: Watch
 ) -> None:
     await believed(issuer, there.token())
@@ -234,12 +238,14 @@ async def test_a_flood_of_unknown_keys_costs_one_question(
     assert there.asked["jwks"] == 2
 
 
-async def test_the_first_tokens_wait_for_one_look(there: FakeIssuer, issuer: Issuer) -> None:
+async def test_issuer_concurrent_first_tokens_cause_one_key_request(
+    there: FakeIssuer, issuer: Issuer
+) -> None:
     await asyncio.gather(*(believed(issuer, there.token()) for _ in range(20)))
     assert there.asked["jwks"] == 1
 
 
-async def test_known_keys_go_on_while_the_issuer_is_down(
+async def test_issuer_unreachable_known_keys_are_still_accepted(
     there: FakeIssuer, issuer: Issuer, watch: Watch
 ) -> None:
     await believed(issuer, there.token())
@@ -250,7 +256,7 @@ async def test_known_keys_go_on_while_the_issuer_is_down(
     await believed(issuer, there.token())
 
 
-async def test_an_issuer_that_was_down_at_first_is_asked_again(
+async def test_issuer_unreachable_at_first_is_retried_after_min_interval(
     there: FakeIssuer, issuer: Issuer, watch: Watch
 ) -> None:
     there.down = True
@@ -263,7 +269,7 @@ async def test_an_issuer_that_was_down_at_first_is_asked_again(
     await believed(issuer, there.token())
 
 
-async def test_withdrawn_keys_end_though_no_unknown_one_comes(
+async def test_issuer_removed_key_is_rejected_after_stale_refresh(
     there: FakeIssuer, issuer: Issuer, watch: Watch
 ) -> None:
     old = there.token()
@@ -305,7 +311,7 @@ async def test_issuer_metadata_with_other_name_raises_unavailable(there: FakeIss
 # Subjects
 
 
-def test_org_name_and_scopes_come_from_the_token() -> None:
+def test_identity_from_claims_reads_org_name_and_scopes() -> None:
     read = settings("https://id.example.org", oidc_org=None, oidc_org_claim="tenant")
     claims: Body = {"sub": "1", "tenant": "acme", "azp": "cli", "scope": "openid review nothing"}
     who = identity_from_claims(claims, read)
@@ -345,6 +351,6 @@ def test_identity_from_claims_uses_email_only_if_verified() -> None:
     ],
     ids=str,
 )
-def test_settings_that_cannot_work_are_refused(wrong: Body) -> None:
+def test_oidc_invalid_settings_raise_misconfigured(wrong: Body) -> None:
     with pytest.raises(Misconfigured):
         settings("https://id.example.org", **wrong)

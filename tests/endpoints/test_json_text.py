@@ -30,12 +30,12 @@ def test_extract_json_any_value_in_any_wrapping_is_returned(value: Json, wrappin
 
 
 @given(value=JSON.filter(lambda value: isinstance(value, dict | list)))
-def test_an_object_or_a_list_is_found_among_words(value: Json) -> None:
+def test_extract_json_finds_object_or_list_in_surrounding_text(value: Json) -> None:
     assert extract_json(f"The data are {json.dumps(value)}, I think.") == value
 
 
 @given(text=st.text())
-def test_no_text_raises_anything_but_that_there_is_no_json(text: str) -> None:
+def test_extract_json_any_text_raises_only_value_error(text: str) -> None:
     try:
         extract_json(text)
     except ValueError:
@@ -53,7 +53,7 @@ def test_extract_json_text_without_json_raises_value_error(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["[" * 1_000_000, "```" * 700_000, '{"a":' * 400_000, "```\n[" * 400_000]
 )
-def test_looking_takes_time_by_the_length_alone(text: str) -> None:
+def test_extract_json_long_unclosed_input_finishes_within_5_seconds(text: str) -> None:
     began = time.process_time()
     with pytest.raises(ValueError, match="no JSON"):
         extract_json(text)

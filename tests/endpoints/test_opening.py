@@ -11,7 +11,7 @@ from waybook.settings import Settings
 QUESTION = ModelRequest(instructions="Do it.", text="Words.", schema={})
 
 
-async def test_without_an_address_there_is_no_model() -> None:
+async def test_open_model_without_url_yields_none() -> None:
     async with open_model(Settings()) as model:
         assert model is None
 

@@ -69,11 +69,11 @@ def started() -> Rows:
     return Rows(audit=[an_entry(1, "step_started", stepId=STEP, attempt=1)])
 
 
-def test_check_sound_history_finds_nothing() -> None:
+def test_check_valid_history_reports_no_violation() -> None:
     assert caught(evidence(a_claim(), rows=started())) == set()
 
 
-def test_check_every_property_has_a_checker() -> None:
+def test_checkers_exist_for_all_twelve_properties() -> None:
     assert len({checker.__name__ for checker in CHECKERS}) == 12
 
 
@@ -85,13 +85,13 @@ def test_acknowledged_claim_without_audit_entry_is_caught() -> None:
     assert caught(evidence(a_claim())) == {"acknowledged_effects"}
 
 
-def test_key_with_two_effects_is_caught() -> None:
+def test_idempotency_key_with_two_effects_is_caught() -> None:
     rows = Rows()
     rows.effects["create_research_plan", KEY] = 2
     assert caught(evidence(a_call("create_research_plan"), rows=rows)) == {"one_effect_per_key"}
 
 
-def test_unknown_call_with_one_effect_is_sound() -> None:
+def test_call_with_unknown_outcome_and_one_effect_passes() -> None:
     rows = Rows()
     rows.effects["create_research_plan", KEY] = 1
     unknown = a_call("create_research_plan", outcome=Outcome.UNKNOWN)
@@ -112,7 +112,7 @@ def test_acknowledged_call_without_stored_answer_is_caught() -> None:
 
 
 @pytest.mark.parametrize(("user", "session"), [("bob", "main"), ("ann", "side")])
-def test_attempt_handed_to_two_holders_is_caught(user: str, session: str) -> None:
+def test_attempt_claimed_by_two_holders_is_caught(user: str, session: str) -> None:
     run_evidence = evidence(a_claim(), a_claim(user, session), rows=started())
     assert caught(run_evidence) == {"one_holder"}
 
@@ -121,7 +121,7 @@ def test_attempt_handed_twice_to_same_holder_is_sound() -> None:
     assert caught(evidence(a_claim(), a_claim(), rows=started())) == set()
 
 
-def test_holder_handed_other_work_is_caught() -> None:
+def test_holder_with_two_claimed_steps_is_caught() -> None:
     rows = Rows(
         audit=[
             an_entry(1, "step_started", held(STEP), stepId=STEP, attempt=1),
@@ -157,7 +157,7 @@ def test_job_taken_over_after_fail_job_is_sound() -> None:
     assert caught(evidence(*claims, fail_call, rows=rows)) == set()
 
 
-def test_result_counted_for_another_attempt_is_caught() -> None:
+def test_stale_result_counted_for_newer_attempt_is_caught() -> None:
     rows = Rows(audit=[an_entry(1, "step_completed", stepId=STEP, attempt=2)])
     rows.effects["submit_step_result", KEY] = 1
     reply = {"planId": PLAN, "progress": {"done": 1}}
@@ -165,7 +165,7 @@ def test_result_counted_for_another_attempt_is_caught() -> None:
     assert caught(evidence(late, rows=rows)) == {"no_stale_result"}
 
 
-def test_audit_with_a_gap_is_caught() -> None:
+def test_audit_with_sequence_gap_is_caught() -> None:
     rows = Rows(audit=[an_entry(1, "plan_modified"), an_entry(3, "plan_modified")])
     assert caught(evidence(rows=rows)) == {"audit_is_sealed"}
 
@@ -185,16 +185,16 @@ def a_look(done: int, sent: float, received: float, **more: object) -> Call:
     return a_call("get_plan_status", key=None, reply=reply, **times)
 
 
-def test_count_that_falls_is_caught() -> None:
+def test_decreasing_done_count_is_caught() -> None:
     run_evidence = evidence(a_look(3, 0.0, 1.0), a_look(2, 2.0, 3.0))
     assert caught(run_evidence) == {"counts_never_fall"}
 
 
-def test_count_of_overlapping_calls_may_differ() -> None:
+def test_differing_done_counts_of_overlapping_calls_pass() -> None:
     assert caught(evidence(a_look(3, 0.0, 2.0), a_look(2, 1.0, 3.0))) == set()
 
 
-def test_count_of_a_replayed_answer_may_be_old() -> None:
+def test_older_done_count_in_replayed_answer_passes() -> None:
     replayed = a_look(2, 2.0, 3.0, replayed=True)
     assert caught(evidence(a_look(3, 0.0, 1.0), replayed)) == set()
 
@@ -214,7 +214,7 @@ def a_run(*ended: int | None, closed: int | None, join_opened: int | None) -> Ro
     return rows
 
 
-def test_fan_in_that_opens_with_the_last_unit_is_sound() -> None:
+def test_fan_in_opening_successor_after_last_unit_passes() -> None:
     assert caught(evidence(rows=a_run(1, 3, 2, closed=3, join_opened=3))) == set()
 
 
@@ -229,7 +229,7 @@ def test_fan_in_that_opens_with_the_last_unit_is_sound() -> None:
     ],
     ids=["early", "closed-early", "never-opened", "never-closed", "opened-early"],
 )
-def test_fan_in_that_is_not_exact_is_caught(rows: Rows) -> None:
+def test_fan_in_closing_or_opening_at_wrong_time_is_caught(rows: Rows) -> None:
     assert caught(evidence(rows=rows)) == {"fan_in_is_exact"}
 
 
@@ -260,7 +260,7 @@ def test_id_of_another_org_in_a_reply_is_caught() -> None:
     assert caught(run_evidence) == {"tenants_apart"}
 
 
-def test_rows_seen_without_naming_an_org_are_caught() -> None:
+def test_rows_visible_without_org_context_are_caught() -> None:
     assert caught(evidence(unnamed_sees=("3 plans",))) == {"tenants_apart"}
 
 
@@ -273,7 +273,7 @@ def test_rows_seen_without_naming_an_org_are_caught() -> None:
     ],
     ids=["plan", "run", "drain"],
 )
-def test_work_left_after_healing_is_caught(found: Evidence) -> None:
+def test_unfinished_work_after_recovery_is_caught(found: Evidence) -> None:
     assert "nothing_stuck" in caught(found)
 
 
@@ -289,7 +289,7 @@ def test_internal_errors_beyond_five_are_caught(errors: int, expected: set[str])
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
-def test_planted_bug_fits_the_source(bug: Bug) -> None:
+def test_planted_bug_patch_applies_to_source_and_compiles(bug: Bug) -> None:
     texts = edited(bug, ROOT / PACKAGE)
     assert texts
     for file, text in texts.items():

@@ -7,7 +7,7 @@ from fuzz.targets import TARGETS
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_nothing_that_was_found_breaks_anything(target: str) -> None:
+def test_fuzz_corpus_input_raises_no_unexpected_error(target: str) -> None:
     for data in kept(target):
         TARGETS[target](data)
 
@@ -21,7 +21,9 @@ def test_corpus_every_target_has_bounded_inputs() -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_a_target_tells_a_find_from_a_refusal(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fuzz_target_unexpected_exception_propagates(
+    target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An unnamed exception inside the target propagates, so that a fuzzer sees it."""
 
     def broken(*_: object, **__: object) -> object:

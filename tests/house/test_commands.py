@@ -40,7 +40,7 @@ SHOWN = [
 
 
 @pytest.mark.parametrize("line", SHOWN)
-def test_commands_in_docs_can_be_run(line: str) -> None:
+def test_docs_commands_exist_and_arguments_parse(line: str) -> None:
     command: click.Command = app
     context = click.Context(app, info_name="waybook")
     words = shlex.split(line)
@@ -53,11 +53,11 @@ def test_commands_in_docs_can_be_run(line: str) -> None:
         parse_arguments(TOOLS[params["tool"]].arguments, json.loads(params["arguments"]))
 
 
-def test_there_are_commands_to_look_at() -> None:
+def test_docs_contain_more_than_twenty_commands() -> None:
     assert len(SHOWN) > 20
 
 
-def test_the_conditions_that_are_shown_are_conditions() -> None:
+def test_docs_condition_examples_are_valid() -> None:
     page = ROOT / "docs" / "how-to" / "branch-on-results.md"
     shown = code_blocks(page.read_text("utf-8"), "json")
     assert len(shown) == 3
@@ -97,7 +97,7 @@ def syntax_error(language: str, block: str) -> Exception | None:
     return None
 
 
-def test_python_blocks_import_names_that_exist() -> None:
+def test_docs_python_blocks_import_existing_names() -> None:
     missing = [
         f"{page.relative_to(ROOT)}: {node.module}.{name.name}"
         for page in pages()
@@ -110,7 +110,7 @@ def test_python_blocks_import_names_that_exist() -> None:
     assert missing == []
 
 
-def test_toml_blocks_name_settings_that_exist() -> None:
+def test_docs_toml_blocks_use_existing_settings() -> None:
     known = {setting.name for setting in fields(Settings)}
     unknown = [
         f"{page.relative_to(ROOT)}: {name}"

@@ -35,5 +35,5 @@ def test_conditions_page_example_has_documented_outcome(line: str) -> None:
     assert (words or "") in message
 
 
-def test_the_page_has_examples() -> None:
+def test_conditions_page_has_more_than_thirty_examples() -> None:
     assert len(LINES) > 30

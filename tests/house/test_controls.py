@@ -39,9 +39,9 @@ def test_controls_table_matches_source_and_existing_tests() -> None:
     assert [control.name for control in CONTROLS if not control.tests] == []
 
 
-def test_every_threat_has_controls_and_no_control_stands_for_nothing() -> None:
+def test_controls_cover_exactly_the_documented_threats() -> None:
     assert {control.threat for control in CONTROLS} == {*threats()}
 
 
-def test_every_control_is_named_once() -> None:
+def test_control_names_are_unique() -> None:
     assert Counter(control.name for control in CONTROLS).most_common(1)[0][1] == 1

@@ -21,29 +21,29 @@ NAMED = {
 }
 
 
-def test_the_page_tells_of_every_strategy_filter_and_name() -> None:
+def test_dag_page_names_every_strategy_filter_and_template_variable() -> None:
     names = {name for kind in TemplateKind for name in SAMPLE_CONTEXTS[kind]}
     assert {*Strategy, *FILTERS, *names} == NAMED
 
 
 @pytest.mark.parametrize("test", TESTS)
-def test_the_page_tells_of_every_test(test: str) -> None:
+def test_dag_page_documents_every_template_test(test: str) -> None:
     assert f"`is {test}`" in PAGE
 
 
 @pytest.mark.parametrize("kind", TemplateKind)
-def test_the_page_tells_of_every_field(kind: TemplateKind) -> None:
+def test_dag_page_documents_every_template_field(kind: TemplateKind) -> None:
     for value in SAMPLE_CONTEXTS[kind].values():
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, dict) and item is not SAMPLE_CONTEXTS[kind].get("content"):
                 assert [field for field in item if f"`{field}`" not in PAGE] == []
 
 
-def test_the_definition_on_the_page_is_one() -> None:
+def test_dag_page_example_definition_is_valid() -> None:
     (shown,) = code_blocks(PAGE, "yaml")
     assert read_definition(yaml.safe_load(shown)).slug == "two-views"
 
 
-def test_the_limits_and_the_usual_template_are_those_of_the_source() -> None:
+def test_dag_page_limits_and_default_template_match_source() -> None:
     assert f"{MAX_TEMPLATE_LENGTH:,} characters" in PAGE
     assert f"`{DEFAULT_DOCUMENT}`" in PAGE

@@ -66,7 +66,7 @@ def told_by(example: str, address: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_one_agent_works_through_a_plan_that_grows(address: str) -> None:
+def test_example_one_agent_completes_plan_with_added_step(address: str) -> None:
     assert told_by("one_agent.py", address) == [
         "Find candidates: 1 of 3 done",
         "Compare them: 2 of 4 done",
@@ -98,6 +98,6 @@ def test_readme_python_block_completes_a_plan(address: str) -> None:
     assert done.stdout == "completed {'percent': 100, 'done': 1, 'total': 1}\n", done.stderr
 
 
-def test_every_example_is_run_here() -> None:
+def test_examples_are_all_run_by_this_module() -> None:
     run = set(re.findall(r'told_by\("(\w+\.py)"', Path(__file__).read_text(encoding="utf-8")))
     assert run == {path.name for path in (ROOT / "examples").glob("*.py")}

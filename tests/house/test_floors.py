@@ -18,7 +18,7 @@ IMPORTS_BY_NAME = {
 }
 
 
-def test_the_import_contracts_hold() -> None:
+def test_import_linter_contracts_pass() -> None:
     linter = Path(sys.executable).parent / "lint-imports"
     done = subprocess.run(
         [linter, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False
@@ -26,7 +26,7 @@ def test_the_import_contracts_hold() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_no_import_stands_inside_a_function() -> None:
+def test_source_has_no_imports_inside_functions() -> None:
     locations = {
         f"{module.name}:{node.lineno}"
         for module in modules()
@@ -37,7 +37,7 @@ def test_no_import_stands_inside_a_function() -> None:
     assert locations == set()
 
 
-def test_only_these_places_import_by_name() -> None:
+def test_dynamic_imports_occur_only_in_allowed_modules() -> None:
     module_names = {
         module.name
         for module in modules()
@@ -47,11 +47,11 @@ def test_only_these_places_import_by_name() -> None:
     assert module_names == IMPORTS_BY_NAME
 
 
-def test_no_arrow_is_hidden_behind_type_checking() -> None:
+def test_source_does_not_use_type_checking_guard() -> None:
     assert [module.name for module in modules() if "TYPE_CHECKING" in module.text] == []
 
 
-def test_inner_packages_export_nothing() -> None:
+def test_inner_package_init_files_are_empty() -> None:
     inner = [m for m in modules() if m.path.name == "__init__.py" and m.path.parent != SOURCE]
     assert [module.name for module in inner if module.text] == []
 

@@ -36,7 +36,7 @@ def test_make_fast_runs_every_unit_folder() -> None:
     assert listed[1].split() == sorted(name for name, layer in LAYERS.items() if layer == "unit")
 
 
-def test_unit_tests_alone_import_neither_driver_nor_application() -> None:
+def test_unit_test_collection_imports_no_driver_or_application() -> None:
     file = TESTS / "plan" / "test_states.py"
     code = f"""
 import sys, pytest

@@ -32,7 +32,7 @@ def test_generated_readme_table_gains_new_tools_and_loses_removed_ones() -> None
     assert f"| `ping` | {TOOLS['ping'].title} |" in readme.render(shorter, TOOLS)
 
 
-def test_every_link_leads_somewhere() -> None:
+def test_docs_relative_links_have_existing_targets() -> None:
     broken = [
         f"{page.relative_to(ROOT)}: {link}"
         for page in pages()
@@ -57,7 +57,7 @@ def anchor_of(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
-def test_a_line_is_a_sentence() -> None:
+def test_docs_prose_line_contains_at_most_one_sentence() -> None:
     lines = [
         f"{page.relative_to(ROOT)}: {line}"
         for page in pages()
@@ -70,17 +70,17 @@ def test_a_line_is_a_sentence() -> None:
 # README
 
 
-def test_the_readme_is_short() -> None:
+def test_readme_line_count_is_below_limit() -> None:
     assert len(README.read_text("utf-8").splitlines()) < LONGEST_README
 
 
-def test_the_readme_names_every_tool_and_no_other() -> None:
+def test_readme_tool_table_lists_exactly_registered_tools() -> None:
     table = [line for line in prose_lines(README.read_text("utf-8")) if line.startswith("| `")]
     named = {name for row in table for name in re.findall(r"`(\w+)`", row.split("|")[1])}
     assert named == set(TOOLS)
 
 
-def test_every_make_target_that_is_named_exists() -> None:
+def test_docs_mentioned_make_targets_exist_in_makefile() -> None:
     targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
     for page in pages():
         named = set(re.findall(r"(?:`|\$ )make ([\w-]+)", page.read_text("utf-8")))
@@ -97,7 +97,7 @@ def test_decision_pages_have_context_decision_and_consequences() -> None:
     } == set()
 
 
-def test_the_decisions_are_numbered_and_listed() -> None:
+def test_decision_records_are_numbered_without_gaps_and_indexed() -> None:
     names = [page.name for page in decisions()]
     assert [int(name[:4]) for name in names] == list(range(1, len(names) + 1))
     listed = LINK.findall(read("decisions", "README.md"))
@@ -108,7 +108,7 @@ def decisions() -> list[Path]:
     return sorted((DOCS / "decisions").glob("[0-9]*.md"))
 
 
-def test_every_word_of_the_glossary_is_used_in_the_source() -> None:
+def test_glossary_terms_are_sorted_and_used_in_source() -> None:
     words = re.findall(r"^\*\*(.+?)\*\*:", read("glossary.md"), re.MULTILINE)
     assert words == sorted(words, key=str.lower)
     source = "\n".join(

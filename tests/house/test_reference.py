@@ -75,7 +75,7 @@ def test_audit_reference_headings_match_events() -> None:
     assert set(headings(events, 3)) == set(Event)
 
 
-def test_every_channel_is_named() -> None:
+def test_audit_reference_lists_every_channel() -> None:
     page = read("reference", "audit.md")
     assert [channel for channel in Channel if f"`{channel}`" not in page] == []
 

@@ -50,7 +50,7 @@ def fields_in(section: str) -> set[str]:
     return {name for item in items for name in TICKED.findall(item)}
 
 
-async def test_the_page_lists_the_fields_of_every_reply(a_place_to_act: World) -> None:
+async def test_tools_page_documents_exactly_observed_reply_fields(a_place_to_act: World) -> None:
     known = a_place_to_act.agent
     agent = Listening(known.dispatcher, known.caller)
     agent.seen = defaultdict(set)

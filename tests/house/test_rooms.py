@@ -30,12 +30,12 @@ PUBLIC = [
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def test_a_module_can_be_read_at_a_sitting() -> None:
+def test_module_line_count_is_within_limit() -> None:
     lengths = {module.name: len(module.text.splitlines()) for module in modules()}
     assert {name for name, lines in lengths.items() if lines > LONGEST_MODULE} == set()
 
 
-def test_a_function_fits_on_a_screen() -> None:
+def test_function_line_count_is_within_limit() -> None:
     violations = {
         f"{module.name}: {function.name}"
         for module in modules()
@@ -50,7 +50,7 @@ def test_module_names_contain_no_generic_word() -> None:
     assert {name for name, parts in names.items() if parts & NAMELESS} == set()
 
 
-def test_a_module_opens_with_a_sentence() -> None:
+def test_module_docstring_opens_with_sentence_without_this_module_prefix() -> None:
     opened = {module.name: opening(module) for module in modules() if module.text}
     assert {name for name, sentence in opened.items() if not sentence.endswith((".", ":"))} == set()
     assert {

@@ -31,7 +31,7 @@ def test_lock_file_pins_every_package_by_hash(lock: Path) -> None:
     assert [name for name, (_, hashes) in packages(lock).items() if not hashes] == []
 
 
-def test_nothing_is_installed_without_looking_at_the_hash() -> None:
+def test_makefile_pip_installs_require_hashes_except_own_package() -> None:
     """Everything the Makefile installs is locked, except the package itself."""
     lines = (ROOT / "Makefile").read_text().splitlines()
     installs = [line.strip() for line in lines if re.search(r"pip (install|sync)", line)]
@@ -41,7 +41,7 @@ def test_nothing_is_installed_without_looking_at_the_hash() -> None:
     ]
 
 
-def test_the_bill_of_materials_is_that_of_the_lock() -> None:
+def test_sbom_matches_lock_file_and_bundled_htmx_hash() -> None:
     bill = json.loads((ROOT / "requirements" / "sbom.cdx.json").read_text())
     assert bill["bomFormat"] == "CycloneDX"
     listed = {component["name"]: component for component in bill["components"]}
@@ -73,7 +73,7 @@ def too_much(workflow: str) -> list[str]:
     return faults + [f"{name} is not pinned" for name in used if not BY_COMMIT.fullmatch(name)]
 
 
-def test_a_workflow_reads_and_no_more() -> None:
+def test_workflows_have_read_only_permissions_and_pinned_actions() -> None:
     files = sorted(WORKFLOWS.glob("*.y*ml")) if WORKFLOWS.exists() else []
     assert {file.name: too_much(file.read_text()) for file in files} == {
         file.name: [] for file in files
@@ -96,5 +96,7 @@ def test_a_workflow_reads_and_no_more() -> None:
         ),
     ],
 )
-def test_a_workflow_that_may_do_more_is_found(workflow: str, fault: str) -> None:
+def test_workflow_check_write_permission_or_unpinned_action_is_reported(
+    workflow: str, fault: str
+) -> None:
     assert too_much(workflow) == [fault]

@@ -41,7 +41,7 @@ def text_of(path: Path) -> str | None:
         pytest.param(MAKING, id="how it was made"),
     ],
 )
-def test_no_file_says(forbidden: re.Pattern[str]) -> None:
+def test_tracked_files_contain_no_forbidden_text(forbidden: re.Pattern[str]) -> None:
     matches = {
         str(path.relative_to(ROOT)): match.group()
         for path in tracked()
@@ -52,6 +52,6 @@ def test_no_file_says(forbidden: re.Pattern[str]) -> None:
     assert matches == {}
 
 
-def test_the_lock_files_name_no_host() -> None:
+def test_lock_files_contain_no_url() -> None:
     for lock in (ROOT / "requirements").glob("*.lock"):
         assert "://" not in lock.read_text(encoding="utf-8"), lock.name

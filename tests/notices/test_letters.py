@@ -66,7 +66,7 @@ def a_letter(occasion: NotificationKind, attempt: int = 1, **values: Json) -> We
 
 
 @given(st.integers(1, 10_000), chances)
-def test_a_pause_is_never_too_long_nor_none(attempt: int, chance: float) -> None:
+def test_backoff_any_attempt_is_within_bounds(attempt: int, chance: float) -> None:
     assert timedelta(seconds=4) <= backoff(attempt, chance) <= 1.2 * MAX_BACKOFF
 
 
@@ -117,7 +117,9 @@ def test_plan_webhook_body_with_any_names_stays_within_max_bytes(
 
 
 @given(names, st.sampled_from([*NotificationKind]))
-def test_nothing_in_a_chat_acts(name: str, occasion: NotificationKind) -> None:
+def test_slack_message_any_name_contains_no_angle_brackets(
+    name: str, occasion: NotificationKind
+) -> None:
     message = a_letter(occasion, planName=name, runName=name, stageName=name)
     text = orjson.loads(encode_body(message, WebhookFormat.SLACK, TEXTS).body)["text"]
     assert "<" not in text
@@ -158,7 +160,7 @@ def test_webhook_hidden_characters_are_flagged_in_json_escaped_in_text(
 
 
 @pytest.mark.parametrize("occasion", NotificationKind)
-def test_a_text_has_a_subject_a_body_and_the_link(occasion: NotificationKind) -> None:
+def test_text_message_has_subject_body_and_link_in_last_line(occasion: NotificationKind) -> None:
     text = encode_body(a_letter(occasion), WebhookFormat.TEXT, TEXTS).body.decode()
     subject, empty, *body = text.splitlines()
     assert (bool(subject), empty) == (True, "")
@@ -195,7 +197,9 @@ def test_template_files_match_notification_kinds() -> None:
 
 
 @given(st.binary(min_size=24, max_size=64), st.binary(), st.integers(0, 2**40))
-def test_a_signature_is_the_one_the_format_asks_for(key: bytes, body: bytes, at: int) -> None:
+def test_signature_headers_contain_hmac_sha256_of_id_timestamp_and_body(
+    key: bytes, body: bytes, at: int
+) -> None:
     (read,) = parse_secrets(f"whsec_{base64.b64encode(key).decode()}")
     headers = signature_headers("id", at, body, (read,))
     expected = hmac.new(key, b"id.%d.%b" % (at, body), hashlib.sha256).digest()

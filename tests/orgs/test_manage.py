@@ -79,7 +79,7 @@ def test_add_token_disabled_user_raises_invalid_transition() -> None:
         manage.add_token(disabled, a_token(Scope.REVIEW), a_moment())
 
 
-def test_nothing_is_done_twice() -> None:
+def test_manage_repeated_change_raises_invalid_transition_or_is_noop() -> None:
     user, moment = a_user(), a_moment()
     token, _ = manage.add_token(user, a_token(Scope.REVIEW), moment)
     revoked, _ = manage.revoke_token(token, moment)

@@ -15,7 +15,7 @@ from waybook.accounts.tokens import (
 )
 
 
-def test_a_new_token_is_one_and_no_other() -> None:
+def test_generate_token_returns_distinct_valid_tokens() -> None:
     first, second = generate_token(secrets.choice), generate_token(secrets.choice)
     assert looks_like_token(first)
     assert looks_like_token(second)
@@ -23,12 +23,12 @@ def test_a_new_token_is_one_and_no_other() -> None:
 
 
 @given(st.text(alphabet=ALPHABET, min_size=LENGTH, max_size=LENGTH))
-def test_every_text_of_the_form_is_one(letters: str) -> None:
+def test_looks_like_token_well_formed_text_returns_true(letters: str) -> None:
     assert looks_like_token(PREFIX + letters)
 
 
 @given(st.text(max_size=60))
-def test_nothing_else_is_one(text: str) -> None:
+def test_looks_like_token_any_text_returns_true_only_for_token_format(text: str) -> None:
     ours = (
         text.startswith(PREFIX)
         and len(text) == len(PREFIX) + LENGTH
@@ -50,6 +50,6 @@ def test_looks_like_token_character_outside_alphabet_is_rejected(
 
 
 @given(st.text(max_size=50), st.text(max_size=50))
-def test_two_secrets_are_known_by_two_hashes(secret: str, other: str) -> None:
+def test_hash_token_distinct_secrets_have_distinct_hashes(secret: str, other: str) -> None:
     assert (hash_token(secret) == hash_token(other)) == (secret == other)
     assert len(hash_token(secret)) == 32

@@ -209,7 +209,9 @@ def test_plan_random_calls_audit_replays_to_rows(new: NewPlan, calls: list[Move]
 
 @decision("A32")
 @given(new=new_plans(), calls=moves)
-def test_the_count_done_never_falls_and_percent_agrees(new: NewPlan, calls: list[Move]) -> None:
+def test_random_calls_done_count_never_decreases_and_percent_agrees(
+    new: NewPlan, calls: list[Move]
+) -> None:
     story, done = a_story(new), 0
     for move in calls:
         play(story, move)
@@ -258,7 +260,9 @@ PLACES = ("add", "remove", "reorder")
     new=new_plans(),
     calls=st.lists(st.tuples(st.sampled_from(PLACES), st.integers(0, 2**12)), max_size=30),
 )
-def test_inserting_removing_and_reordering_keep_the_orders(new: NewPlan, calls: list[Move]) -> None:
+def test_insert_remove_reorder_step_orders_stay_consecutive(
+    new: NewPlan, calls: list[Move]
+) -> None:
     story = a_story(replace(new, conditions=()))
     for move in calls:
         play(story, move)
@@ -267,7 +271,9 @@ def test_inserting_removing_and_reordering_keep_the_orders(new: NewPlan, calls: 
 
 @decision("A22")
 @given(data=st.data(), count=st.integers(2, 12))
-def test_a_target_survives_any_reordering(data: st.DataObject, count: int) -> None:
+def test_skip_to_target_after_reordering_skips_exactly_steps_in_between(
+    data: st.DataObject, count: int
+) -> None:
     target = data.draw(st.integers(2, count))
     skip = NewCondition(
         after_step_order=1,

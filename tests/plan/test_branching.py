@@ -65,7 +65,7 @@ def test_branch_skip_to_skips_pending_steps_before_target() -> None:
 
 
 @decision("A21")
-def test_skip_to_leaves_a_running_step_to_finish() -> None:
+def test_skip_to_over_in_progress_step_does_not_skip_running_step() -> None:
     plan = a_plan(
         a_step(S.IN_PROGRESS), a_step(S.IN_PROGRESS), a_step(), a_step(), conditions=(skip_to(4),)
     )
@@ -81,7 +81,7 @@ def test_branch_skip_to_earlier_step_is_recorded_no_op() -> None:
 
 
 @decision("A22")
-def test_a_target_that_is_gone_is_a_no_op() -> None:
+def test_skip_to_missing_target_skips_nothing_and_adds_note() -> None:
     done = submitted(a_running_plan(skip_to(9)))
     assert done.reply.branches[0].skipped == ()
     assert done.reply.branches[0].note is not None
@@ -94,7 +94,7 @@ def test_branch_skip_to_after_reorder_keeps_target_step() -> None:
     assert [step.id for step in done.plan.steps_with_status(S.SKIPPED)] == ["s3"]
 
 
-def test_add_steps_inserts_behind_the_step() -> None:
+def test_add_steps_branch_inserts_after_completed_step() -> None:
     more = a_condition(1, "true", BranchAction.ADD_STEPS, steps=(a_new_step("More."),))
     plan = a_running_plan(more)
     done = submitted(plan)
@@ -105,7 +105,7 @@ def test_add_steps_inserts_behind_the_step() -> None:
     assert done.plan.revision == plan.revision + 1
 
 
-def test_add_steps_beyond_the_limit_is_an_error_of_the_condition() -> None:
+def test_add_steps_branch_beyond_max_steps_has_outcome_error() -> None:
     more = a_condition(1, "true", BranchAction.ADD_STEPS, steps=(a_new_step(),))
     done = submitted(a_running_plan(more, others=MAX_STEPS - 1))
     assert done.reply.branches[0].outcome is BranchOutcome.ERROR
@@ -113,7 +113,7 @@ def test_add_steps_beyond_the_limit_is_an_error_of_the_condition() -> None:
 
 
 @decision("A25")
-def test_a_branch_that_fails_the_plan_is_one_step_completed_entry() -> None:
+def test_fail_branch_fails_plan_with_single_step_completed_entry() -> None:
     done = submitted(a_running_plan(a_condition(1, "true", BranchAction.FAIL, reason="Enough.")))
     assert events_of(done) == ["step_completed"]
     assert done.plan.status is PlanStatus.FAILED
@@ -137,7 +137,7 @@ def test_branch_condition_false_is_reported_as_not_fired() -> None:
     assert statuses(done.plan)[1] == "pending"
 
 
-def test_a_missing_field_is_an_error_that_does_not_fire() -> None:
+def test_condition_missing_result_field_has_outcome_error() -> None:
     done = submitted(a_running_plan(skip_to(4, expression="result.found > 3")), {"lost": 1})
     (looked_at,) = done.reply.branches
     assert looked_at.outcome is BranchOutcome.ERROR
@@ -146,7 +146,7 @@ def test_a_missing_field_is_an_error_that_does_not_fire() -> None:
 
 
 @decision("A24")
-def test_conditions_are_looked_at_in_order_of_creation_and_fail_stops() -> None:
+def test_conditions_are_evaluated_in_creation_order_until_fail() -> None:
     done = submitted(
         a_running_plan(
             skip_to(3),
@@ -160,14 +160,14 @@ def test_conditions_are_looked_at_in_order_of_creation_and_fail_stops() -> None:
 
 
 @decision("A24")
-def test_a_condition_that_was_looked_at_is_not_looked_at_again() -> None:
+def test_condition_already_evaluated_is_not_evaluated_again() -> None:
     looked_at = a_condition(1, "true", BranchAction.FAIL, outcome=BranchOutcome.NOT_FIRED)
     done = submitted(a_running_plan(looked_at))
     assert done.reply.branches == ()
     assert "branches" not in done.entries[0].details
 
 
-def test_conditions_of_a_step_share_one_budget_and_the_cheap_still_fire() -> None:
+def test_conditions_share_step_budget_and_cheap_condition_still_fires() -> None:
     dear = "result.all(x, result.all(y, result.all(z, x + y + z >= 0)))"
     conditions = [
         a_condition(1, dear if number < MAX_CONDITIONS - 1 else "size(result) == 100")
@@ -191,7 +191,7 @@ def test_conditions_of_a_step_share_one_budget_and_the_cheap_still_fire() -> Non
     assert statuses(done.plan)[0] == S.COMPLETED
 
 
-def test_conditions_of_other_steps_are_left_alone() -> None:
+def test_conditions_of_other_steps_are_not_evaluated() -> None:
     done = submitted(a_running_plan(a_condition(2, "true", BranchAction.FAIL)))
     assert done.plan.status is PlanStatus.EXECUTING
     assert not [change for change in changes_of(done) if change.entity == "condition"]
@@ -201,9 +201,7 @@ def test_conditions_of_other_steps_are_left_alone() -> None:
 @pytest.mark.parametrize(
     ("action", "status"), [(BranchAction.FAIL, "failed"), (BranchAction.CONTINUE, "executing")]
 )
-def test_approval_looks_at_the_conditions_with_the_result_of_the_review(
-    action: BranchAction, status: str
-) -> None:
+def test_approve_evaluates_conditions_with_review_result(action: BranchAction, status: str) -> None:
     condition = a_condition(1, "result == 7 && confidence == null", action)
     plan = a_plan(
         a_step(S.AWAITING_INPUT),
@@ -217,7 +215,7 @@ def test_approval_looks_at_the_conditions_with_the_result_of_the_review(
     assert "branches" in done.entries[0].details
 
 
-def test_a_condition_sees_the_result_the_step_and_the_counts() -> None:
+def test_condition_variables_contain_result_step_and_plan_counts() -> None:
     plan = a_plan(a_step(S.COMPLETED), a_step(S.FAILED), a_step(S.SKIPPED, attempt=2))
     values: dict[str, Json] = {
         "result_summary": 1,

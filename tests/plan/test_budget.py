@@ -26,7 +26,7 @@ def test_budget_json_reports_limited_parts_only() -> None:
     assert set(budget_json(Budget(cost_micros=1), Totals())) == {"costUsd"}
 
 
-def test_a_warning_comes_at_eighty_and_a_clearer_one_beyond_a_hundred() -> None:
+def test_budget_warning_from_80_percent_and_stronger_above_100_percent() -> None:
     warnings = [
         budget_json(TOKENS, Totals(input_tokens=used)).get("warning") for used in (799, 800)
     ]
@@ -38,7 +38,7 @@ def test_a_warning_comes_at_eighty_and_a_clearer_one_beyond_a_hundred() -> None:
     assert beyond.startswith("The plan is over its budget of tokens (100 %)")
 
 
-def test_both_parts_warn_together() -> None:
+def test_budget_warning_reports_tokens_and_cost_together() -> None:
     used = Totals(input_tokens=900, cost_micros=3_000_000)
     message = str(budget_json(BOTH, used)["warning"])
     assert message.startswith("90 % of the plan's tokens are used")
@@ -61,7 +61,7 @@ def test_create_with_budget_stores_budget_in_plan_row() -> None:
     assert row["budget"] == {"tokens": 1_000, "cost_micros": 2_000_000}
 
 
-def test_a_budget_refuses_nothing_however_much_is_used() -> None:
+def test_submit_usage_over_budget_is_accepted() -> None:
     plan = a_plan(a_step(StepStatus.IN_PROGRESS), a_step(), budget=TOKENS)
     much = Submission(result_summary="found", usage=Usage(input_tokens=10**9))
     done = submit(plan, step_id(1), much, a_moment())

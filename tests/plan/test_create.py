@@ -23,7 +23,7 @@ def test_create_plan_is_planning_with_pending_steps_in_order() -> None:
     assert made.reply == made.plan
 
 
-def test_creation_is_one_entry() -> None:
+def test_create_plan_writes_single_audit_entry() -> None:
     made = create(a_new_plan(a_new_step()), a_moment(ANN))
     (entry,) = made.entries
     assert entry.details == {"action": "created", "steps": 1}
@@ -41,14 +41,14 @@ def test_create_with_skill_execution_records_skill_execution_id() -> None:
 
 
 @decision("A18")
-def test_a_plan_begins_with_a_step() -> None:
+def test_create_plan_without_steps_raises_invalid_input() -> None:
     empty = NewPlan(name="n", research_question="q", steps=())
     with pytest.raises(InvalidInput, match="at least one step"):
         create(empty, a_moment())
 
 
 @decision("A22")
-def test_conditions_are_tied_to_step_ids() -> None:
+def test_create_plan_condition_orders_are_stored_as_step_ids() -> None:
     tied = a_new_condition(2, action=BranchAction.SKIP_TO, target_step_order=1)
     plan = create(a_new_plan(a_new_step(), a_new_step(), conditions=(tied,)), a_moment()).plan
     (condition,) = plan.conditions
@@ -66,18 +66,20 @@ def test_conditions_are_tied_to_step_ids() -> None:
         a_new_condition(1, action=BranchAction.SKIP_TO, target_step_order=7),
     ],
 )
-def test_an_order_that_does_not_exist_is_refused(condition: NewCondition) -> None:
+def test_create_plan_condition_invalid_order_raises_invalid_step_reference(
+    condition: NewCondition,
+) -> None:
     with pytest.raises(InvalidStepReference) as refusal:
         create(a_new_plan(conditions=(condition,)), a_moment())
     assert refusal.value.details["totalSteps"] == 1
 
 
-def test_an_add_steps_branch_needs_steps() -> None:
+def test_create_plan_add_steps_branch_without_steps_raises_invalid_input() -> None:
     with pytest.raises(InvalidInput, match="at least one step"):
         create(a_new_plan(conditions=(a_new_condition(action=BranchAction.ADD_STEPS),)), a_moment())
 
 
-def test_a_condition_that_does_not_compile_is_refused() -> None:
+def test_create_plan_invalid_condition_expression_raises_bad_expression() -> None:
     with pytest.raises(BadExpression):
         create(a_new_plan(conditions=(a_new_condition(expression="result."),)), a_moment())
 
@@ -94,7 +96,7 @@ def test_a_condition_that_does_not_compile_is_refused() -> None:
         ),
     ],
 )
-def test_a_plan_beyond_the_limits_is_refused(new: NewPlan) -> None:
+def test_create_plan_beyond_limits_raises_too_large(new: NewPlan) -> None:
     with pytest.raises(TooLarge) as refusal:
         create(new, a_moment())
     assert refusal.value.code == "TOO_LARGE"

@@ -19,11 +19,11 @@ def decisions_named_in(folder: Path) -> set[str]:
     return in_names | {name for names in named for name in re.findall(r"A\d+", names)}
 
 
-def test_every_decision_has_a_test_among_the_rules() -> None:
+def test_plan_tests_cover_every_decision() -> None:
     assert decisions_named_in(TESTS / "plan") == set(DECISIONS)
 
 
-def test_the_decisions_are_those_of_the_list() -> None:
+def test_plan_decisions_match_expected_numbers() -> None:
     numbers = {f"A{number}" for number in range(1, 40)} - {"A17", "A29", "A30"}
     assert set(DECISIONS) == numbers
 

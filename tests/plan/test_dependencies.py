@@ -55,7 +55,7 @@ def test_next_step_nothing_pending_lists_waiting_steps() -> None:
     assert [step.order for step in reply.waiting] == [2]
 
 
-def test_dependencies_survive_reordering() -> None:
+def test_dependencies_after_reordering_still_block_dependent_step() -> None:
     plan = a_plan_of(waiting_for(), waiting_for(1))
     ids = tuple(step.id for step in plan.steps)
     plan = modify(plan, (ReorderSteps(ids[::-1]),), a_moment()).plan
@@ -76,7 +76,7 @@ def test_add_steps_depends_on_refers_to_orders_after_insertion() -> None:
 
 
 @pytest.mark.parametrize("orders", [0, 3, -1])
-def test_an_order_that_does_not_exist_is_refused(orders: int) -> None:
+def test_create_plan_unknown_dependency_raises_invalid_step_reference(orders: int) -> None:
     with pytest.raises(InvalidStepReference, match="1 to 2"):
         a_plan_of(waiting_for(), waiting_for(orders))
 
@@ -89,7 +89,7 @@ def test_create_circular_dependencies_raises_invalid_step_reference() -> None:
         a_plan_of(waiting_for(1))
 
 
-def test_a_branch_adds_no_step_that_names_orders() -> None:
+def test_add_steps_branch_with_dependency_orders_raises_invalid_input() -> None:
     branch = NewCondition(
         after_step_order=1,
         expression="true",

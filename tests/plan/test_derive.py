@@ -18,7 +18,7 @@ TERMINAL = {"completed", "skipped", "failed"}
         ("pending pending", "executing"),
     ],
 )
-def test_the_documented_examples_derive_as_documented(steps: str, status: str) -> None:
+def test_derive_plan_status_documented_examples_match(steps: str, status: str) -> None:
     assert derive_plan_status([StepStatus(step) for step in steps.split()]) == status
 
 

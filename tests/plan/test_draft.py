@@ -15,7 +15,7 @@ def a_draft(*steps: StepStatus) -> Draft:
     return Draft(a_plan(*map(a_step, steps)), a_moment())
 
 
-def test_a_change_without_an_entry_cannot_leave_the_draft() -> None:
+def test_draft_decide_change_without_audit_entry_raises_assertion_error() -> None:
     draft = a_draft(S.PENDING)
     draft.move_step(step_id(1), S.IN_PROGRESS)
     with pytest.raises(AssertionError, match=r"step\.status"):
@@ -37,7 +37,7 @@ def test_draft_entries_are_numbered_without_gap_and_carry_changes() -> None:
     assert decided.entries[1].changes == ()
 
 
-def test_a_status_is_moved_never_set() -> None:
+def test_draft_disallowed_status_change_raises_invalid_transition() -> None:
     draft = a_draft(S.PENDING)
     with pytest.raises(InvalidTransition):
         draft.move_step(step_id(1), S.COMPLETED)
@@ -46,13 +46,13 @@ def test_a_status_is_moved_never_set() -> None:
 
 
 @pytest.mark.parametrize("end", [S.COMPLETED, S.SKIPPED])
-def test_a_done_step_knows_when(end: StepStatus) -> None:
+def test_draft_step_completed_or_skipped_sets_completed_at(end: StepStatus) -> None:
     draft = a_draft(S.AWAITING_INPUT)
     draft.move_step(step_id(1), end)
     assert draft.plan.step(step_id(1)).completed_at == NOON
 
 
-def test_a_value_that_stays_leaves_no_change() -> None:
+def test_draft_unchanged_values_record_no_change() -> None:
     draft = a_draft(S.PENDING)
     draft.set_plan(revision=1)
     draft.set_step(step_id(1), attempt=1)
@@ -77,7 +77,7 @@ def test_draft_remove_step_removes_conditions_of_step() -> None:
     assert [(step.id, step.order) for step in draft.plan.steps] == [("s2", 1)]
 
 
-def test_rows_hold_everything_but_ids_and_telemetry() -> None:
+def test_step_and_condition_rows_contain_all_fields_but_id_and_telemetry() -> None:
     row = step_row(a_step(last_seen_at=NOON), StepText(instructions="Go.", result_schema={}))
     assert row["instructions"] == "Go."
     assert row["result_schema"] == {}
@@ -97,7 +97,7 @@ def test_rows_hold_everything_but_ids_and_telemetry() -> None:
     assert condition_row(a_condition(1, "true"))["steps"] is None
 
 
-def test_a_row_of_another_kind_is_made_whole() -> None:
+def test_draft_insert_artifact_records_complete_row_as_change() -> None:
     draft = a_draft(S.PENDING)
     draft.insert(Entity.ARTIFACT, "a", {"kind": "note"})
     draft.record(Event.PLAN_MODIFIED)

@@ -28,7 +28,7 @@ def a_plan_that_asks(required: int | None, stored: int, schema: Json = None) -> 
 
 
 @pytest.mark.parametrize(("required", "stored"), [(None, 0), (1, 1), (3, 3), (3, 50)])
-def test_a_result_with_enough_sources_counts(required: int | None, stored: int) -> None:
+def test_submit_with_enough_sources_completes_step(required: int | None, stored: int) -> None:
     done = submit(a_plan_that_asks(required, stored), step_id(1), FOUND, a_moment())
     assert statuses(done.plan) == ["completed", "pending"]
 
@@ -65,7 +65,7 @@ def test_submit_missing_fields_and_sources_are_reported_together() -> None:
     assert set(details) == {"missing", "resultSchema", "sources"}
 
 
-def test_one_answer_names_twenty_sources_and_counts_all() -> None:
+def test_submit_too_few_sources_error_lists_20_and_counts_all() -> None:
     with pytest.raises(InvalidInput) as refusal:
         submit(a_plan_that_asks(50, 49), step_id(1), FOUND, a_moment())
     source_counts = refusal.value.details["sources"]
@@ -75,7 +75,7 @@ def test_one_answer_names_twenty_sources_and_counts_all() -> None:
     assert (len(counted), source_counts["stored"], source_counts["missing"]) == (20, 49, 1)
 
 
-def test_a_late_result_is_kept_however_few_sources_there_are() -> None:
+def test_submit_stale_attempt_with_too_few_sources_is_stored_as_artifact() -> None:
     late = submit(
         a_plan_that_asks(3, 0), step_id(1), Submission(result_summary=1, attempt=7), a_moment()
     )

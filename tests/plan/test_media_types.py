@@ -28,7 +28,7 @@ from waybook.plan.output import (
         ("text/x-anything.at-all", "text/x-anything.at-all"),
     ],
 )
-def test_the_type_of_a_text_is_kept_in_small_letters_and_alone(
+def test_parse_text_type_returns_lowercase_type_without_parameters(
     media_type: str, expected: str
 ) -> None:
     assert parse_text_type(media_type) == expected
@@ -44,7 +44,7 @@ def test_parse_text_type_invalid_is_refused_with_example(media_type: str) -> Non
 
 
 @pytest.mark.parametrize("media_type", ["image/png", "application/pdf", "application/octet-stream"])
-def test_only_texts_are_kept(media_type: str) -> None:
+def test_parse_text_type_binary_type_raises_invalid_input(media_type: str) -> None:
     with pytest.raises(InvalidInput, match="only texts are kept"):
         parse_text_type(media_type)
 
@@ -56,7 +56,7 @@ def test_is_json_recognizes_json_name_and_suffix() -> None:
     assert not is_json("text/markdown")
 
 
-def test_every_ending_is_that_of_a_text() -> None:
+def test_known_extensions_and_text_types_are_all_text_types() -> None:
     assert [kind for kind in (*FILE_EXTENSIONS, *TEXT_TYPES) if parse_text_type(kind) != kind] == []
 
 
@@ -64,6 +64,6 @@ NAMES = st.text("abz09!#$&^_.+-", min_size=1, max_size=12)
 
 
 @given(st.builds("{}/{}".format, NAMES, NAMES | st.builds("{}+json".format, NAMES)))
-def test_the_ending_of_any_type_is_safe_in_a_file_s_name(kind: str) -> None:
+def test_file_extension_any_valid_type_is_short_lowercase_letters(kind: str) -> None:
     if SYNTAX.fullmatch(kind):
         assert re.fullmatch("[a-z]{1,6}", file_extension(kind))

@@ -10,13 +10,13 @@ def test_plan_step_by_id_returns_step() -> None:
     assert a_plan(a_step(), a_step()).step(step_id(2)).order == 2
 
 
-def test_a_step_that_is_gone_is_not_found() -> None:
+def test_plan_step_unknown_id_raises_not_found() -> None:
     with pytest.raises(NotFound) as refusal:
         a_plan(a_step()).step(StepId("gone"))
     assert refusal.value.details == {"stepId": "gone", "planId": "p"}
 
 
-def test_steps_are_found_by_status_in_plan_order() -> None:
+def test_steps_with_status_returns_steps_in_plan_order() -> None:
     plan = a_plan(a_step(), a_step(StepStatus.FAILED), a_step())
     assert [step.order for step in plan.steps_with_status(StepStatus.PENDING)] == [1, 3]
 

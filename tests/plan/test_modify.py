@@ -54,14 +54,14 @@ def modified(plan: Plan, *modifications: Modification) -> Decision[Plan]:
 
 
 @pytest.mark.parametrize("status", [PlanStatus.AWAITING_REVIEW, PlanStatus.STALLED])
-def test_a_plan_is_modified_only_while_planning_or_executing(status: PlanStatus) -> None:
+def test_modify_plan_awaiting_review_or_stalled_raises_not_modifiable(status: PlanStatus) -> None:
     plan = a_plan(a_step(S.IN_PROGRESS), status=status, review=a_review(1))
     with pytest.raises(NotModifiable) as refusal:
         modified(plan, RetryStep(step_id(1)))
     assert refusal.value.details == {"status": status}
 
 
-def test_a_plan_that_moved_on_is_not_modified() -> None:
+def test_modify_plan_outdated_expected_revision_raises_stale_plan() -> None:
     plan = a_plan(a_step(), revision=4)
     with pytest.raises(StalePlan) as refusal:
         modify(plan, (RemoveStep(step_id(1)),), a_moment(), expected_revision=3)
@@ -71,14 +71,14 @@ def test_a_plan_that_moved_on_is_not_modified() -> None:
     )
 
 
-def test_nothing_to_do_is_refused() -> None:
+def test_modify_plan_empty_list_or_no_steps_raises_invalid_input() -> None:
     with pytest.raises(InvalidInput, match="at least one"):
         modify(a_created_plan(), (), a_moment(BOB))
     with pytest.raises(InvalidInput, match="at least one"):
         modified(a_plan(a_step()), AddSteps(()))
 
 
-def test_each_modification_is_an_entry_with_the_rationale() -> None:
+def test_modify_plan_writes_entry_with_rationale_per_modification() -> None:
     plan = a_plan(a_step(), a_step())
     done = modified(plan, UpdateInstructions(step_id(1), "New."), ReorderSteps(ids(2, 1)))
     assert [entry.details["action"] for entry in done.entries] == [
@@ -89,7 +89,7 @@ def test_each_modification_is_an_entry_with_the_rationale() -> None:
     assert done.plan.revision == 3
 
 
-def test_the_list_is_applied_all_or_none() -> None:
+def test_modify_plan_list_with_invalid_item_raises_invalid_step_reference() -> None:
     with pytest.raises(InvalidStepReference):
         modified(a_plan(a_step(), a_step()), RemoveStep(step_id(1)), RemoveStep(GONE))
 
@@ -98,7 +98,7 @@ def test_the_list_is_applied_all_or_none() -> None:
     "modification",
     [RemoveStep(GONE), UpdateInstructions(GONE, "?"), FailStep(GONE, "?"), RetryStep(GONE)],
 )
-def test_a_step_that_is_not_there_is_refused(modification: Modification) -> None:
+def test_modify_plan_unknown_step_raises_invalid_step_reference(modification: Modification) -> None:
     with pytest.raises(InvalidStepReference) as refusal:
         modified(a_plan(a_step()), modification)
     assert refusal.value.details == {"stepId": "gone"}
@@ -108,27 +108,29 @@ def test_a_step_that_is_not_there_is_refused(modification: Modification) -> None
 
 
 @pytest.mark.parametrize(("after", "place"), [(None, 3), (0, 1), (1, 2)])
-def test_steps_are_added_where_asked_and_the_rest_moves_up(after: int | None, place: int) -> None:
+def test_add_steps_inserts_at_given_position_and_renumbers_steps(
+    after: int | None, place: int
+) -> None:
     done = modified(a_plan(a_step(S.COMPLETED), a_step()), AddSteps((a_new_step("New."),), after))
     added = done.plan.steps[place - 1]
     assert done.plan.texts[added.id].instructions == "New."
     assert [step.order for step in done.plan.steps] == [1, 2, 3]
 
 
-def test_steps_beyond_the_limits_are_not_added() -> None:
+def test_add_steps_beyond_limit_or_with_invalid_schema_raises_error() -> None:
     with pytest.raises(TooLarge):
         modified(a_plan(a_step()), AddSteps((a_new_step(),) * 200))
     with pytest.raises(InvalidInput):
         modified(a_plan(a_step()), AddSteps((a_new_step(result_schema={"type": 1}),)))
 
 
-def test_a_removed_step_leaves_no_gap() -> None:
+def test_remove_step_renumbers_remaining_steps() -> None:
     done = modified(a_plan(a_step(), a_step(), a_step()), RemoveStep(step_id(2)))
     assert [(step.id, step.order) for step in done.plan.steps] == [("s1", 1), ("s3", 2)]
 
 
 @pytest.mark.parametrize("status", [S.IN_PROGRESS, S.COMPLETED, S.SKIPPED, S.FAILED])
-def test_only_a_pending_step_is_removed(status: StepStatus) -> None:
+def test_remove_step_not_pending_raises_invalid_transition(status: StepStatus) -> None:
     with pytest.raises(InvalidTransition) as refusal:
         modified(a_plan(a_step(status), a_step()), RemoveStep(step_id(1)))
     assert refusal.value.details["from"] == status
@@ -142,7 +144,7 @@ def test_removing_the_last_open_step_completes_the_plan() -> None:
 
 
 @decision("A18")
-def test_only_a_plan_that_never_began_can_be_emptied() -> None:
+def test_remove_last_step_is_allowed_only_while_planning() -> None:
     begun = a_plan(a_step(), status=PlanStatus.EXECUTING)
     with pytest.raises(NotModifiable, match="last step"):
         modified(begun, RemoveStep(step_id(1)))
@@ -171,7 +173,7 @@ def test_remove_step_targeted_by_condition_raises_not_modifiable() -> None:
         (S.PENDING, None, 1),
     ],
 )
-def test_a_condition_that_cannot_fire_any_more_holds_nothing(
+def test_remove_step_targeted_by_condition_that_cannot_fire_is_allowed(
     first: StepStatus, outcome: BranchOutcome | None, target: int
 ) -> None:
     condition = a_condition(
@@ -182,7 +184,7 @@ def test_a_condition_that_cannot_fire_any_more_holds_nothing(
 
 
 @decision("A31")
-def test_steps_are_put_in_the_order_given() -> None:
+def test_reorder_steps_applies_order_and_rejects_incomplete_order() -> None:
     plan = a_plan(a_step(), a_step(), a_step())
     done = modified(plan, ReorderSteps(ids(3, 1, 2)))
     assert [step.id for step in done.plan.steps] == ["s3", "s1", "s2"]
@@ -194,7 +196,9 @@ def test_steps_are_put_in_the_order_given() -> None:
 
 
 @pytest.mark.parametrize("status", StepStatus)
-def test_instructions_change_in_any_status_and_the_old_text_is_kept(status: StepStatus) -> None:
+def test_update_instructions_any_status_changes_text_and_audits_old_text(
+    status: StepStatus,
+) -> None:
     plan = a_plan(a_step(status), a_step(), status=PlanStatus.EXECUTING)
     done = modified(plan, UpdateInstructions(step_id(1), "New."))
     assert done.plan.texts[step_id(1)].instructions == "New."
@@ -207,7 +211,7 @@ def test_instructions_change_in_any_status_and_the_old_text_is_kept(status: Step
 
 
 @decision("A1")
-def test_a_pending_step_fails_over_two_hops() -> None:
+def test_fail_step_pending_passes_through_in_progress() -> None:
     done = modified(a_plan(a_step(), a_step()), FailStep(step_id(1), "No use."))
     assert moves_of(done, "s1") == [("pending", "in_progress"), ("in_progress", "failed")]
     assert events_of(done) == ["step_failed", "plan_modified"]
@@ -216,7 +220,7 @@ def test_a_pending_step_fails_over_two_hops() -> None:
 
 
 @pytest.mark.parametrize("status", [S.COMPLETED, S.SKIPPED, S.FAILED])
-def test_a_step_that_is_over_does_not_fail(status: StepStatus) -> None:
+def test_fail_step_already_finished_raises_invalid_transition(status: StepStatus) -> None:
     with pytest.raises(InvalidTransition) as refusal:
         modified(a_plan(a_step(status), a_step()), FailStep(step_id(1), "?"))
     assert refusal.value.details["to"] == "failed"
@@ -232,7 +236,7 @@ def test_failing_the_last_open_step_completes_the_plan() -> None:
 
 
 @decision("A14")
-def test_failing_with_retry_goes_back_to_pending_at_once() -> None:
+def test_fail_step_with_retry_sets_pending_with_next_attempt() -> None:
     plan = a_plan(a_step(S.COMPLETED), a_step(S.IN_PROGRESS))
     done = modified(plan, FailStep(step_id(2), "Lost.", retry=True))
     step = done.plan.steps[1]
@@ -242,7 +246,7 @@ def test_failing_with_retry_goes_back_to_pending_at_once() -> None:
 
 
 @decision("A13")
-def test_a_failed_step_is_tried_again() -> None:
+def test_retry_step_failed_sets_pending_with_next_attempt() -> None:
     plan = a_plan(
         a_step(S.FAILED, fail_reason="Lost.", held_by="ann", in_progress_since=NOON), a_step()
     )
@@ -254,7 +258,7 @@ def test_a_failed_step_is_tried_again() -> None:
 
 
 @decision("A13", "A15")
-def test_a_running_step_is_reclaimed_over_failed_with_a_new_attempt() -> None:
+def test_retry_step_in_progress_passes_through_failed_with_next_attempt() -> None:
     done = modified(a_plan(a_step(S.IN_PROGRESS), a_step()), RetryStep(step_id(1)))
     assert moves_of(done, "s1") == [("in_progress", "failed"), ("failed", "pending")]
     assert done.plan.steps[0].attempt == 2
@@ -263,14 +267,14 @@ def test_a_running_step_is_reclaimed_over_failed_with_a_new_attempt() -> None:
 
 
 @pytest.mark.parametrize("status", [S.PENDING, S.COMPLETED, S.SKIPPED])
-def test_only_a_failed_or_running_step_is_tried_again(status: StepStatus) -> None:
+def test_retry_step_not_failed_or_in_progress_raises_invalid_transition(status: StepStatus) -> None:
     with pytest.raises(InvalidTransition) as refusal:
         modified(a_plan(a_step(status), a_step()), RetryStep(step_id(1)))
     assert refusal.value.details["to"] == "pending"
     assert refusal.value.details["allowedFrom"] == ["failed", "in_progress"]
 
 
-def test_a_plan_settles_once_after_the_whole_list() -> None:
+def test_modify_plan_settles_status_only_after_last_modification() -> None:
     plan = a_plan(a_step(S.COMPLETED), a_step(S.IN_PROGRESS))
     done = modified(plan, FailStep(step_id(2), "?"), RetryStep(step_id(2)))
     assert done.plan.status is PlanStatus.EXECUTING

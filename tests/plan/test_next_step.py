@@ -38,7 +38,7 @@ def taken(plan: Plan, actor: Actor = ANN, *, another: bool = False) -> StepReady
     return reply
 
 
-def test_the_first_pending_step_is_started_for_the_caller() -> None:
+def test_next_step_claims_first_pending_step_for_caller() -> None:
     decided = next_step(a_plan(a_step(S.COMPLETED), a_step(), a_step()), a_moment(ANN))
     assert isinstance(decided.reply, StepReady)
     step = decided.reply.step
@@ -58,19 +58,19 @@ def test_the_first_pending_step_is_started_for_the_caller() -> None:
     }
 
 
-def test_the_first_step_sets_the_plan_executing() -> None:
+def test_next_step_first_claim_sets_plan_executing() -> None:
     decided = next_step(a_created_plan(), a_moment())
     assert decided.plan.status is PlanStatus.EXECUTING
 
 
-def test_a_plan_that_is_over_says_how() -> None:
+def test_next_step_closed_plan_returns_plan_complete_or_plan_failed() -> None:
     assert next_step(a_plan(a_step(S.COMPLETED)), a_moment()).reply == PlanComplete()
     failed = a_plan(a_step(), status=PlanStatus.FAILED, fail_reason="Enough.")
     assert next_step(failed, a_moment()).reply == PlanFailed("Enough.")
 
 
 @decision("A28")
-def test_nothing_starts_during_a_review() -> None:
+def test_next_step_during_review_returns_awaiting_review() -> None:
     plan = a_plan(a_step(S.AWAITING_INPUT), a_step(), review=a_review(1))
     decided = next_step(plan, a_moment())
     assert decided.reply == AwaitingReview()
@@ -84,7 +84,7 @@ def test_next_step_nothing_pending_lists_active_and_failed_steps() -> None:
 
 
 @decision("A18")
-def test_an_emptied_plan_has_nothing_pending_and_can_grow_again() -> None:
+def test_next_step_emptied_plan_stays_planning_returns_nothing_pending() -> None:
     plan = a_created_plan(1)
     empty = modify(plan, (RemoveStep(plan.steps[0].id),), a_moment()).plan
     assert empty.status is PlanStatus.PLANNING
@@ -109,7 +109,7 @@ def test_next_step_same_session_with_another_returns_second_step() -> None:
 
 
 @decision("A12")
-def test_calls_that_take_turns_get_different_steps() -> None:
+def test_next_step_sequential_agents_get_different_steps() -> None:
     plan, seen = a_created_plan(3), []
     for number in range(3):
         agent = BOB._replace(session=f"agent {number}")
@@ -120,14 +120,14 @@ def test_calls_that_take_turns_get_different_steps() -> None:
     assert seen == [1, 2, 3]
 
 
-def test_another_users_session_of_the_same_name_is_another_conversation() -> None:
+def test_next_step_same_session_name_of_other_user_gets_other_step() -> None:
     plan = next_step(a_created_plan(), a_moment(ANN)).plan
     namesake = BOB._replace(session=ANN.session)
     assert held_step(plan, namesake) is None
     assert taken(plan, namesake).step.order == 2
 
 
-def test_a_caller_without_a_session_holds_nothing_to_come_back_to() -> None:
+def test_held_step_caller_without_session_returns_none() -> None:
     assert (
         held_step(a_plan(a_step(S.IN_PROGRESS, held_session=None)), ANN._replace(session=None))
         is None

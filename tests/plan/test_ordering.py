@@ -14,12 +14,12 @@ def test_renumber_moves_only_later_steps() -> None:
 
 
 @pytest.mark.parametrize(("after", "place"), [(None, 3), (0, 0), (2, 2), (3, 3)])
-def test_a_place_to_insert_is_the_one_given_or_the_end(after: int | None, place: int) -> None:
+def test_insertion_point_returns_given_order_or_end(after: int | None, place: int) -> None:
     assert insertion_point(PLAN, after) == place
 
 
 @pytest.mark.parametrize("after", [-1, 4])
-def test_there_is_no_place_outside_the_plan(after: int) -> None:
+def test_insertion_point_outside_plan_raises_invalid_step_reference(after: int) -> None:
     with pytest.raises(InvalidStepReference) as refusal:
         insertion_point(PLAN, after)
     assert refusal.value.details == {"insertAfterOrder": after, "totalSteps": 3}
@@ -35,7 +35,7 @@ def test_there_is_no_place_outside_the_plan(after: int) -> None:
         (ids(1, 2, 3, 3), [], [], ["s3"]),
     ],
 )
-def test_a_new_order_names_every_step_exactly_once(
+def test_validate_order_missing_unknown_or_repeated_id_raises_stale_plan(
     named: tuple[StepId, ...], missing: list[str], unknown: list[str], repeated: list[str]
 ) -> None:
     with pytest.raises(StalePlan) as refusal:
@@ -47,5 +47,5 @@ def test_a_new_order_names_every_step_exactly_once(
     }
 
 
-def test_a_complete_order_passes() -> None:
+def test_validate_order_complete_order_is_returned_unchanged() -> None:
     assert validate_order(PLAN, list(ids(3, 1, 2))) == list(ids(3, 1, 2))

@@ -44,7 +44,7 @@ def test_store_output_any_status_but_failed_stores_and_keeps_plan(
     }
 
 
-def test_a_failed_plan_takes_none() -> None:
+def test_store_output_failed_plan_raises_plan_terminal() -> None:
     with pytest.raises(PlanTerminal):
         store_output(a_plan_in(PlanStatus.FAILED), REPORT, [], a_moment())
 
@@ -59,12 +59,12 @@ def test_store_output_audit_contains_hash_instead_of_text() -> None:
     assert "# Rivers" not in str(decided.entries)
 
 
-def test_the_same_title_again_is_the_next_version() -> None:
+def test_store_output_same_title_with_new_content_is_next_version() -> None:
     there = stored(REPORT, replace(REPORT, content="# More"))
     assert [output.version for output in there] == [1, 2]
 
 
-def test_the_same_again_changes_nothing() -> None:
+def test_store_output_identical_content_writes_nothing() -> None:
     there = stored(REPORT)
     again = store_output(COMPLETE, REPORT, there, a_moment())
     assert (again.entries, again.texts) == ((), {})
@@ -72,7 +72,7 @@ def test_the_same_again_changes_nothing() -> None:
     assert not again.reply.is_new
 
 
-def test_going_back_to_an_older_text_is_a_new_version() -> None:
+def test_store_output_reverted_content_is_new_version() -> None:
     there = stored(REPORT, replace(REPORT, content="# More"), REPORT)
     assert [output.version for output in there] == [1, 2, 3]
 
@@ -95,7 +95,7 @@ def test_store_output_invalid_json_content_raises_invalid_input(text: str) -> No
     assert refused.value.details["argument"] == "content"
 
 
-def test_a_plan_has_so_many_outputs_and_no_more() -> None:
+def test_store_output_beyond_max_outputs_raises_too_large() -> None:
     (output,) = stored(REPORT)
     full = [replace(output, version=n) for n in range(1, MAX_OUTPUTS + 1)]
     with pytest.raises(TooLarge):

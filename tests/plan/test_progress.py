@@ -21,12 +21,12 @@ def test_percent_is_the_exact_share_rounded_half_up(counts: tuple[int, int]) -> 
     assert percent(done, total) == int(exact.quantize(Decimal(1), ROUND_HALF_UP))
 
 
-def test_nothing_of_nothing_is_nought_percent() -> None:
+def test_percent_of_zero_steps_is_zero() -> None:
     assert percent(0, 0) == 0
 
 
 @decision("A19")
-def test_the_current_step_awaits_input_or_is_the_first_in_progress() -> None:
+def test_current_step_prefers_awaiting_input_then_first_in_progress() -> None:
     both = a_plan(a_step(S.IN_PROGRESS), a_step(S.AWAITING_INPUT))
     assert (current_step(both) or both).id == step_id(2)
     running = a_plan(a_step(S.COMPLETED), a_step(S.IN_PROGRESS), a_step(S.IN_PROGRESS))
@@ -60,13 +60,13 @@ def test_add_steps_keeps_done_count_and_records_scope_change() -> None:
         (PlanStatus.EXECUTING, [S.FAILED, S.PENDING], None),
     ],
 )
-def test_the_outcome_says_how_a_plan_ended(
+def test_plan_outcome_reflects_plan_status_and_failed_steps(
     status: PlanStatus, steps: list[StepStatus], outcome: str | None
 ) -> None:
     assert plan_outcome(status, steps) == outcome
 
 
 @decision("A34")
-def test_a_stalled_plan_is_open() -> None:
+def test_stalled_plan_is_not_closed_and_has_no_outcome() -> None:
     assert PlanStatus.STALLED not in CLOSED_PLAN
     assert plan_outcome(PlanStatus.STALLED, [S.IN_PROGRESS]) is None

@@ -28,7 +28,7 @@ MUTATIONS: list[Callable[[Plan], object]] = [
 @decision("A8")
 @pytest.mark.parametrize("status", CLOSED)
 @pytest.mark.parametrize("mutation", MUTATIONS)
-def test_a_plan_that_is_over_refuses_every_mutation(
+def test_mutation_of_closed_plan_raises_plan_terminal(
     status: PlanStatus, mutation: Callable[[Plan], object]
 ) -> None:
     plan = a_plan(a_step(StepStatus.IN_PROGRESS), status=status, fail_reason="enough")
@@ -44,7 +44,7 @@ def test_a_plan_that_is_over_refuses_every_mutation(
 
 @decision("A8")
 @pytest.mark.parametrize("status", CLOSED)
-def test_reading_a_plan_that_is_over_writes_nothing(status: PlanStatus) -> None:
+def test_next_step_detect_stall_and_resume_on_closed_plan_write_nothing(status: PlanStatus) -> None:
     plan = a_plan(a_step(StepStatus.IN_PROGRESS), status=status, sessions=frozenset[str]())
     late = a_moment(minutes=600)
     assert next_step(plan, late).entries == ()
@@ -52,9 +52,9 @@ def test_reading_a_plan_that_is_over_writes_nothing(status: PlanStatus) -> None:
     assert resume_session(plan, late).entries == ()
 
 
-def test_an_open_plan_passes() -> None:
+def test_require_open_open_plan_does_not_raise() -> None:
     require_open(a_plan(a_step()))
 
 
-def test_looking_is_the_safe_next_call() -> None:
+def test_status_call_arguments_contain_plan_id() -> None:
     assert status_call(a_plan(), "why").args == {"planId": "p"}

@@ -82,7 +82,7 @@ def test_store_research_any_difference_creates_next_version(changed: Research) -
 
 
 @given(st.dictionaries(st.text(), st.integers() | st.text()), st.randoms())
-def test_the_order_of_names_is_no_difference(content: dict[str, Json], chance: object) -> None:
+def test_content_hash_is_independent_of_key_order(content: dict[str, Json], chance: object) -> None:
     names = [*content]
     chance.shuffle(names)  # type: ignore[attr-defined]  # a Random
     turned = {name: content[name] for name in names}

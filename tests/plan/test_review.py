@@ -41,7 +41,7 @@ def a_decided_plan(status: PlanStatus | None = None) -> Plan:
 # Requesting
 
 
-def test_a_running_step_pauses_for_a_person() -> None:
+def test_request_review_pauses_in_progress_step_and_plan() -> None:
     requested = request_review(
         a_plan(a_step(S.IN_PROGRESS), a_step()), step_id(1), ASKED, a_moment()
     )
@@ -55,7 +55,7 @@ def test_a_running_step_pauses_for_a_person() -> None:
 
 
 @pytest.mark.parametrize("status", [S.PENDING, S.COMPLETED, S.FAILED, S.SKIPPED])
-def test_only_a_running_step_can_wait_for_a_person(status: StepStatus) -> None:
+def test_request_review_step_not_in_progress_raises_invalid_transition(status: StepStatus) -> None:
     with pytest.raises(InvalidTransition) as refusal:
         request_review(a_plan(a_step(status), a_step()), step_id(1), ASKED, a_moment())
     assert refusal.value.details["from"] == status
@@ -63,12 +63,12 @@ def test_only_a_running_step_can_wait_for_a_person(status: StepStatus) -> None:
 
 
 @decision("A28")
-def test_a_second_review_is_refused_while_one_is_open() -> None:
+def test_request_review_while_review_is_open_raises_invalid_transition() -> None:
     with pytest.raises(InvalidTransition, match="one review at a time"):
         request_review(a_waiting_plan(S.IN_PROGRESS), step_id(2), ASKED, a_moment())
 
 
-def test_the_result_of_a_review_has_the_shape_the_step_asks_for() -> None:
+def test_request_review_result_not_matching_schema_raises_invalid_input() -> None:
     plan = a_plan(a_step(S.IN_PROGRESS), schema={"required": ["sources"]})
     with pytest.raises(InvalidInput, match="sources"):
         request_review(plan, step_id(1), ASKED, a_moment())
@@ -81,14 +81,14 @@ def test_the_result_of_a_review_has_the_shape_the_step_asks_for() -> None:
 
 @decision("A3")
 @pytest.mark.parametrize(("kind", "step"), [(K.APPROVE, "completed"), (K.SKIP, "skipped")])
-def test_a_decision_on_the_last_step_completes_the_plan(kind: DecisionKind, step: str) -> None:
+def test_approve_or_skip_last_open_step_completes_plan(kind: DecisionKind, step: str) -> None:
     done = decide(a_waiting_plan(S.FAILED), kind, a_moment(PAT))
     assert statuses(done.plan) == [step, "failed"]
     assert moves_of(done, "p") == [("awaiting_review", "executing"), ("executing", "completed")]
 
 
 @pytest.mark.parametrize("kind", [K.APPROVE, K.SKIP])
-def test_a_decision_lets_the_plan_go_on(kind: DecisionKind) -> None:
+def test_approve_or_skip_with_pending_steps_sets_plan_executing(kind: DecisionKind) -> None:
     done = decide(a_waiting_plan(S.PENDING), kind, a_moment(PAT))
     assert done.plan.status is PlanStatus.EXECUTING
     assert events_of(done) == ["user_reviewed"]
@@ -97,7 +97,7 @@ def test_a_decision_lets_the_plan_go_on(kind: DecisionKind) -> None:
 
 
 @decision("A38")
-def test_approval_keeps_the_result_the_review_brought() -> None:
+def test_approve_stores_result_submitted_with_review() -> None:
     plan = a_plan(a_step(S.IN_PROGRESS), a_step())
     paused_plan = request_review(plan, step_id(1), ASKED, a_moment()).plan
     done = decide(paused_plan, K.APPROVE, a_moment(PAT))
@@ -108,7 +108,7 @@ def test_approval_keeps_the_result_the_review_brought() -> None:
 @pytest.mark.parametrize(
     ("feedback", "reason"), [(None, "rejected by pat"), ("Wrong.", "rejected by pat: Wrong.")]
 )
-def test_rejection_fails_step_and_plan_and_leaves_the_rest(
+def test_reject_fails_step_and_plan_and_leaves_other_steps_unchanged(
     feedback: str | None, reason: str
 ) -> None:
     plan = a_waiting_plan(S.IN_PROGRESS, S.PENDING)
@@ -120,7 +120,7 @@ def test_rejection_fails_step_and_plan_and_leaves_the_rest(
     assert moves_of(done, "p") == [("awaiting_review", "failed")]
 
 
-def test_modify_sends_the_step_back_with_the_feedback() -> None:
+def test_modify_decision_returns_step_to_in_progress_with_feedback() -> None:
     done = decide(a_waiting_plan(), K.MODIFY, a_moment(ANN, minutes=9), feedback="Add prices.")
     step = done.reply.step
     assert (step.status, step.attempt) == (S.IN_PROGRESS, 2)
@@ -133,7 +133,7 @@ def test_modify_sends_the_step_back_with_the_feedback() -> None:
 
 
 @pytest.mark.parametrize("feedback", [None, "", "  \n"])
-def test_modify_needs_feedback(feedback: str | None) -> None:
+def test_modify_decision_without_feedback_raises_invalid_input(feedback: str | None) -> None:
     with pytest.raises(InvalidInput, match="feedback"):
         decide(a_waiting_plan(), K.MODIFY, a_moment(), feedback=feedback)
 
@@ -151,7 +151,7 @@ def test_decide_second_decision_reports_first_decision() -> None:
     }
 
 
-def test_a_decision_on_a_review_that_was_read_is_on_no_other() -> None:
+def test_decide_different_review_id_raises_not_awaiting_review() -> None:
     plan = a_waiting_plan(S.PENDING)
     assert plan.review is not None
     with pytest.raises(NotAwaitingReview, match="another one") as refusal:
@@ -166,7 +166,7 @@ def test_decide_on_failed_plan_reports_first_decision() -> None:
         decide(a_decided_plan(PlanStatus.FAILED), K.APPROVE, a_moment())
 
 
-def test_a_plan_that_is_over_says_so_where_no_review_was_decided() -> None:
+def test_decide_undecided_review_of_closed_plan_raises_plan_terminal() -> None:
     with pytest.raises(PlanTerminal):
         decide(a_decided_plan(PlanStatus.FAILED), K.APPROVE, a_moment(), step_id=step_id(2))
     frozen = a_plan(a_step(S.AWAITING_INPUT), status=PlanStatus.FAILED, review=a_review(1))
@@ -174,7 +174,7 @@ def test_a_plan_that_is_over_says_so_where_no_review_was_decided() -> None:
         decide(frozen, K.APPROVE, a_moment())
 
 
-def test_nothing_is_decided_where_nothing_waits() -> None:
+def test_decide_without_open_review_raises_not_awaiting_review() -> None:
     with pytest.raises(NotAwaitingReview, match="waits for a decision"):
         decide(a_plan(a_step()), K.APPROVE, a_moment())
     with pytest.raises(NotAwaitingReview, match="waits for a decision"):

@@ -33,17 +33,17 @@ def nested(levels: int, keyword: str) -> Json:
 # Schemas
 
 
-def test_no_schema_allows_all() -> None:
+def test_check_result_without_schema_accepts_any_value() -> None:
     check_schema(None)
     check_result(None, {"anything": [1, 2, 3]})
 
 
-def test_a_json_schema_passes() -> None:
+def test_check_schemas_valid_schemas_are_accepted() -> None:
     check_schemas([PEOPLE, None, {}])
 
 
 @pytest.mark.parametrize("schema", [True, "object", [], 3])
-def test_a_schema_is_an_object(schema: Json) -> None:
+def test_check_schema_not_an_object_raises_invalid_input(schema: Json) -> None:
     with pytest.raises(InvalidInput, match="object"):
         check_schema(schema)
 
@@ -61,12 +61,12 @@ OF_UNKNOWN_COST = {
 }
 
 
-def test_these_keywords_are_refused_and_no_other() -> None:
+def test_unsupported_keywords_match_expected_set() -> None:
     assert UNSUPPORTED_KEYWORDS == OF_UNKNOWN_COST
 
 
 @pytest.mark.parametrize("keyword", sorted(OF_UNKNOWN_COST - {"$schema"}))
-def test_keywords_of_unknown_cost_are_refused(keyword: str) -> None:
+def test_check_schema_unsupported_keyword_raises_invalid_input(keyword: str) -> None:
     schemas: list[Json] = [
         {keyword: "x"},
         {"properties": {"a": {keyword: "x"}}},
@@ -78,7 +78,7 @@ def test_keywords_of_unknown_cost_are_refused(keyword: str) -> None:
         assert refusal.value.details["keywords"] == [keyword]
 
 
-def test_a_dialect_is_named_at_the_top_only() -> None:
+def test_check_schema_nested_dialect_raises_invalid_input() -> None:
     with pytest.raises(InvalidInput, match="dialects"):
         check_schema({"items": {"$schema": "http://json-schema.org/draft-03/schema#"}})
 
@@ -92,16 +92,16 @@ def test_a_dialect_is_named_at_the_top_only() -> None:
         {"default": {"uniqueItems": True}},
     ],
 )
-def test_a_property_or_a_value_may_have_any_name(schema: Json) -> None:
+def test_check_schema_keyword_as_property_name_or_value_is_accepted(schema: Json) -> None:
     check_schema(schema)
 
 
-def test_properties_that_are_no_object_are_refused_not_walked() -> None:
+def test_check_schema_properties_not_an_object_raises_invalid_input() -> None:
     with pytest.raises(InvalidInput):
         check_schema({"properties": ["a"]})
 
 
-def test_schemas_have_a_largest_size_alone_and_together() -> None:
+def test_check_schemas_beyond_max_nodes_alone_or_combined_raises_too_large() -> None:
     wide: Json = {"properties": {f"p{n}": {} for n in range(MAX_NODES)}}
     with pytest.raises(TooLarge):
         check_schema(wide)
@@ -119,11 +119,11 @@ def test_a_schema_nested_too_deeply_is_refused(keyword: str, levels: int) -> Non
 
 
 @pytest.mark.parametrize("keyword", ["not", "items", "const"])
-def test_a_schema_as_deep_as_allowed_is_walked(keyword: str) -> None:
+def test_check_schema_at_max_depth_is_accepted(keyword: str) -> None:
     check_schema(nested(MAX_DEPTH - 1, keyword))
 
 
-def test_a_result_as_deep_as_allowed_is_walked() -> None:
+def test_check_result_at_max_depth_is_accepted() -> None:
     result: Json = []
     for _ in range(MAX_DEPTH - 2):
         result = [result]
@@ -133,11 +133,11 @@ def test_a_result_as_deep_as_allowed_is_walked() -> None:
 # Results
 
 
-def test_a_result_of_the_right_shape_passes() -> None:
+def test_check_result_matching_schema_is_accepted() -> None:
     check_result(PEOPLE, {"name": "Ann", "age": 3})
 
 
-def test_a_wrong_result_is_refused_with_the_list_of_faults() -> None:
+def test_check_result_mismatch_raises_invalid_input_listing_errors() -> None:
     with pytest.raises(InvalidInput, match=r"and 1 more") as refusal:
         check_result(PEOPLE, {"age": -1})
     assert refusal.value.details["missing"] == [
@@ -170,7 +170,7 @@ def test_check_result_many_errors_lists_first_max_errors() -> None:
         ({}, nested(100_000, "a")),
     ],
 )
-def test_a_result_that_would_take_too_long_to_check_is_refused(schema: Json, result: Json) -> None:
+def test_check_result_too_expensive_raises_too_large(schema: Json, result: Json) -> None:
     with pytest.raises(TooLarge) as refusal:
         check_result(schema, result)
     assert refusal.value.details["argument"] == "resultSummary"
@@ -233,7 +233,9 @@ SCHEMAS = st.recursive(
 
 @settings(max_examples=50)
 @given(schema=SCHEMAS, result=JSON)
-def test_every_schema_that_passes_can_check_every_result(schema: Json, result: Json) -> None:
+def test_check_result_any_valid_schema_returns_or_raises_known_error(
+    schema: Json, result: Json
+) -> None:
     check_schema(schema)
     try:
         check_result(schema, result)
@@ -242,7 +244,7 @@ def test_every_schema_that_passes_can_check_every_result(schema: Json, result: J
 
 
 @given(schema=JSON, result=JSON)
-def test_no_value_given_as_a_schema_raises_anything_unnamed(schema: Json, result: Json) -> None:
+def test_check_schema_any_json_returns_or_raises_known_error(schema: Json, result: Json) -> None:
     try:
         check_schema(schema)
         check_result(schema, result)

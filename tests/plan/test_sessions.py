@@ -18,7 +18,7 @@ from waybook.plan.submit import Submission, submit
 
 
 @decision("A27")
-def test_a_new_session_resumes_a_plan_with_history_once() -> None:
+def test_resume_session_new_session_writes_entry_once() -> None:
     started = next_step(a_created_plan(), a_moment(ANN)).plan
     first = resume_session(started, a_moment(BOB))
     assert events_of(first) == ["session_resumed"]
@@ -28,13 +28,13 @@ def test_a_new_session_resumes_a_plan_with_history_once() -> None:
 
 
 @decision("A27")
-def test_any_call_that_changes_the_plan_notes_a_new_session_first() -> None:
+def test_next_step_new_session_writes_session_resumed_entry_first() -> None:
     started = next_step(a_created_plan(), a_moment(ANN)).plan
     assert events_of(next_step(started, a_moment(BOB))) == ["session_resumed", "step_started"]
 
 
 @decision("A27")
-def test_creation_alone_is_no_history() -> None:
+def test_resume_session_newly_created_plan_writes_no_entry() -> None:
     fresh = a_created_plan(actor=PAT)
     assert resume_session(fresh, a_moment(BOB)).entries == ()
     taken = next_step(fresh, a_moment(BOB))
@@ -47,7 +47,7 @@ def test_create_records_session_of_creator() -> None:
     assert a_created_plan(actor=ANN).sessions == {"a"}
 
 
-def test_a_closed_plan_and_a_caller_without_session_note_nothing() -> None:
+def test_register_session_closed_plan_or_no_session_records_nothing() -> None:
     assert not is_new_session(a_plan(a_step()), None)
     assert not is_new_session(a_plan(status=PlanStatus.FAILED, sessions=frozenset[str]()), "new")
     draft = Draft(a_plan(a_step()), a_moment(PAT))

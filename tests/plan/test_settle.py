@@ -18,14 +18,16 @@ def settled(status: PlanStatus, *steps: StepStatus) -> PlanStatus:
 
 @decision("A2")
 @pytest.mark.parametrize("status", [P.PLANNING, P.STALLED, P.AWAITING_REVIEW])
-def test_the_way_to_completed_goes_over_executing(status: PlanStatus) -> None:
+def test_transition_path_to_completed_goes_through_executing(status: PlanStatus) -> None:
     assert transition_path(status, P.COMPLETED) == (P.EXECUTING, P.COMPLETED)
     assert settled(status, S.COMPLETED) is P.COMPLETED
 
 
 @pytest.mark.parametrize("target", [P.EXECUTING, P.COMPLETED, P.AWAITING_REVIEW])
 @pytest.mark.parametrize("status", [P.PLANNING, P.EXECUTING, P.AWAITING_REVIEW, P.STALLED])
-def test_every_walk_goes_along_documented_edges(status: PlanStatus, target: PlanStatus) -> None:
+def test_transition_path_uses_only_documented_transitions(
+    status: PlanStatus, target: PlanStatus
+) -> None:
     here = status
     for there in transition_path(status, target):
         assert there in PLAN_MOVES[here]
@@ -34,13 +36,13 @@ def test_every_walk_goes_along_documented_edges(status: PlanStatus, target: Plan
 
 
 @decision("A16")
-def test_a_plan_stays_planning_while_every_step_is_pending() -> None:
+def test_settle_planning_plan_stays_planning_while_all_steps_are_pending() -> None:
     assert settled(P.PLANNING, S.PENDING, S.PENDING) is P.PLANNING
     assert settled(P.PLANNING, S.PENDING, S.IN_PROGRESS) is P.EXECUTING
     assert settled(P.PLANNING) is P.PLANNING
 
 
-def test_a_stalled_plan_stays_stalled_while_work_goes_on() -> None:
+def test_settle_stalled_plan_stays_stalled_while_step_is_in_progress() -> None:
     assert settled(P.STALLED, S.IN_PROGRESS) is P.STALLED
 
 
@@ -66,7 +68,7 @@ def test_settle_closed_plan_keeps_status(status: PlanStatus) -> None:
         (P.COMPLETED, [S.PENDING], False),
     ],
 )
-def test_a_stored_status_is_derivable_or_not(
+def test_is_derivable_returns_whether_status_matches_steps(
     status: PlanStatus, steps: list[StepStatus], *, allowed: bool
 ) -> None:
     assert is_derivable(status, steps) == allowed

@@ -63,7 +63,7 @@ def test_stalled_steps_recent_heartbeat_prevents_stall() -> None:
     assert last_heartbeat(a_step(S.IN_PROGRESS, in_progress_since=None)) is None
 
 
-def test_detecting_a_stall_moves_the_plan_and_tells_how_long() -> None:
+def test_detect_stall_sets_plan_stalled_and_records_minutes() -> None:
     detected = detect_stall(a_plan(a_step(S.IN_PROGRESS)), a_moment(minutes=45.9))
     assert detected.reply is True
     assert detected.plan.status is PlanStatus.STALLED
@@ -75,7 +75,7 @@ def test_detecting_a_stall_moves_the_plan_and_tells_how_long() -> None:
 
 
 @decision("A35")
-def test_only_a_new_stall_is_written() -> None:
+def test_detect_stall_already_stalled_or_below_threshold_writes_nothing() -> None:
     late = a_moment(minutes=45)
     detected = detect_stall(a_plan(a_step(S.IN_PROGRESS)), late)
     again = detect_stall(detected.plan, late)
@@ -85,7 +85,7 @@ def test_only_a_new_stall_is_written() -> None:
 
 
 @decision("A5")
-def test_asking_for_work_wakes_a_stalled_plan_even_with_nothing_pending() -> None:
+def test_next_step_stalled_plan_without_pending_steps_sets_executing() -> None:
     woken = next_step(a_stalled_plan(), a_moment(PAT, minutes=60))
     assert isinstance(woken.reply, NothingPending)
     assert woken.plan.status is PlanStatus.EXECUTING
@@ -93,21 +93,21 @@ def test_asking_for_work_wakes_a_stalled_plan_even_with_nothing_pending() -> Non
 
 
 @decision("A5")
-def test_a_result_wakes_a_stalled_plan() -> None:
+def test_submit_on_stalled_plan_sets_executing_before_completed() -> None:
     late = a_moment(minutes=60)
     done = submit(a_stalled_plan(), step_id(2), Submission(result_summary=1), late)
     assert moves_of(done, "p") == [("stalled", "executing"), ("executing", "completed")]
 
 
 @decision("A5")
-def test_a_review_wakes_a_stalled_plan() -> None:
+def test_request_review_on_stalled_plan_sets_executing_before_review() -> None:
     late = a_moment(minutes=60)
     requested = request_review(a_stalled_plan(), step_id(2), ReviewRequest(summary="?"), late)
     assert moves_of(requested, "p") == [("stalled", "executing"), ("executing", "awaiting_review")]
 
 
 @decision("A6")
-def test_a_woken_plan_is_not_stalled_again_at_once_and_can_be_modified() -> None:
+def test_resumed_plan_is_modifiable_and_not_stalled_before_threshold() -> None:
     woken = next_step(a_stalled_plan(), a_moment(PAT, minutes=60)).plan
     soon, late = NOON + timedelta(minutes=61), NOON + timedelta(minutes=91)
     assert newly_stalled(woken, now=soon) == ()
@@ -118,7 +118,7 @@ def test_a_woken_plan_is_not_stalled_again_at_once_and_can_be_modified() -> None
 
 
 @decision("A7")
-def test_the_time_a_person_takes_is_no_stall() -> None:
+def test_stalled_steps_time_awaiting_review_is_not_counted() -> None:
     waiting = a_plan(a_step(S.AWAITING_INPUT), review=a_review(1))
     assert stalled_steps(waiting, now=NOON + timedelta(days=3)) == ()
     days_later = a_moment(ANN, minutes=3 * 24 * 60)
@@ -127,14 +127,14 @@ def test_the_time_a_person_takes_is_no_stall() -> None:
     assert stalled_steps(back, now=days_later.now + timedelta(minutes=5)) == ()
 
 
-def test_a_plan_that_is_not_stalled_needs_no_waking() -> None:
+def test_resume_plan_not_stalled_writes_nothing() -> None:
     draft = Draft(a_plan(a_step(S.IN_PROGRESS)), a_moment())
     resume_plan(draft)
     assert draft.decide(None).entries == ()
 
 
 @decision("A36")
-def test_a_stalled_plan_fails_only_after_waking() -> None:
+def test_submit_on_stalled_plan_never_moves_from_stalled_to_failed() -> None:
     """A branch that fails the plan passes through stalled, executing, failed."""
     plan = a_stalled_plan()
     done = submit(plan, step_id(2), Submission(result_summary=1), a_moment(minutes=60))

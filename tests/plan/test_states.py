@@ -37,7 +37,7 @@ PLAN_PAIRS = [(old, new) for old in PlanStatus for new in PlanStatus]
 STEP_PAIRS = [(old, new) for old in StepStatus for new in StepStatus]
 
 
-def test_the_tables_are_the_documented_ones() -> None:
+def test_transition_tables_match_documented_tables() -> None:
     assert {str(old): {str(new) for new in moves} for old, moves in PLAN_MOVES.items()} == {
         old: set(moves) for old, moves in PLAN_TABLE.items()
     }
@@ -46,12 +46,12 @@ def test_the_tables_are_the_documented_ones() -> None:
     }
 
 
-def test_the_tables_are_total() -> None:
+def test_transition_tables_cover_every_status() -> None:
     assert set(PLAN_MOVES) == set(PlanStatus)
     assert set(STEP_MOVES) == set(StepStatus)
 
 
-def test_the_tables_cannot_be_written_to() -> None:
+def test_plan_transition_table_is_read_only() -> None:
     with pytest.raises(TypeError):
         PLAN_MOVES[PlanStatus.FAILED] = frozenset()  # type: ignore[index]  # the point of the test
 
@@ -81,11 +81,11 @@ def test_move_step_follows_transition_table_only(old: StepStatus, new: StepStatu
         assert refusal.value.details == {"from": old, "to": new}
 
 
-def test_a_closed_plan_has_no_way_out() -> None:
+def test_plan_statuses_without_transitions_are_exactly_closed_statuses() -> None:
     assert {status for status, moves in PLAN_MOVES.items() if not moves} == CLOSED_PLAN
 
 
-def test_a_done_step_has_no_way_out_and_a_failed_one_only_the_retry() -> None:
+def test_done_step_has_no_transitions_and_failed_is_only_other_terminal() -> None:
     assert {status for status, moves in STEP_MOVES.items() if not moves} == DONE_STEP
     assert {StepStatus.FAILED} == TERMINAL_STEP - DONE_STEP
 

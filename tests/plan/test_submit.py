@@ -30,7 +30,7 @@ DONE = Submission(
 )
 
 
-def test_a_result_completes_the_step_and_is_kept_whole() -> None:
+def test_submit_completes_step_and_stores_all_result_fields() -> None:
     done = submit(a_plan(a_step(S.IN_PROGRESS), a_step()), step_id(1), DONE, a_moment())
     assert events_of(done) == ["step_completed"]
     assert done.plan.status is PlanStatus.EXECUTING
@@ -57,14 +57,14 @@ def test_submit_usage_is_stored_with_result_and_added_to_plan() -> None:
     assert (change.old, change.new) == (plan.usage.as_json(), sums.as_json())
 
 
-def test_a_pending_step_takes_a_result_over_two_hops() -> None:
+def test_submit_pending_step_passes_through_in_progress() -> None:
     done = submit(a_plan(a_step(), a_step()), step_id(1), DONE, a_moment())
     assert moves_of(done, "s1") == [("pending", "in_progress"), ("in_progress", "completed")]
     assert moves_of(done, "p") == [("planning", "executing")]
 
 
 @decision("A2")
-def test_the_last_result_completes_the_plan() -> None:
+def test_submit_last_open_step_completes_plan() -> None:
     done = submit(a_plan(a_step()), step_id(1), DONE, a_moment())
     assert moves_of(done, "p") == [("planning", "executing"), ("executing", "completed")]
     assert "completed_at" in {change.field for change in changes_of(done) if change.id == "p"}
@@ -81,7 +81,7 @@ def test_submit_step_not_open_raises_invalid_transition(status: StepStatus) -> N
 
 
 @pytest.mark.parametrize("attempt", [-1, 0, 2, 5])
-def test_submit_of_an_attempt_never_handed_out_says_so(attempt: int) -> None:
+def test_submit_nonexistent_attempt_returns_stale_attempt_with_next_call(attempt: int) -> None:
     plan = a_plan(a_step(S.IN_PROGRESS), a_step())
     done = Submission(result_summary="late", attempt=attempt)
     refusal = submit(plan, step_id(1), done, a_moment(BOB)).refusal
@@ -95,7 +95,7 @@ def test_submit_of_an_attempt_never_handed_out_says_so(attempt: int) -> None:
 
 @decision("A15")
 @pytest.mark.parametrize("status", [S.PENDING, S.IN_PROGRESS, S.COMPLETED])
-def test_a_result_of_an_older_attempt_is_refused_and_kept(status: StepStatus) -> None:
+def test_submit_older_attempt_returns_stale_attempt_and_stores_artifact(status: StepStatus) -> None:
     plan = a_plan(a_step(status, attempt=2), a_step())
     late = submit(plan, step_id(1), Submission(result_summary="late", attempt=1), a_moment(BOB))
     assert isinstance(late.refusal, StaleAttempt)
@@ -113,14 +113,14 @@ def test_a_result_of_an_older_attempt_is_refused_and_kept(status: StepStatus) ->
 
 
 @decision("A15")
-def test_a_result_of_the_current_attempt_counts() -> None:
+def test_submit_current_attempt_completes_step() -> None:
     plan = a_plan(a_step(S.IN_PROGRESS, attempt=2), a_step())
     done = submit(plan, step_id(1), Submission(result_summary=1, attempt=2), a_moment(BOB))
     assert done.refusal is None
     assert statuses(done.plan) == ["completed", "pending"]
 
 
-def test_a_result_of_the_wrong_shape_is_refused() -> None:
+def test_submit_result_not_matching_schema_raises_invalid_input() -> None:
     plan = a_plan(a_step(S.IN_PROGRESS), schema={"required": ["found"]})
     with pytest.raises(InvalidInput, match="found"):
         submit(plan, step_id(1), Submission(result_summary={}), a_moment())
@@ -134,6 +134,6 @@ def test_a_running_step_may_be_submitted_during_a_review() -> None:
     assert statuses(done.plan) == ["awaiting_input", "completed"]
 
 
-def test_a_step_that_is_gone_takes_no_result() -> None:
+def test_submit_unknown_step_raises_no_such_step() -> None:
     with pytest.raises(Exception, match="no such step"):
         submit(a_plan(a_step()), StepId("gone"), DONE, a_moment())

@@ -21,7 +21,7 @@ def ask(dsn: str, question: str) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("role", ["waybook_app", "waybook_owner"])
-def test_neither_role_has_any_special_right(attachment: Attachment, role: str) -> None:
+def test_app_and_owner_roles_have_no_special_attributes(attachment: Attachment, role: str) -> None:
     rows = ask(
         attachment.admin_dsn,
         "select rolname, rolsuper, rolcreatedb, rolcreaterole, rolreplication, rolbypassrls,"
@@ -30,7 +30,7 @@ def test_neither_role_has_any_special_right(attachment: Attachment, role: str) -
     assert (role, False, False, False, False, False, True) in rows
 
 
-def test_the_app_owns_nothing_and_is_member_of_nothing(attachment: Attachment) -> None:
+def test_app_role_owns_no_objects_and_has_no_memberships(attachment: Attachment) -> None:
     rows = ask(
         attachment.admin_dsn,
         "select (select count(*) from pg_shdepend where refobjid = r.oid and deptype = 'o'),"
@@ -40,7 +40,7 @@ def test_the_app_owns_nothing_and_is_member_of_nothing(attachment: Attachment) -
     assert rows == [(0, 0)]
 
 
-def test_the_app_cannot_create_anything(attachment: Attachment) -> None:
+def test_app_role_create_table_raises_insufficient_privilege(attachment: Attachment) -> None:
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         ask(attachment.app_dsn, "create table public.mine (word text)")
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
@@ -88,7 +88,7 @@ def test_connect_with_wrong_password_is_refused_for_every_role(
         ("password_encryption", "scram-sha-256"),
     ],
 )
-def test_the_server_is_durable_and_private(
+def test_server_settings_are_durable_and_local_only(
     attachment: Attachment, setting: str, value: str
 ) -> None:
     assert ask(attachment.app_dsn, f"show {setting}") == [(value,)]

@@ -45,7 +45,7 @@ def test_the_server_stops_when_all_clients_are_killed(used: Path) -> None:
     eventually(lambda: not keepers(used), "the keeper has ended")
 
 
-def test_a_killed_server_comes_back_with_all_that_was_committed(used: Path) -> None:
+def test_killed_server_restarts_with_committed_data(used: Path) -> None:
     cluster = server_home(used).cluster
     with attach(used, grace_seconds=0) as attachment:
         with psycopg.connect(attachment.owner_dsn) as connection:
@@ -62,7 +62,7 @@ def test_a_killed_server_comes_back_with_all_that_was_committed(used: Path) -> N
             assert connection.execute("select word from survived").fetchall() == [("yes",)]
 
 
-def test_a_client_that_stays_gets_a_new_keeper_for_the_same_server(used: Path) -> None:
+def test_killed_supervisor_is_replaced_and_server_keeps_running(used: Path) -> None:
     cluster = server_home(used).cluster
     with a_client(used) as client:
         client.complete()
@@ -73,7 +73,7 @@ def test_a_client_that_stays_gets_a_new_keeper_for_the_same_server(used: Path) -
     eventually(lambda: not postmasters(cluster), "the server taken over has stopped")
 
 
-def test_the_keeper_survives_an_interrupt_and_a_closed_terminal(used: Path) -> None:
+def test_supervisor_survives_sigint_and_sighup_in_separate_session(used: Path) -> None:
     with a_client(used) as client:
         dsn = client.complete()["app_dsn"]
         (keeper,) = keepers(used)
@@ -121,14 +121,14 @@ def test_orphan_server_is_adopted_by_next_client_and_stopped_after(used: Path) -
     eventually(lambda: not postmasters(cluster), "the orphan has stopped")
 
 
-def test_a_client_that_leaves_at_once_leaves_no_server_without_a_keeper(used: Path) -> None:
+def test_client_closing_after_supervisor_was_killed_stops_server(used: Path) -> None:
     cluster = server_home(used).cluster
     with attach(used, durable=False, grace_seconds=0):
         kill_keeper(used)
     eventually(lambda: not postmasters(cluster), "the server has stopped")
 
 
-def test_an_orphan_that_was_killed_too_is_started_again(used: Path) -> None:
+def test_killed_supervisor_and_server_are_restarted(used: Path) -> None:
     cluster = server_home(used).cluster
     with attach(used, durable=False, grace_seconds=0) as attachment:
         kill(*keepers(used), *postmasters(cluster))
@@ -143,7 +143,7 @@ def test_server_with_removed_socket_gets_socket_back(used: Path) -> None:
         assert len(postmasters(home.cluster)) == 1
 
 
-def test_an_orphan_without_a_socket_is_replaced(used: Path) -> None:
+def test_orphaned_server_without_socket_is_replaced(used: Path) -> None:
     home = server_home(used)
     an_orphan(used)
     (home.directory / "socket" / SOCKET_NAME).unlink()

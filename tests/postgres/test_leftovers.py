@@ -58,7 +58,7 @@ def removed_after_a_month(base: Path) -> list[Path]:
     return [*remove_orphans([base]), *remove_orphans([base], time.time() + LATER)]
 
 
-def test_keeper_of_a_deleted_data_directory_ends_and_cleans_up(hidden: Path) -> None:
+def test_supervisor_data_directory_deleted_exits_and_cluster_is_removed(hidden: Path) -> None:
     with a_client(hidden, grace=60) as client:
         assert "app_dsn" in client.complete()
         home, keeping = server_home(hidden), keepers(hidden)
@@ -74,7 +74,7 @@ def test_keeper_of_a_deleted_data_directory_ends_and_cleans_up(hidden: Path) -> 
     assert not record_of(home).exists()
 
 
-def test_cluster_of_a_crashed_keeper_is_removed_at_the_next_start(hidden: Path) -> None:
+def test_crashed_supervisor_cluster_is_marked_at_start_and_removed_later(hidden: Path) -> None:
     with a_client(hidden, grace=60) as client:
         assert "app_dsn" in client.complete()
         home = server_home(hidden)
@@ -97,7 +97,7 @@ def test_cluster_of_a_crashed_keeper_is_removed_at_the_next_start(hidden: Path) 
     assert not record_of(home).exists()
 
 
-def test_remove_orphans_takes_only_clusters_of_deleted_data(base: Path) -> None:
+def test_remove_orphans_removes_only_clusters_of_deleted_data_directories(base: Path) -> None:
     existing, existing_home = a_cluster(base, "kept")
     moved, moved_home = a_cluster(base, "moved")
     gone, gone_home = a_cluster(base, "gone")
@@ -114,7 +114,7 @@ def test_remove_orphans_takes_only_clusters_of_deleted_data(base: Path) -> None:
     assert remove_orphans([base]) == []
 
 
-def test_remove_orphans_leaves_a_cluster_that_a_keeper_holds(base: Path) -> None:
+def test_remove_orphans_leaves_cluster_claimed_by_supervisor(base: Path) -> None:
     control_dir, home = a_cluster(base, "held")
     held = claim(home, control_dir)
     shutil.rmtree(control_dir.data_dir)

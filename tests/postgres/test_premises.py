@@ -36,7 +36,9 @@ def short_socket(data_dir: Path) -> Iterator[tuple[Path, Path]]:
     shutil.rmtree(directory, ignore_errors=True)
 
 
-def test_a_long_path_gets_a_short_private_socket(short_socket: tuple[Path, Path]) -> None:
+def test_attach_long_path_uses_short_private_socket_directory(
+    short_socket: tuple[Path, Path],
+) -> None:
     deep, directory = short_socket
     with attach(deep, durable=False, grace_seconds=0) as attachment:
         psycopg.connect(attachment.app_dsn).close()
@@ -46,7 +48,7 @@ def test_a_long_path_gets_a_short_private_socket(short_socket: tuple[Path, Path]
         assert status.st_uid == server_account().uid
 
 
-def test_a_name_that_drivers_would_split_gets_a_plain_socket() -> None:
+def test_socket_directory_for_path_with_comma_contains_no_comma() -> None:
     assert "," not in str(socket_directory(ServerDirectory(Path("/data/one, two/server"))))
 
 
@@ -85,7 +87,7 @@ def test_a_symbolic_link_in_place_of_the_socket_directory_is_refused(
 
 
 @root_only
-def test_root_opens_no_directory_that_the_server_cannot_reach() -> None:
+def test_root_unreachable_data_directory_stays_closed_uses_shared_base() -> None:
     with a_place(0o700) as home:
         data_dir = home / ".local" / "share" / "waybook"
         data_dir.mkdir(parents=True, mode=0o700)
@@ -103,7 +105,7 @@ def test_root_opens_no_directory_that_the_server_cannot_reach() -> None:
 
 
 @root_only
-def test_root_opens_no_directory_that_the_server_can_reach(data_dir: Path) -> None:
+def test_root_reachable_data_directory_keeps_parent_permissions(data_dir: Path) -> None:
     before = permissions(data_dir.parent)
     with attach(data_dir, durable=False, grace_seconds=0):
         account = server_account()
@@ -116,7 +118,7 @@ def test_root_opens_no_directory_that_the_server_can_reach(data_dir: Path) -> No
 
 
 @root_only
-def test_a_database_kept_elsewhere_and_lost_is_not_silently_replaced() -> None:
+def test_attach_external_cluster_missing_raises_misconfigured() -> None:
     with a_place(0o700) as home:
         data_dir = home / "waybook"
         with a_client(data_dir) as client:
@@ -155,7 +157,7 @@ def test_attach_unreachable_binaries_are_copied_and_left_unchanged(data_dir: Pat
 
 
 @root_only
-def test_an_ordinary_user_has_everything_in_the_data_directory(data_dir: Path) -> None:
+def test_non_root_user_files_are_private_and_inside_data_directory(data_dir: Path) -> None:
     nobody = 65534
     around = Surroundings(
         python=an_interpreter_for(nobody),
@@ -176,7 +178,7 @@ def test_an_ordinary_user_has_everything_in_the_data_directory(data_dir: Path) -
 
 
 @root_only
-def test_root_does_not_take_an_ordinary_users_data_directory(data_dir: Path) -> None:
+def test_attach_as_root_data_directory_of_other_user_raises_misconfigured(data_dir: Path) -> None:
     (data_dir / "keeper").mkdir(parents=True, mode=0o700)
     os.chown(data_dir / "keeper", 65534, 65534)
     with pytest.raises(Misconfigured, match="run as its owner"):

@@ -14,7 +14,7 @@ from waybook.embedded_postgres.supervisor import attach
 from waybook.errors import Misconfigured, Unavailable
 
 
-def test_eight_first_starts_at_once_make_one_server(data_dir: Path) -> None:
+def test_attach_eight_concurrent_first_starts_create_single_server(data_dir: Path) -> None:
     clients = [start_client(data_dir, grace=1) for _ in range(8)]
     answers = [client.complete() for client in clients]
     assert len({answer["app_dsn"] for answer in answers}) == 1
@@ -59,7 +59,7 @@ def test_attach_after_restart_returns_committed_rows(used: Path) -> None:
             assert connection.execute("select word from kept").fetchall() == [("still here",)]
 
 
-def test_the_attachment_names_data_directory_and_version(used: Path) -> None:
+def test_attachment_reports_data_directory_and_server_version(used: Path) -> None:
     with attach(used, durable=False, grace_seconds=0) as attachment:
         assert attachment.data_dir == used
         with psycopg.connect(attachment.app_dsn) as connection:
@@ -83,7 +83,7 @@ def test_connection_file_is_readable_by_owner_only(used: Path) -> None:
     assert stat.S_IMODE(server_home(used).directory.stat().st_mode) == 0o700
 
 
-def test_lost_passwords_are_replaced(used: Path) -> None:
+def test_attach_missing_connection_file_sets_new_passwords(used: Path) -> None:
     ControlDirectory(used).connection.unlink()
     with (
         attach(used, durable=False, grace_seconds=0) as attachment,
@@ -92,7 +92,7 @@ def test_lost_passwords_are_replaced(used: Path) -> None:
         assert connection.execute("select current_user").fetchone() == ("waybook_app",)
 
 
-def test_a_cluster_of_another_major_version_is_refused_and_left_alone(used: Path) -> None:
+def test_attach_other_major_version_raises_misconfigured_without_changes(used: Path) -> None:
     version = server_home(used).cluster / "PG_VERSION"
     version.write_text("17\n")
     with pytest.raises(Misconfigured, match=r"PostgreSQL 17.*PostgreSQL 18.*pg_dump"):
@@ -101,7 +101,7 @@ def test_a_cluster_of_another_major_version_is_refused_and_left_alone(used: Path
     version.write_text("18\n")
 
 
-def test_a_server_that_does_not_start_says_why(used: Path) -> None:
+def test_attach_server_start_failure_raises_unavailable_with_log(used: Path) -> None:
     settings = server_home(used).cluster / "postgresql.conf"
     before = settings.read_text()
     settings.write_text(before + "no_such_setting = 1\n")
@@ -110,7 +110,7 @@ def test_a_server_that_does_not_start_says_why(used: Path) -> None:
     settings.write_text(before)
 
 
-def test_a_data_directory_that_cannot_be_made_is_refused(data_dir: Path) -> None:
+def test_attach_uncreatable_data_directory_raises_misconfigured(data_dir: Path) -> None:
     data_dir.parent.joinpath("file").write_text("no directory")
     with pytest.raises(Misconfigured, match="--data-dir"):
         attach(data_dir.parent / "file" / "data")

@@ -6,7 +6,7 @@ from waybook.plan.states import StepStatus
 
 
 @decision("A26")
-def test_there_are_exactly_eight_events() -> None:
+def test_event_enum_has_exactly_eight_values() -> None:
     assert [str(event) for event in Event] == [
         "step_started",
         "step_completed",
@@ -30,7 +30,7 @@ def test_change_as_json_has_from_and_to() -> None:
     }
 
 
-def test_values_become_json() -> None:
+def test_as_json_converts_datetime_enum_and_tuple() -> None:
     noon = datetime(2030, 1, 1, 12, tzinfo=UTC)
     assert as_json((noon, StepStatus.FAILED, None, {"a": [1]})) == [
         "2030-01-01T12:00:00+00:00",

@@ -151,16 +151,20 @@ def check_moves(page_context: PlanDesk | RunDesk, moves: list[tuple[str, Actor, 
 
 
 @given(MOVES)
-def test_holder_of_a_step_is_one_user_and_session(moves: list[tuple[str, Actor, int]]) -> None:
+def test_step_holder_any_call_order_is_single_user_and_session(
+    moves: list[tuple[str, Actor, int]],
+) -> None:
     check_moves(PlanDesk(), moves)
 
 
 @given(MOVES)
-def test_holder_of_a_job_is_one_user_and_session(moves: list[tuple[str, Actor, int]]) -> None:
+def test_job_holder_any_call_order_is_single_user_and_session(
+    moves: list[tuple[str, Actor, int]],
+) -> None:
     check_moves(RunDesk(), moves)
 
 
-def test_next_job_given_a_job_of_another_user_hands_out_the_candidate() -> None:
+def test_next_job_held_job_of_other_user_returns_candidate() -> None:
     """The rule decides, even if the store finds the wrong job."""
     ann, bob = (Actor(user, Channel.MCP, "main") for user in ("ann", "bob"))
     world = RunDesk().world

@@ -36,7 +36,7 @@ def test_encode_batches_round_trip_stays_within_max_payload(
 
 
 @given(st.text())
-def test_no_text_upsets_the_reader(text: str) -> None:
+def test_decode_batch_ignores_arbitrary_text(text: str) -> None:
     assert decode_batch(text) is None
     sound = f"0a1b2c3d {UUID(int=7)} plan:{UUID(int=8)}:3!"
     packet = decode_batch(f"{sound} {text}")
@@ -44,12 +44,12 @@ def test_no_text_upsets_the_reader(text: str) -> None:
     assert packet.events[0] == ChangeEvent("plan", str(UUID(int=8)), 3, list_changed=True)
 
 
-def test_a_letter_for_an_org_that_cannot_be_is_nobodys() -> None:
+def test_decode_batch_invalid_org_id_returns_none() -> None:
     assert decode_batch("0a1b2c3d ------------------------------------ run:1:1") is None
 
 
 @given(NEWS, NEWS)
-def test_two_news_of_one_plan_are_one_that_says_as_much(
+def test_merge_events_same_plan_keeps_max_version_and_all_topics(
     news: ChangeEvent, later: ChangeEvent
 ) -> None:
     version = later.version

@@ -88,24 +88,24 @@ def test_escape_hidden_any_text_escapes_as_many_as_counted(text: str) -> None:
 
 
 @given(LIKELY)
-def test_a_glance_misses_nothing(text: str) -> None:
+def test_contains_hidden_and_may_contain_hidden_have_no_false_negatives(text: str) -> None:
     if count_hidden(text):
         assert contains_hidden(text)
         assert may_contain_hidden(orjson.dumps({"a": [text]}))
 
 
 @given(ANY)
-def test_writing_out_changes_only_odd_characters(text: str) -> None:
+def test_escape_hidden_text_without_hidden_characters_is_unchanged(text: str) -> None:
     if not contains_hidden(text):
         assert escape_hidden(text) == text
 
 
-def test_every_kind_of_character_is_of_one_kind() -> None:
+def test_count_hidden_every_kind_is_counted_under_own_name() -> None:
     for name, marks in KINDS:
         assert count_hidden(f"a{marks[-1]}") == {name: 1}
 
 
-def test_a_reply_says_where_and_names_no_key_that_is_somebodys_text() -> None:
+def test_hidden_by_field_reports_paths_and_masks_untrusted_keys() -> None:
     hidden = hidden_by_field(
         {
             "steps": [{"title": "fine"}, {"title": "a\u202eb"}],
@@ -115,11 +115,11 @@ def test_a_reply_says_where_and_names_no_key_that_is_somebodys_text() -> None:
     assert hidden == {"steps[1].title": {"bidi": 1}, "result.*": {"zero-width": 1}}
 
 
-def test_a_key_counts_as_well() -> None:
+def test_hidden_by_field_counts_hidden_characters_in_keys() -> None:
     assert hidden_by_field({"result": {"a\u202eb": 1}}) == {"result.*": {"bidi": 1}}
 
 
-def test_a_flag_stays_short_however_many_fields_there_are() -> None:
+def test_hidden_by_field_many_fields_result_size_is_bounded() -> None:
     hidden = hidden_by_field({"lines": ["\u202e"] * 5_000, "deep": _deep(60)})
     assert hidden["more"] == 5_001 - MAX_NAMES_LISTED
     assert all(len(path) <= MAX_PATH_LENGTH for path in hidden)

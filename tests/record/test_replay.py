@@ -35,7 +35,7 @@ def test_plan_audit_replays_to_rows() -> None:
     assert rows["session"] == {"a": {"seen_at": "2030-01-01T12:00:00+00:00"}}
 
 
-def test_a_removed_row_leaves_nothing() -> None:
+def test_replay_inserted_then_deleted_row_returns_empty() -> None:
     assert replay([MADE, Change(Entity.STEP, "s", "*", {"status": "pending"}, None)]) == {}
 
 
@@ -51,7 +51,7 @@ def test_a_removed_row_leaves_nothing() -> None:
         Change(Entity.STEP, "new", "*", None, "a row"),
     ],
 )
-def test_a_change_that_does_not_fit_is_unreplayable(forged: Change) -> None:
+def test_replay_inconsistent_change_raises_replay_error(forged: Change) -> None:
     with pytest.raises(ReplayError):
         replay([MADE, forged])
 

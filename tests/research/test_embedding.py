@@ -49,7 +49,7 @@ texts = st.text(max_size=300) | st.lists(
 
 @many
 @given(texts)
-def test_any_text_has_one_vector_of_unit_length(text: str) -> None:
+def test_embed_any_text_returns_deterministic_unit_vector(text: str) -> None:
     vector = embed(text)
     assert len(vector) == DIMENSIONS
     assert isclose(sqrt(sum(number * number for number in vector)), 1, rel_tol=1e-9)
@@ -67,7 +67,7 @@ def test_embed_ignores_word_order_and_case(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("text", ["", " \n\t", "!?...", "\U0001f600\U0001f680", "x" * 41])
-def test_a_text_without_a_word_lies_nowhere_in_particular(text: str) -> None:
+def test_embed_text_without_words_returns_neutral_vector(text: str) -> None:
     assert embed(text) == neutral_vector(DIMENSIONS)
 
 
@@ -77,12 +77,12 @@ def test_embed_unknown_script_word_matches_only_same_word() -> None:
     assert embed(word) != embed(other)
 
 
-def test_of_a_megabyte_the_beginning_is_looked_at() -> None:
+def test_embed_long_text_uses_only_first_max_text_length_characters() -> None:
     text = "river bank " * 100_000
     assert embed(text) == embed(text[:MAX_TEXT_LENGTH])
 
 
-def test_accents_and_case_make_no_difference() -> None:
+def test_embed_ignores_accents_and_case() -> None:
     assert embed("CAF\u00c9") == embed("cafe\u0301") == embed("cafe")
 
 
@@ -101,7 +101,7 @@ def test_cosine_similarity_related_texts_is_higher(text: str, near: str, far: st
     )
 
 
-def test_sums_in_lanes_are_the_sums_of_the_numbers() -> None:
+def test_embed_packed_integer_sums_match_scalar_sums() -> None:
     """The long integers give the same sums as adding number by number, also with many words."""
     table = builtin_word_vectors()
     names = [name for name in table.numbers if name.isalpha()][:3_000]
@@ -116,7 +116,7 @@ def test_sums_in_lanes_are_the_sums_of_the_numbers() -> None:
     assert all(isclose(a, b / length, abs_tol=1e-9) for a, b in zip(made, plain, strict=True))
 
 
-def test_the_shipped_one_is_an_embedder() -> None:
+def test_builtin_embedder_implements_embedder_protocol() -> None:
     embedder: Embedder = builtin_embedder()
     assert embedder.model == "static-1"
     assert embedder.embed("river") == embed("river")
@@ -139,7 +139,7 @@ def test_parse_word_vectors_reads_table_from_bytes() -> None:
 
 
 @pytest.mark.parametrize("data", [a_table(magic=b"????"), a_table(version=99)])
-def test_something_else_is_refused(data: bytes) -> None:
+def test_parse_word_vectors_wrong_magic_or_version_raises_value_error(data: bytes) -> None:
     with pytest.raises(ValueError, match="not a table of words"):
         parse_word_vectors(data)
 

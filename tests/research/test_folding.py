@@ -61,5 +61,5 @@ def test_resize_vector_invalid_vector_raises_value_error(bad: list[float]) -> No
         resize_vector(bad)
 
 
-def test_a_vector_of_nothing_lies_nowhere_in_particular() -> None:
+def test_resize_vector_zero_vector_returns_uniform_vector() -> None:
     assert len(set(resize_vector([0.0] * 1000))) == 1

@@ -15,7 +15,9 @@ lists = st.dictionaries(st.sampled_from(["words", "meaning", "tags"]), subjects)
 
 
 @given(lists)
-def test_everything_found_is_there_once_best_first(rankings: dict[str, list[str]]) -> None:
+def test_fuse_returns_every_subject_once_by_descending_score(
+    rankings: dict[str, list[str]],
+) -> None:
     hits = fuse({by: found(*names) for by, names in rankings.items()})
     assert sorted(hit.subject_id for hit in hits) == sorted(
         {n for names in rankings.values() for n in names}

@@ -111,7 +111,7 @@ def test_build_packet_never_exceeds_byte_budget(thousand: Thousand) -> None:
         assert len(encoded.decode()) <= room
 
 
-def test_a_packet_with_room_for_everything_has_everything(thousand: Thousand) -> None:
+def test_packet_with_sufficient_budget_is_not_cut(thousand: Thousand) -> None:
     for parts, _, _ in thousand:
         room = json_size({**FRAME, **ENDING}) + CUT_OVERHEAD + sum(part.most + 40 for part in parts)
         body = packed(parts, room)
@@ -130,7 +130,7 @@ def texts_of(part: Part) -> tuple[TextField, ...]:
             return tuple(text for entry in part.entries for text in entry.texts)
 
 
-def test_the_same_parts_make_the_same_packet_to_the_byte(thousand: Thousand) -> None:
+def test_packet_of_same_parts_is_byte_identical(thousand: Thousand) -> None:
     for parts, room, body in thousand:
         assert orjson.dumps(packed([replace(part) for part in parts], room)) == orjson.dumps(body)
 
@@ -264,7 +264,9 @@ def test_build_packet_single_list_shows_at_least_first_entry(thousand: Thousand)
     st.lists(st.tuples(st.integers(0, 5_000), st.integers(0, 300), st.integers(1, 6)), max_size=20),
     st.integers(0, 40_000),
 )
-def test_shares_are_fair_and_fit(requests: list[tuple[int, int, int]], spare: int) -> None:
+def test_allocate_space_shares_are_fair_and_fit_total(
+    requests: list[tuple[int, int, int]], spare: int
+) -> None:
     claims = [(max(most, floor), floor, counts) for most, floor, counts in requests]
     room = sum(floor for _, floor, _ in claims) + spare
     shares = allocate_space(claims, room)
@@ -285,6 +287,6 @@ def test_truncate_returns_longest_prefix_within_limit(text: str, most: int) -> N
 
 
 @given(st.lists(st.integers(0, 1_000), max_size=30), st.integers(0, 10_000))
-def test_with_a_fair_share_all_fit(lengths: list[int], budget: int) -> None:
+def test_fair_share_capped_lengths_fit_budget(lengths: list[int], budget: int) -> None:
     share = fair_share(lengths, budget)
     assert sum(min(length, share) for length in lengths) <= budget

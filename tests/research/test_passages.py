@@ -30,13 +30,13 @@ maybe = st.none() | st.text(max_size=8)
 
 @many
 @given(texts)
-def test_passages_hold_the_whole_text_in_order(text: str) -> None:
+def test_passages_preserve_text_in_order_within_max_length(text: str) -> None:
     made = passages(text)
     assert all(0 < len(passage) <= MAX_PASSAGE_LENGTH for passage in made)
     assert "".join("".join(made).split()) == "".join(text.split())
 
 
-def test_a_cut_lies_where_a_thought_ends() -> None:
+def test_passages_split_at_paragraph_boundary() -> None:
     first, second = passages(
         "A sentence of some length. " * 30 + "\n\n" + "The next paragraph. " * 30
     )
@@ -44,7 +44,7 @@ def test_a_cut_lies_where_a_thought_ends() -> None:
     assert second.startswith("The next paragraph.")
 
 
-def test_of_a_megabyte_the_first_passages_are_made() -> None:
+def test_passages_long_text_returns_only_first_max_passages() -> None:
     made = passages("Many words. " * 90_000)
     assert len(made) == MAX_PASSAGES
     assert sum(map(len, made)) <= MAX_PASSAGES * MAX_PASSAGE_LENGTH
@@ -52,7 +52,7 @@ def test_of_a_megabyte_the_first_passages_are_made() -> None:
 
 @many
 @given(values)
-def test_any_json_can_be_read(value: object) -> None:
+def test_json_to_text_any_json_returns_string(value: object) -> None:
     assert isinstance(json_to_text(value), str)
 
 
@@ -65,7 +65,7 @@ def test_json_to_text_beyond_max_depth_is_omitted() -> None:
 
 @many
 @given(maybe, st.text(max_size=8), maybe, maybe, st.text(max_size=8), maybe)
-def test_two_sources_are_one_if_page_title_and_quote_are(
+def test_source_id_is_equal_only_for_equal_url_title_and_quote(
     url: str | None,
     title: str,
     quote: str | None,

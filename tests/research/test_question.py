@@ -26,7 +26,7 @@ asked = st.text(max_size=120) | st.lists(
 
 @many
 @given(asked)
-def test_the_weights_of_any_question_make_one(text: str) -> None:
+def test_parse_query_any_text_term_weights_sum_to_1(text: str) -> None:
     question = parse_query(text)
     assert len(question.terms) <= MAX_TERMS
     assert not question.terms or isclose(sum(term.weight for term in question.terms), 1)
@@ -35,7 +35,7 @@ def test_the_weights_of_any_question_make_one(text: str) -> None:
 
 @many
 @given(asked)
-def test_no_term_holds_anything_that_search_would_obey(text: str) -> None:
+def test_parse_query_terms_contain_no_search_operators_or_stop_words(text: str) -> None:
     for term in parse_query(text).terms:
         assert not set(term.text) & set('"\\')
         assert not term.text.startswith("-")
@@ -53,12 +53,12 @@ def test_required_terms_optional_terms_weigh_less_than_minimum(text: str, least:
     assert bool(needed) == bool(question.terms)
 
 
-def test_a_rare_word_says_more_than_a_common_one() -> None:
+def test_parse_query_rare_word_has_higher_weight_than_common_word() -> None:
     weights = {term.text: term.weight for term in parse_query("home moraine").terms}
     assert weights["moraine"] > weights["home"]
 
 
-def test_an_identifier_stays_in_one_piece() -> None:
+def test_parse_query_identifier_is_single_term() -> None:
     assert [term.text for term in parse_query("see CVE-2024-3094.").terms] == [
         "see",
         "CVE-2024-3094",
@@ -69,11 +69,11 @@ def test_parse_query_embedding_text_includes_correction() -> None:
     assert parse_query("vacine recipe").embedding_text == "vacine recipe vaccine"
 
 
-def test_a_question_of_stop_words_has_no_terms() -> None:
+def test_parse_query_only_stop_words_returns_no_terms() -> None:
     assert parse_query("what is it that they do").terms == ()
 
 
-def test_a_long_question_is_cut() -> None:
+def test_parse_query_long_text_is_truncated() -> None:
     assert len(parse_query("river " * 1_000).text) <= MAX_QUERY_LENGTH
 
 
@@ -91,7 +91,7 @@ def test_a_long_question_is_cut() -> None:
         ("r2d2x", None),
     ],
 )
-def test_a_slip_is_one_letter(written: str, known: str | None) -> None:
+def test_correct_word_corrects_single_edit_of_known_word(written: str, known: str | None) -> None:
     assert correct_word(written, builtin_word_vectors()) == known
 
 
@@ -102,5 +102,5 @@ def test_correct_word_returns_only_known_words(word: str) -> None:
     assert correction is None or correction in builtin_word_vectors().numbers
 
 
-def test_terms_are_values() -> None:
+def test_terms_with_equal_fields_are_equal() -> None:
     assert Term(text="a", correction=None, weight=1) == Term(text="a", correction=None, weight=1)

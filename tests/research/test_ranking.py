@@ -81,7 +81,7 @@ def test_nearest_with_a_zero_vector_measures_zero() -> None:
     assert hit.measure == 0
 
 
-def test_change_removes_and_adds_without_reading_all_again(
+def test_change_removes_and_adds_vectors_incrementally(
     index: VectorIndex, vectors: NDArray[np.float64]
 ) -> None:
     index.change(b"", key(5) + key(9_000) + key(123_456))
@@ -102,7 +102,7 @@ def test_change_applied_twice_has_no_duplicates(
     assert len(index) == MANY + 2
 
 
-def test_change_of_a_passage_deleted_and_stored_again_keeps_the_new_one(
+def test_change_passage_deleted_and_stored_again_returns_new_vector(
     index: VectorIndex,
 ) -> None:
     newer = unit_vectors(1, seed=3).tolist()
@@ -111,14 +111,14 @@ def test_change_of_a_passage_deleted_and_stored_again_keeps_the_new_one(
     assert len(index) == MANY
 
 
-def test_change_tells_parts_of_one_subject_apart() -> None:
+def test_change_deletes_only_given_part_of_subject() -> None:
     vector, other = unit_vectors(2).tolist()
     index = VectorIndex(key(1, 1) + quantize(vector) + key(1, 2) + quantize(other))
     index.change(b"", key(1, 1))
     assert [(hit.part, len(index)) for hit in index.nearest(vector, 5)] == [(2, 1)]
 
 
-def test_size_shrinks_after_most_were_deleted(index: VectorIndex) -> None:
+def test_size_bytes_after_deleting_most_vectors_shrinks(index: VectorIndex) -> None:
     before = index.size_bytes
     assert before / MANY < 1.25 * ranking.ROW_BYTES
     index.change(b"", b"".join(key(n) for n in range(MANY // 2 + MANY // 4)))
@@ -126,11 +126,11 @@ def test_size_shrinks_after_most_were_deleted(index: VectorIndex) -> None:
     assert index.size_bytes < before / 2
 
 
-def test_size_of_a_small_index_is_small() -> None:
+def test_size_bytes_of_three_vectors_is_below_20000() -> None:
     assert VectorIndex(packed(unit_vectors(3).tolist())).size_bytes < 20_000
 
 
-def test_ranking_while_another_thread_changes_never_fails(
+def test_nearest_during_concurrent_changes_never_fails(
     index: VectorIndex, vectors: NDArray[np.float64]
 ) -> None:
     faults: list[BaseException] = []

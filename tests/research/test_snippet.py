@@ -31,7 +31,7 @@ def test_build_snippet_any_text_returns_bounded_verbatim_excerpt(
 
 @many
 @given(texts, st.integers(10, 120))
-def test_marks_are_in_order_and_lie_on_words(text: str, longest: int) -> None:
+def test_snippet_marks_are_ordered_and_cover_only_words(text: str, longest: int) -> None:
     made = build_snippet(text, parse_query("dam river caf\u00e9"), longest)
     ends = [place for mark in made.marks for place in mark]
     assert ends == sorted(ends)
@@ -47,14 +47,14 @@ def test_highlight_without_markers_equals_snippet_text(text: str) -> None:
         assert plain_text == ("…" * made.cut_before) + made.text + ("…" * made.cut_after)
 
 
-def test_the_window_lies_where_most_of_the_question_is() -> None:
+def test_snippet_window_covers_most_query_terms() -> None:
     made = build_snippet(TEXT, parse_query("dam on a river"), 100)
     assert "**dams**" in made.highlight()
     assert "**river**" in made.highlight()
     assert (made.cut_before, made.cut_after) == (True, True)
 
 
-def test_words_of_one_family_match() -> None:
+def test_snippet_highlights_words_with_same_stem() -> None:
     made = build_snippet("They were flooding; a flood came.", parse_query("floods"))
     assert made.highlight() == "They were **flooding**; a **flood** came."
 
@@ -69,14 +69,14 @@ def test_build_snippet_without_match_returns_beginning() -> None:
     assert made == Snippet(made.text, (), cut_before=False, cut_after=True)
 
 
-def test_of_a_megabyte_the_beginning_is_looked_at() -> None:
+def test_snippet_match_beyond_max_text_length_is_not_marked() -> None:
     text = "word " * 200_000 + "dam"
     assert len(text) > MAX_TEXT_LENGTH
     assert build_snippet(text, parse_query("dam")).marks == ()
 
 
 @pytest.mark.parametrize("marks", [("**", "**"), ("<b>", "</b>")])
-def test_the_marks_are_the_callers_choice(marks: tuple[str, str]) -> None:
+def test_highlight_uses_given_markers(marks: tuple[str, str]) -> None:
     assert (
         build_snippet("A dam.", parse_query("dam")).highlight(*marks)
         == f"A {marks[0]}dam{marks[1]}."

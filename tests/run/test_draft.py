@@ -23,7 +23,7 @@ def a_draft() -> RunDraft:
     return RunDraft(world.run, world.chart, world.moment(ANN))
 
 
-def test_a_change_that_is_not_recorded_cannot_be_decided() -> None:
+def test_draft_decide_unrecorded_change_raises_assertion_error() -> None:
     draft = a_draft()
     draft.set_stage("only", feedback="Go on.")
     with pytest.raises(AssertionError, match=r"without an audit entry: .*stage_run\.feedback"):
@@ -42,7 +42,7 @@ def test_run_draft_entries_are_numbered_consecutively() -> None:
     assert decision.run.completed_at == NOON + timedelta(hours=2)
 
 
-def test_a_value_that_stays_is_no_change() -> None:
+def test_draft_unchanged_value_records_no_change() -> None:
     draft = a_draft()
     draft.set_step(draft.steps["only/a"], done=0, failed=1)
     draft.record(Event.PLAN_MODIFIED)
@@ -90,13 +90,13 @@ def test_run_draft_heartbeat_writes_no_entry() -> None:
     assert decision.entries == ()
 
 
-def test_a_decision_may_refuse_after_writing() -> None:
+def test_draft_decide_with_refusal_returns_refusal() -> None:
     refusal = StaleAttempt()
     assert a_draft().decide(None, refusal=refusal).refusal is refusal
 
 
 @given(st.text(), st.text())
-def test_two_texts_do_not_hash_as_one(text: str, other: str) -> None:
+def test_text_hash_distinguishes_parts_from_concatenation(text: str, other: str) -> None:
     assert text_hash(text, other) != text_hash(text + other)
     assert text_hash(text) == text_hash(text)
     assert len(text_hash(text, other)) == 64

@@ -21,7 +21,7 @@ def one_job() -> RunWorld:
     return a_run(a_stage_of(a_step("a", Strategy.ALL_TO_ONE)))
 
 
-def test_a_job_that_can_be_tried_again_waits_a_while() -> None:
+def test_fail_retryable_job_is_not_claimable_until_backoff_elapsed() -> None:
     world = one_job()
     failed = world.fail(world.claim(), "the network is down")
     assert (failed.status, failed.error) == (J.RETRYING, "the network is down")
@@ -49,7 +49,7 @@ def test_fail_job_records_error_and_new_status() -> None:
     }
 
 
-def test_the_last_try_gives_the_job_up() -> None:
+def test_fail_last_attempt_sets_retry_loop_failed() -> None:
     world = one_job()
     waits = []
     for _ in range(MAX_ATTEMPTS - 1):
@@ -63,7 +63,7 @@ def test_the_last_try_gives_the_job_up() -> None:
     assert world.step("a").failed == 1
 
 
-def test_a_job_that_cannot_be_tried_again_is_given_up_at_once() -> None:
+def test_fail_not_retryable_job_is_failed_immediately() -> None:
     world = one_job()
     failed = world.fail(world.claim(), retryable=False)
     assert (failed.status, failed.completed_at) == (J.FAILED, NOON)
@@ -71,7 +71,7 @@ def test_a_job_that_cannot_be_tried_again_is_given_up_at_once() -> None:
 
 
 @decision("B8")
-def test_a_stage_with_a_failed_step_is_failed_while_others_go_on() -> None:
+def test_stage_with_failed_step_is_failed_while_other_jobs_are_processed() -> None:
     world = a_run(a_stage_of(a_step("a"), a_step("b")))
     world.fail(world.claim(), retryable=False)
     world.claim()
@@ -125,7 +125,7 @@ def test_fail_job_regeneration_does_not_fail_step() -> None:
 
 
 @given(st.integers(1, 1000))
-def test_each_wait_is_twice_the_one_before_up_to_a_bound(tries: int) -> None:
+def test_backoff_doubles_per_try_up_to_max(tries: int) -> None:
     this, following = backoff(tries).seconds, backoff(tries + 1).seconds
     assert BACKOFF_SECONDS <= this <= MAX_BACKOFF_SECONDS
     assert following == min(2 * this, MAX_BACKOFF_SECONDS)

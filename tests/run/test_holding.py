@@ -32,7 +32,7 @@ def test_stale_attempt_error_names_current_holder_and_next_call() -> None:
 
 
 @pytest.mark.parametrize("attempt", [-1, 1, 5])
-def test_attempt_of_an_unclaimed_job_does_not_exist(attempt: int) -> None:
+def test_stale_attempt_error_unclaimed_job_reports_unknown_attempt(attempt: int) -> None:
     (job,) = one_job().jobs("a")
     refusal = stale_attempt_error(job, attempt)
     assert refusal is not None
@@ -42,7 +42,7 @@ def test_attempt_of_an_unclaimed_job_does_not_exist(attempt: int) -> None:
 
 
 @pytest.mark.parametrize("attempt", [0, 2, 5])
-def test_attempt_never_handed_out_of_a_held_job_does_not_exist(attempt: int) -> None:
+def test_stale_attempt_error_held_job_reports_unknown_attempt_and_holder(attempt: int) -> None:
     refusal = stale_attempt_error(one_job().claim(BOB), attempt)
     assert refusal is not None
     assert refusal.message == (
@@ -52,7 +52,7 @@ def test_attempt_never_handed_out_of_a_held_job_does_not_exist(attempt: int) -> 
     assert refusal.next_call.why == "get your job again; its reply has the attempt"
 
 
-def test_the_attempt_is_looked_at_before_the_status() -> None:
+def test_require_holder_checks_attempt_before_status() -> None:
     (job,) = one_job().jobs("a")
     with pytest.raises(StaleAttempt):
         require_holder(job, 1)

@@ -33,7 +33,7 @@ def test_produced_documents_excludes_external_inputs() -> None:
     assert ("one", "brief") not in compiled_dag.produced_documents
 
 
-def test_every_row_is_json() -> None:
+def test_run_rows_of_every_entity_are_json_serializable() -> None:
     steps = [a_step(key) for key in ("a", "b")]
     world = a_run(a_stage("only", *steps, edges=a_chain("a", "b")))
     world.fail(world.claim(), retryable=False)

@@ -35,7 +35,7 @@ def details(world: RunWorld) -> dict[str, object]:
 # Claiming
 
 
-def test_a_claim_makes_the_job_the_callers() -> None:
+def test_next_job_claim_assigns_job_to_caller() -> None:
     world = one_job()
     world.pass_time(timedelta(minutes=1))
     reply = world.ask(ANN)
@@ -48,7 +48,7 @@ def test_a_claim_makes_the_job_the_callers() -> None:
     assert world.records.seen[job.id] == world.records.now
 
 
-def test_a_claim_is_on_record() -> None:
+def test_next_job_claim_writes_step_started_entry() -> None:
     world = one_job()
     job = world.claim()
     assert world.events() == ["step_started"]
@@ -61,7 +61,7 @@ def test_a_claim_is_on_record() -> None:
     }
 
 
-def test_jobs_are_handed_out_in_the_order_of_the_steps_each_to_one() -> None:
+def test_next_job_returns_jobs_in_step_order_without_duplicates() -> None:
     world = a_run(a_stage_of(a_step("b"), a_plan_step("a", Strategy.PER_MODEL)))
     taken = [world.claim(who) for who in (ANN, BOB, ANN, BOB)]
     assert [(job.step_key, job.model) for job in taken] == [
@@ -89,7 +89,7 @@ def test_get_next_job_held_by_session_is_returned_with_heartbeat() -> None:
     assert world.records.seen[held.id] == world.records.now
 
 
-def test_a_session_that_wants_another_gets_another() -> None:
+def test_next_job_another_requested_returns_different_job() -> None:
     world = a_run(a_stage_of(a_step("a")))
     assert world.claim(ANN) != world.claim(ANN, another=True)
 
@@ -131,7 +131,7 @@ def test_get_next_job_after_fail_job_records_no_previous_holder() -> None:
     assert details(world)["takenFrom"] is None
 
 
-def test_a_claim_forgets_the_error_of_the_one_before() -> None:
+def test_next_job_claim_after_failure_clears_error() -> None:
     world = one_job()
     assert world.fail(world.claim()).error == "no luck"
     world.pass_time()
@@ -157,7 +157,7 @@ def test_get_next_job_last_attempt_lease_expired_fails_job() -> None:
 # Reasons for no job
 
 
-def test_while_others_work_there_is_nothing_but_there_will_be() -> None:
+def test_next_job_all_jobs_held_returns_nothing_ready_with_open_jobs() -> None:
     world = one_job()
     job = world.claim(ANN)
     assert world.ask(BOB) == NothingReady(
@@ -166,7 +166,7 @@ def test_while_others_work_there_is_nothing_but_there_will_be() -> None:
     assert world.job(job).held_by == "ann"
 
 
-def test_a_stage_that_can_only_go_on_by_a_retry_says_so() -> None:
+def test_next_job_only_failed_jobs_left_returns_stage_failed() -> None:
     world = a_run(a_stage_of(a_step("a"), a_step("b")))
     for _ in range(3):
         world.fail(world.claim(), retryable=False)
@@ -175,14 +175,14 @@ def test_a_stage_that_can_only_go_on_by_a_retry_says_so() -> None:
     assert world.ask() == StageFailed("only", ("a", "b"))
 
 
-def test_a_failed_job_does_not_keep_others_from_work() -> None:
+def test_next_job_after_failed_job_returns_remaining_jobs() -> None:
     world = a_run(a_stage_of(a_step("a"), a_step("b")))
     world.fail(world.claim(), retryable=False)
     world.claim(ANN)
     assert world.claim(BOB).step_key == "b"
 
 
-def test_a_complete_stage_waits_for_a_person() -> None:
+def test_next_job_completed_stage_returns_awaiting_feedback() -> None:
     world = a_run(a_dag(a_stage("one"), a_stage("two")))
     world.work()
     assert world.ask() == AwaitingFeedback(("one",))
@@ -190,7 +190,7 @@ def test_a_complete_stage_waits_for_a_person() -> None:
     assert isinstance(world.ask(), JobReady)
 
 
-def test_two_stages_may_wait_for_a_person_at_once() -> None:
+def test_next_job_two_completed_stages_returns_both_awaiting_feedback() -> None:
     ways = [("top", "left"), ("top", "right"), ("left", "end"), ("right", "end")]
     stages = map(a_stage, ("top", "left", "right", "end"))
     world = a_run(a_dag(*stages, transitions=ways))
@@ -231,7 +231,7 @@ def test_get_next_job_regeneration_after_completion_is_claimable() -> None:
     assert world.ask() == RunComplete()
 
 
-def test_only_the_types_asked_for_are_handed_out() -> None:
+def test_next_job_returns_only_requested_job_type() -> None:
     world = a_run(a_stage_of(a_step("do"), a_plan_step("plan")))
     reply = world.ask(ANN, job_type=JobType.PLAN)
     assert isinstance(reply, JobReady)

@@ -47,7 +47,7 @@ def test_store_rendered_stores_page_with_hash_and_completes_job() -> None:
     assert world.details() == [{"action": "rendered", "documents": 2}]
 
 
-def test_where_nothing_waits_nothing_is_written() -> None:
+def test_render_without_pending_jobs_writes_nothing() -> None:
     world = two_documents()
     world.render()
     assert world.render() == 0
@@ -82,7 +82,7 @@ def test_document_regenerated_before_rendering_renders_both_versions() -> None:
     assert sorted(pages[page] for page in shown) == [1, 2]
 
 
-def test_the_servers_jobs_are_never_handed_out() -> None:
+def test_render_jobs_are_not_claimable() -> None:
     world = two_documents()
     assert world.records.open() == []
     assert {job.job_type for job in world.records.to_render()} == {JobType.RENDER}

@@ -65,7 +65,7 @@ def test_retry_failed_restores_all_tries_and_continues_attempts() -> None:
     assert world.jobs("a")[0].status is J.RETRY_LOOP_FAILED
 
 
-def test_the_jobs_of_one_step_alone_can_be_brought_back() -> None:
+def test_retry_single_step_resets_only_failed_jobs_of_step() -> None:
     world = a_run(a_stage_of(a_step("a"), a_step("b")))
     for _ in range(4):
         world.fail(world.claim(), retryable=False)
@@ -73,7 +73,7 @@ def test_the_jobs_of_one_step_alone_can_be_brought_back() -> None:
     assert (world.step("a").failed, world.step("b").failed) == (2, 0)
 
 
-def test_where_nothing_failed_a_retry_changes_nothing() -> None:
+def test_retry_without_failed_jobs_changes_nothing() -> None:
     world = two_steps()
     assert world.retry("only") == ()
     assert world.events() == []
@@ -99,12 +99,12 @@ def test_retry_failed_unknown_step_raises_invalid_input() -> None:
     assert refusal.value.details == {"stepKey": "c", "steps": ["a", "b"]}
 
 
-def test_a_retry_in_a_stage_that_has_not_begun_finds_nothing() -> None:
+def test_retry_stage_not_started_returns_no_jobs() -> None:
     world = a_run(a_dag(a_stage("one"), a_stage("two")))
     assert world.retry("two") == ()
 
 
-def test_a_failed_job_of_a_closed_step_comes_back_without_being_counted() -> None:
+def test_retry_failed_job_of_closed_step_does_not_change_counts() -> None:
     world = a_run(a_stage_of(a_step("a", S.ALL_TO_ONE)))
     world.work()
     world.regenerate(world.documents("a")[0].id)
@@ -141,7 +141,7 @@ def test_regenerate_document_of_closed_step_keeps_step_closed() -> None:
     assert len(world.jobs("b")) == 2
 
 
-def test_an_open_step_counts_the_job_again() -> None:
+def test_regenerate_document_of_open_step_counts_job_again() -> None:
     world = two_steps()
     world.submit(world.claim(), "old")
     fresh = world.regenerate(world.documents("a")[0].id)

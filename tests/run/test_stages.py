@@ -57,7 +57,7 @@ def test_step_with_open_job_stays_open() -> None:
     assert world.reached() == ["a"]
 
 
-def test_a_step_behind_two_opens_when_the_slower_one_closes() -> None:
+def test_step_with_two_predecessors_opens_after_both_close() -> None:
     world = a_run(a_fork())
     world.work("plan", "left")
     assert "end" not in world.reached()
@@ -65,7 +65,7 @@ def test_a_step_behind_two_opens_when_the_slower_one_closes() -> None:
     assert "end" in world.reached()
 
 
-def test_branches_do_not_wait_for_each_other() -> None:
+def test_parallel_branches_advance_independently() -> None:
     steps = [a_step(key) for key in ("a", "b", "x", "y")]
     world = a_run(a_stage_of(*steps, edges=[("a", "b"), ("x", "y")]))
     world.work("a")
@@ -130,7 +130,7 @@ def test_stage_continues_lineages_of_previous_stage_leaves() -> None:
 
 
 @decision("B5", "B10")
-def test_a_dialectic_of_three_models_has_the_jobs_that_were_counted() -> None:
+def test_dialectic_dag_with_three_models_creates_expected_job_counts() -> None:
     world = a_run(dialectic(), ["alpha", "beta", "gamma"])
     made = []
     for slug in world.chart.order:
@@ -145,7 +145,7 @@ def test_a_dialectic_of_three_models_has_the_jobs_that_were_counted() -> None:
 # Limits
 
 
-def test_a_stage_carries_out_so_many_steps_and_no_more() -> None:
+def test_start_stage_beyond_max_steps_raises_too_large() -> None:
     steps = [a_step(f"s{number}", S.ALL_TO_ONE) for number in range(MAX_STEPS + 1)]
     assert len(a_run(a_stage_of(*steps[:-1])).run.steps) == MAX_STEPS
     with pytest.raises(TooLarge, match="has 501 steps; at most 500") as refusal:
@@ -153,7 +153,7 @@ def test_a_stage_carries_out_so_many_steps_and_no_more() -> None:
     assert refusal.value.details == {"limit": MAX_STEPS}
 
 
-def test_a_stage_makes_so_many_jobs_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_start_stage_beyond_max_jobs_raises_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stages, "MAX_JOBS", 4)
     both = a_stage_of(a_step("a"), a_step("b"), edges=[("a", "b")])
     assert a_run(both, ["x", "y"]).run.steps

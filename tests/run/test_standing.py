@@ -37,7 +37,7 @@ def test_run_state_between_stages_is_awaiting_feedback() -> None:
     assert state_of(world) is RunState.IN_PROGRESS
 
 
-def test_a_run_does_not_wait_for_a_person_while_another_stage_is_worked_on() -> None:
+def test_run_with_stage_in_progress_is_not_awaiting_feedback() -> None:
     ways = [("top", "left"), ("top", "right"), ("left", "end"), ("right", "end")]
     stages = map(a_stage, ("top", "left", "right", "end"))
     world = a_run(a_dag(*stages, transitions=ways))

@@ -62,7 +62,7 @@ def test_start_run_first_stage_has_no_predecessor_regardless_of_order() -> None:
     assert list(a_run(turned).run.stages) == ["early"]
 
 
-def test_each_model_counts_once() -> None:
+def test_start_run_duplicate_models_are_used_once() -> None:
     world = a_run(two_stages(), ["beta", "alpha", "beta"])
     assert world.stage("one").models == ("beta", "alpha")
     assert [job.model for job in world.jobs("one-work")] == ["beta", "alpha"]
@@ -73,7 +73,7 @@ def test_a_run_without_models_is_refused() -> None:
         a_run(two_stages(), [])
 
 
-def test_a_stage_takes_so_many_models_and_no_more() -> None:
+def test_start_run_beyond_max_models_raises_too_large() -> None:
     names = [f"m{number}" for number in range(MAX_MODELS + 1)]
     assert len(a_run(two_stages(), names[:-1]).stage("one").models) == MAX_MODELS
     with pytest.raises(TooLarge, match="21 models") as refusal:
@@ -123,21 +123,21 @@ def test_feedback_with_empty_models_keeps_previous_models() -> None:
     assert world.feedback("one", models=[])[0].models == MODELS
 
 
-def test_feedback_is_for_a_stage_there_is() -> None:
+def test_feedback_unknown_stage_raises_invalid_input() -> None:
     with pytest.raises(InvalidInput, match="no stage 'three'; it has one, two") as refusal:
         a_run(two_stages()).feedback("three")
     assert refusal.value.details == {"stageSlug": "three", "stages": ["one", "two"]}
 
 
 @pytest.mark.parametrize(("slug", "state"), [("one", "in_progress"), ("two", "not_started")])
-def test_feedback_is_for_a_completed_stage(slug: str, state: str) -> None:
+def test_feedback_stage_not_completed_raises_invalid_transition(slug: str, state: str) -> None:
     with pytest.raises(InvalidTransition, match="feedback is for a completed stage") as refusal:
         a_run(two_stages()).feedback(slug)
     assert refusal.value.details == {"from": state, "to": "completed"}
     assert told(refusal.value) == ("get_next_job", {"runId": RUN})
 
 
-def test_feedback_opens_the_way_once() -> None:
+def test_feedback_repeated_raises_not_awaiting_review() -> None:
     world = a_run(two_stages())
     world.work()
     world.feedback("one", "Shorter.")
@@ -152,7 +152,7 @@ def test_feedback_opens_the_way_once() -> None:
     assert told(refusal.value) == ("get_run_progress", {"runId": RUN})
 
 
-def test_feedback_on_the_last_stage_is_kept_and_opens_nothing() -> None:
+def test_feedback_on_last_stage_is_stored_and_starts_no_stage() -> None:
     world = a_run(a_stage("only"))
     world.work()
     assert world.feedback("only") == ()
@@ -234,7 +234,7 @@ def test_start_open_stage_already_started_changes_nothing() -> None:
     assert world.stage("one").models == MODELS
 
 
-def test_only_a_stage_there_is_can_be_started() -> None:
+def test_start_stage_unknown_slug_raises_invalid_input() -> None:
     with pytest.raises(InvalidInput, match="no stage 'three'"):
         a_run(two_stages()).begin("three")
 
@@ -247,7 +247,7 @@ def test_start_open_stage_after_incomplete_stage_raises_invalid_transition() -> 
     assert told(refusal.value) == ("get_next_job", {"runId": RUN})
 
 
-def test_a_stage_does_not_start_without_a_persons_feedback() -> None:
+def test_start_stage_without_feedback_raises_invalid_transition() -> None:
     world = a_run(two_stages())
     world.work()
     with pytest.raises(InvalidTransition, match="feedback on 'one' opens the way") as refusal:
@@ -257,7 +257,7 @@ def test_a_stage_does_not_start_without_a_persons_feedback() -> None:
 
 
 @pytest.mark.parametrize(("requested", "models"), [(None, MODELS), (["gamma"], ("gamma",))])
-def test_a_stage_to_which_the_way_is_open_can_be_started_by_hand(
+def test_start_open_stage_after_feedback_uses_requested_or_previous_models(
     requested: list[str] | None, models: tuple[str, ...]
 ) -> None:
     world = a_run(two_stages())

@@ -46,7 +46,7 @@ def handed(content: str, key: str | None = None, model: str | None = None) -> Su
 # A result
 
 
-def test_a_result_ends_the_job_and_is_kept() -> None:
+def test_submit_completes_job_and_stores_document() -> None:
     world = one_job()
     done = world.submit(world.claim(), "# Found", usage=Usage(output_tokens=7))
     job = world.job(done.job)
@@ -81,7 +81,7 @@ def test_submit_job_audit_contains_document_hash_instead_of_text() -> None:
 
 
 @decision("B17")
-def test_each_end_is_counted_upon_the_one_before() -> None:
+def test_submit_increments_done_and_last_job_closes_step() -> None:
     world = a_run(a_stage_of(a_step("a"), a_step("b"), edges=[("a", "b")]))
     first, second = world.claim(), world.claim(BOB)
     world.submit(first, "text")
@@ -91,7 +91,7 @@ def test_each_end_is_counted_upon_the_one_before() -> None:
     assert len(world.jobs("b")) == 2
 
 
-def test_a_result_is_handed_in_once() -> None:
+def test_submit_completed_job_raises_invalid_transition() -> None:
     world = one_job()
     job = world.claim()
     world.submit(job, "text")
@@ -109,7 +109,9 @@ def test_submit_job_unclaimed_raises_invalid_transition() -> None:
 
 @pytest.mark.parametrize("continues", [False, True])
 @pytest.mark.parametrize("status", [J.PROCESSING, J.RETRYING, J.COMPLETED, J.FAILED])
-def test_a_late_result_is_refused_and_kept(status: JobStatus, *, continues: bool) -> None:
+def test_submit_stale_attempt_raises_error_and_stores_late_result(
+    status: JobStatus, *, continues: bool
+) -> None:
     world = one_job()
     mine = world.claim()
     world.pass_time()
@@ -171,7 +173,7 @@ def test_submit_job_last_part_completes_unit_with_joined_text(
     assert len(world.jobs("a")) == len(parts)
 
 
-def test_a_part_that_fails_can_be_tried_again_and_the_text_is_whole() -> None:
+def test_retry_failed_continuation_document_contains_all_parts() -> None:
     world = one_job()
     world.submit(world.claim(), "One, ", continues=True)
     world.fail(world.claim(), retryable=False)
@@ -188,7 +190,7 @@ def test_submit_job_last_part_may_name_document() -> None:
     assert places(world, "a") == [("text", "alpha", "One, two.")]
 
 
-def test_a_unit_has_so_many_parts_and_no_more() -> None:
+def test_submit_beyond_max_parts_raises_too_large() -> None:
     world = one_job()
     for _ in range(MAX_PARTS - 1):
         world.submit(world.claim(), "x", continues=True)
@@ -201,7 +203,7 @@ def test_a_unit_has_so_many_parts_and_no_more() -> None:
 
 
 @pytest.mark.parametrize("continues", [False, True])
-def test_a_part_is_one_text(*, continues: bool) -> None:
+def test_submit_continuation_with_two_texts_raises_invalid_input(*, continues: bool) -> None:
     world = one_job("text", "data")
     world.submit(world.claim(), "One, ", continues=True)
     job = world.claim()
@@ -213,7 +215,7 @@ def test_a_part_is_one_text(*, continues: bool) -> None:
 # Documents
 
 
-def test_one_text_without_a_name_is_all_that_the_job_makes() -> None:
+def test_submit_single_unnamed_text_is_stored_as_every_document() -> None:
     world = a_plan_for_all()
     world.submit(world.claim(), "For all.")
     assert places(world, "plan") == [
@@ -251,7 +253,7 @@ def test_submit_job_missing_documents_are_listed_and_nothing_is_stored() -> None
     assert world.documents("plan") == []
 
 
-def test_a_job_without_any_document_is_not_done() -> None:
+def test_submit_without_documents_raises_invalid_input() -> None:
     world = one_job()
     with pytest.raises(InvalidInput, match="1 of 1 documents are missing"):
         world.submit(world.claim())
@@ -266,7 +268,7 @@ def test_submit_job_many_missing_documents_lists_first_twenty() -> None:
     assert len(missing) == 20
 
 
-def test_a_document_handed_in_twice_is_refused() -> None:
+def test_submit_duplicate_document_raises_invalid_input() -> None:
     world = a_plan_for_all()
     job = world.claim()
     with pytest.raises(InvalidInput, match="'goals' of 'beta' is handed in twice"):

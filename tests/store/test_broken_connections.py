@@ -160,7 +160,7 @@ async def test_transaction_refused_rollback_fails_raises_original_refusal(
     assert await succeed(database, CALLS) == [True] * CALLS
 
 
-async def test_locks_of_a_server_that_vanished_are_released(place: Place) -> None:
+async def test_locks_of_unresponsive_client_are_released_after_idle_timeout(place: Place) -> None:
     with (
         closing(Database(ConnectionPool(place.app_dsn), role=place.server.role)) as vanished,
         closing(Database(ConnectionPool(place.app_dsn), role=place.server.role)) as other,
@@ -196,7 +196,7 @@ async def test_call_database_unreachable_succeeds_after_reconnect(place: Place) 
             assert await calling
 
 
-async def test_full_server_makes_calls_share_the_connections_there_are(
+async def test_pool_server_connection_limit_reached_shares_open_connections(
     linked: tuple[FaultLink, Database], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, database = linked
@@ -212,7 +212,7 @@ async def test_full_server_makes_calls_share_the_connections_there_are(
     assert await waiting == [True] * CALLS
 
 
-async def test_full_server_leaves_a_call_the_connection_that_came_back(
+async def test_pool_server_connection_limit_reached_uses_returned_connection(
     linked: tuple[FaultLink, Database], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A connection returned while another call connects is free, and waits for no other call."""

@@ -52,7 +52,7 @@ async def test_bus_subscriber_receives_own_org_events_only(bus: Bus) -> None:
     assert bus.subscribed_orgs() == []
 
 
-async def test_a_reader_waits_for_news_and_not_for_ever(bus: Bus) -> None:
+async def test_change_feed_read_returns_event_or_times_out(bus: Bus) -> None:
     with listening(bus) as feed:
         assert await feed.read(0) == ()
         reading = asyncio.create_task(feed.read(PATIENCE))

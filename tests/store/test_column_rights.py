@@ -13,7 +13,7 @@ COLUMNS = """select c.relname, a.attname
 TOUCH = sql.SQL("update {0} set {1} = {1} where org_id = {2}")
 
 
-async def test_no_column_is_changed_for_another_org(world: World) -> None:
+async def test_serving_role_column_update_changes_no_row_of_other_org(world: World) -> None:
     for somebody in (world.agent, world.neighbour):
         token = await a_token(somebody)
         await start_by_token(world.dispatcher.services, token.secret)

@@ -94,7 +94,7 @@ async def a_notice(world: World) -> None:
 # An org
 
 
-async def test_nothing_of_an_erased_org_is_left_and_nothing_of_others_is_touched(
+async def test_erase_org_removes_all_rows_and_leaves_other_orgs_unchanged(
     own_world: World, canary: str
 ) -> None:
     world, place = own_world, own_world.place
@@ -153,7 +153,7 @@ async def test_erased_org_calls_fail_and_create_no_rows(
     assert set(rows_of(own_world.place, agent.org_id)) == LEFT
 
 
-async def test_the_org_of_local_mode_is_emptied_and_stays(own_world: World) -> None:
+async def test_erase_org_local_org_is_emptied_and_remains_usable(own_world: World) -> None:
     local = Agent(own_world.dispatcher, Caller(org_id=LOCAL_ORG, user="local", channel=Channel.MCP))
     for _ in range(2):
         plan = await local.plan()
@@ -166,7 +166,7 @@ async def test_the_org_of_local_mode_is_emptied_and_stays(own_world: World) -> N
     await local.plan()
 
 
-async def test_the_org_of_local_mode_begins_a_new_chain_of_users(own_world: World) -> None:
+async def test_erase_org_local_org_starts_new_user_audit_chain(own_world: World) -> None:
     """The old chain leaves two tombstones, and the new chain is verified against neither."""
     place = own_world.place
     local = Agent(own_world.dispatcher, Caller(org_id=LOCAL_ORG, user="local", channel=Channel.MCP))
@@ -180,7 +180,7 @@ async def test_the_org_of_local_mode_begins_a_new_chain_of_users(own_world: Worl
     assert [v.ok for v in await verdicts(own_world, LOCAL_ORG)] == [True, True]
 
 
-async def test_an_org_that_is_not_there_is_named(own_world: World) -> None:
+async def test_erase_org_unknown_slug_raises_not_found(own_world: World) -> None:
     with pytest.raises(NotFound, match="there is no org “nobody” here"):
         await erase_org(own_world.place.owner_dsn, "nobody", by="operator", progress=quietly)
 
@@ -209,7 +209,7 @@ asyncio.run(erase_org(sys.argv[1], sys.argv[2], by="operator", progress=killed))
 """
 
 
-async def test_an_erasure_that_is_killed_erased_nothing_and_can_be_repeated(
+async def test_erase_org_killed_process_changes_nothing_and_is_repeatable(
     own_world: World,
 ) -> None:
     agent, place = own_world.agent, own_world.place
@@ -251,7 +251,7 @@ def tampering(own_world: World) -> Iterator[psycopg.Connection]:
 
 
 @pytest.mark.parametrize("how", TAMPERINGS)
-async def test_a_record_that_was_tampered_with_is_named(
+async def test_verify_tampered_erasure_record_is_reported(
     own_world: World, tampering: psycopg.Connection, how: str
 ) -> None:
     agent = own_world.agent

@@ -36,7 +36,7 @@ def end(place: Place, process: int) -> None:
         admin.execute("select pg_terminate_backend(%s, 5000)", (process,))
 
 
-async def test_a_line_is_used_again_and_belongs_to_one_at_a_time(own_place: Place) -> None:
+async def test_connection_is_reused_and_exclusive_to_one_transaction(own_place: Place) -> None:
     async with a_database(own_place) as database:
         first = await used(database)
         assert await used(database) == first
@@ -47,7 +47,7 @@ async def test_a_line_is_used_again_and_belongs_to_one_at_a_time(own_place: Plac
             assert await backend(tx) != await backend(other)
 
 
-async def test_a_transaction_that_is_not_committed_is_undone_before_the_next(
+async def test_uncommitted_transaction_is_rolled_back_before_connection_reuse(
     own_place: Place,
 ) -> None:
     async with a_database(own_place, pool_size=1) as database:
@@ -64,14 +64,14 @@ async def test_connection_jit_is_off(
         assert await tx.send("show jit") == [[("off",)]]
 
 
-async def test_settings_outlive_a_transaction_that_is_undone(own_place: Place) -> None:
+async def test_connection_settings_survive_transaction_rollback(own_place: Place) -> None:
     async with a_database(own_place, pool_size=1) as database:
         for _ in range(2):
             async with database.org_transaction(LOCAL_ORG) as tx:
                 assert await tx.send("show lock_timeout") == [[("5s",)]]
 
 
-async def test_a_line_the_server_hung_up_on_is_not_used_again(own_place: Place) -> None:
+async def test_pool_connection_closed_by_server_is_not_reused(own_place: Place) -> None:
     async with a_database(own_place, pool_size=1) as database:
         gone = await used(database)
         await asyncio.to_thread(end, own_place, gone)
@@ -81,7 +81,7 @@ async def test_a_line_the_server_hung_up_on_is_not_used_again(own_place: Place) 
         assert await used(database) != gone
 
 
-async def test_a_line_that_breaks_at_work_is_replaced(own_place: Place) -> None:
+async def test_pool_connection_broken_during_query_is_replaced(own_place: Place) -> None:
     async with a_database(own_place, pool_size=1) as database:
         async with database.org_transaction(LOCAL_ORG) as tx:
             gone = await backend(tx)
@@ -111,7 +111,7 @@ async def test_pool_exhausted_serves_waiters_in_order(own_place: Place) -> None:
         await used(database)
 
 
-async def test_a_flood_of_one_org_is_not_waited_for_by_another(own_place: Place) -> None:
+async def test_pool_many_calls_of_one_org_do_not_delay_other_orgs(own_place: Place) -> None:
     async with a_database(own_place, pool_size=1) as database:
         served: list[str] = []
 
@@ -151,7 +151,7 @@ async def test_pool_org_with_hanging_calls_leaves_connections_to_other_org(
         await fourth
 
 
-async def test_more_than_may_wait_are_refused_at_once(own_place: Place) -> None:
+async def test_pool_org_beyond_max_queued_raises_busy(own_place: Place) -> None:
     async with a_database(own_place, pool_size=1) as database:
         async with database.org_transaction(LOCAL_ORG):
             waiting = [asyncio.create_task(used(database)) for _ in range(MAX_QUEUED)]
@@ -165,7 +165,7 @@ async def test_more_than_may_wait_are_refused_at_once(own_place: Place) -> None:
         await asyncio.gather(*waiting, other)
 
 
-async def test_waiting_has_an_end(own_place: Place) -> None:
+async def test_pool_wait_beyond_timeout_raises_unavailable(own_place: Place) -> None:
     async with a_database(own_place, pool_size=1) as database:
         database.pool.timeout = 0.05
         async with database.org_transaction(LOCAL_ORG):
@@ -174,7 +174,7 @@ async def test_waiting_has_an_end(own_place: Place) -> None:
         await used(database)
 
 
-async def test_a_message_too_large_to_go_out_at_once_arrives_whole(own_place: Place) -> None:
+async def test_read_org_large_parameters_round_trip_unchanged(own_place: Place) -> None:
     text = "sixteen letters." * 500_000
     async with a_database(own_place) as database:
         results = await database.read_org(LOCAL_ORG, *(ECHO(text=text) for _ in range(4)))

@@ -53,7 +53,7 @@ def test_plan_cache_put_twice_returns_latest_plan() -> None:
     assert (cached.plan.seq, cached.head) == (7, ChainHead(7))
 
 
-def test_another_org_s_plan_is_another_plan() -> None:
+def test_plan_cache_get_plan_of_other_org_returns_none() -> None:
     plan = a_plan(a_step())
     other = (UUID(int=2), plan.id)
     memory = kept(plan)
@@ -70,14 +70,14 @@ def test_plan_cache_plan_in_use_by_other_call_misses() -> None:
     assert recalled(memory, plan) is not None
 
 
-def test_a_session_the_plan_may_have_met_elsewhere_is_looked_up() -> None:
+def test_plan_cache_unknown_session_misses_unless_all_sessions_are_cached() -> None:
     plan = a_plan(a_step())._replace(sessions=frozenset({"mine"}))
     assert recalled(kept(plan), plan, "mine") is not None
     assert recalled(kept(plan), plan, "yours") is None
     assert recalled(kept(plan, all_sessions=True), plan, "yours") is not None
 
 
-def test_sessions_once_known_stay_known() -> None:
+def test_plan_cache_put_retains_previously_known_sessions() -> None:
     plan = a_plan(a_step())
     memory = kept(plan._replace(sessions=frozenset({"first"})))
     memory.put(which(plan), loaded(plan._replace(sessions=frozenset({"second"}))))
@@ -85,7 +85,7 @@ def test_sessions_once_known_stay_known() -> None:
     assert recalled(memory, plan, "second") is not None
 
 
-def test_a_plan_that_is_over_is_not_kept() -> None:
+def test_plan_cache_put_closed_plan_removes_entry() -> None:
     plan = a_plan(a_step())
     memory = kept(plan)
     memory.put(which(plan), loaded(plan._replace(status=PlanStatus.COMPLETED)))
@@ -104,7 +104,7 @@ def test_plan_cache_contended_plan_misses_for_several_reloads() -> None:
     assert recalled(memory, plan) is not None
 
 
-def test_short_texts_of_open_steps_are_kept_and_no_others() -> None:
+def test_plan_cache_stores_only_short_texts_of_open_steps() -> None:
     plan = a_plan(a_step(StepStatus.COMPLETED), a_step(), a_step())
     _, long, short = plan.steps
     texts = {step.id: StepText(instructions="Look.") for step in plan.steps}
@@ -115,7 +115,7 @@ def test_short_texts_of_open_steps_are_kept_and_no_others() -> None:
     assert dict(cached.plan.texts) == {short.id: texts[short.id]}
 
 
-def test_memory_is_bounded() -> None:
+def test_plan_cache_limits_plans_texts_and_sessions() -> None:
     memory = PlanCache(most=3)
     plans = [a_plan(a_step())._replace(id=f"p{number}") for number in range(5)]  # type: ignore[arg-type]  # any id will do
     for plan in plans:

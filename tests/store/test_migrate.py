@@ -43,12 +43,12 @@ def names() -> list[str]:
     return [f"{migration.number:04}_{migration.name}" for migration in bundled_migrations()]
 
 
-def test_an_empty_database_gets_everything_and_the_local_org(empty: Place) -> None:
+def test_migrate_empty_database_applies_all_and_creates_local_org(empty: Place) -> None:
     assert migrate(empty.owner_dsn) == names()
     assert asked(empty, "select org_id, slug from org") == [(LOCAL_ORG, "local")]
 
 
-def test_a_migrated_database_gets_nothing(empty: Place) -> None:
+def test_migrate_migrated_database_applies_nothing(empty: Place) -> None:
     migrate(empty.owner_dsn)
     assert migrate(empty.owner_dsn) == []
 
@@ -58,7 +58,7 @@ def test_migrations_are_numbered_without_gaps() -> None:
     assert numbers == list(range(1, len(numbers) + 1))
 
 
-def test_of_several_at_once_each_migration_runs_once(empty: Place) -> None:
+def test_migrate_concurrently_applies_each_migration_once(empty: Place) -> None:
     gate = Barrier(4)
 
     def run() -> list[str]:
@@ -81,7 +81,9 @@ def test_migrate_edited_applied_migration_raises_misconfigured_with_name(
         migrate(empty.owner_dsn)
 
 
-def test_a_database_of_a_newer_program_is_refused(empty: Place, ship: Callable[..., None]) -> None:
+def test_migrate_newer_database_raises_misconfigured(
+    empty: Place, ship: Callable[..., None]
+) -> None:
     ours = bundled_migrations()
     newer = Migration(ours[-1].number + 1, "tomorrow", "select 1")
     ship(*ours, newer)
@@ -91,7 +93,7 @@ def test_a_database_of_a_newer_program_is_refused(empty: Place, ship: Callable[.
         migrate(empty.owner_dsn)
 
 
-def test_a_migration_that_fails_leaves_nothing_and_can_be_repeated(
+def test_migrate_failing_migration_rolls_back_and_is_repeatable(
     empty: Place, ship: Callable[..., None]
 ) -> None:
     ours = bundled_migrations()
@@ -115,13 +117,15 @@ def test_migrate_failure_after_bundled_migrations_keeps_local_org(
     assert asked(empty, "select org_id from org") == [(LOCAL_ORG,)]
 
 
-def test_a_server_too_old_is_named(empty: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_migrate_server_too_old_raises_misconfigured(
+    empty: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(migrations, "MIN_SERVER_VERSION", 990_000)
     with pytest.raises(Misconfigured, match=r"this PostgreSQL is 1\d; Waybook needs 15"):
         migrate(empty.owner_dsn)
 
 
-def test_a_database_out_of_reach_is_unavailable(server: Server) -> None:
+def test_migrate_unreachable_database_raises_unavailable(server: Server) -> None:
     with pytest.raises(Unavailable, match="cannot reach the database"):
         migrate(Place(server=server, dbname="nowhere").owner_dsn)
 

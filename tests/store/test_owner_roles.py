@@ -72,7 +72,7 @@ async def rename_ours(world: World, name: str = NAME) -> None:
 # Each kind of owner
 
 
-async def test_org_erase_leaves_every_row_of_a_twin_org(filled: World) -> None:
+async def test_org_erase_leaves_rows_of_org_with_same_ids_unchanged(filled: World) -> None:
     place = filled.place
     await rename_ours(filled, LEAVING)  # so that tombstones exist too
     twin = clone(place, filled.agent)
@@ -83,7 +83,7 @@ async def test_org_erase_leaves_every_row_of_a_twin_org(filled: World) -> None:
     assert rows_of(place, twin) == before
 
 
-async def test_user_erase_leaves_every_row_of_a_twin_org(filled: World) -> None:
+async def test_user_erase_leaves_rows_of_org_with_same_ids_unchanged(filled: World) -> None:
     place = filled.place
     twin = clone(place, filled.agent)
     before = rows_of(place, twin)
@@ -93,7 +93,7 @@ async def test_user_erase_leaves_every_row_of_a_twin_org(filled: World) -> None:
     assert rows_of(place, twin) == before
 
 
-async def test_retain_leaves_every_row_of_a_twin_org(filled: World) -> None:
+async def test_apply_retention_leaves_rows_of_org_with_same_ids_unchanged(filled: World) -> None:
     place = filled.place
     twin = clone(place, filled.agent)
     make_everything_old(place, filled.agent)
@@ -132,7 +132,9 @@ async def change_ours_in_every_way(world: World) -> None:
 
 
 @pytest.mark.skipif(SWITCH in os.environ, reason="the statements are without their conditions")
-async def test_conditions_on_the_org_hold_without_policies(exempt: str, server: Server) -> None:
+async def test_owner_changes_without_rls_policies_leave_other_org_unchanged(
+    exempt: str, server: Server
+) -> None:
     with place_owned_by(exempt, server) as place:
         async with a_world(place) as world:
             await fill(world, NAME)
@@ -145,7 +147,9 @@ async def test_conditions_on_the_org_hold_without_policies(exempt: str, server: 
             assert rows_of(place, twin) == before
 
 
-async def test_policies_hold_without_conditions_on_the_org(exempt: str, server: Server) -> None:
+async def test_owner_changes_without_org_conditions_leave_other_org_unchanged(
+    exempt: str, server: Server
+) -> None:
     with place_owned_by(exempt, server) as place:
         async with a_world(place) as world:
             await fill(world, NAME)
@@ -158,7 +162,7 @@ async def test_policies_hold_without_conditions_on_the_org(exempt: str, server: 
             assert rows_of(place, twin) == before
 
 
-async def test_changes_are_rolled_back_without_policies_and_conditions(
+async def test_owner_changes_without_policies_and_conditions_are_rolled_back(
     exempt: str, server: Server
 ) -> None:
     with place_owned_by(exempt, server) as place:
@@ -177,7 +181,7 @@ async def test_changes_are_rolled_back_without_policies_and_conditions(
             assert [rows_of(place, org_id) for org_id in orgs] == before
 
 
-def test_a_batch_that_touches_more_rows_is_refused(server: Server) -> None:
+def test_owner_execute_many_touching_other_org_raises_refused(server: Server) -> None:
     with place_owned_by("superuser", server) as place:
         orgs = [UUID(new_id()) for _ in range(2)]
         for org_id in orgs:
@@ -192,7 +196,7 @@ def test_a_batch_that_touches_more_rows_is_refused(server: Server) -> None:
         assert "renamed" not in str([rows_of(place, org_id) for org_id in orgs])
 
 
-def test_a_statement_about_one_org_is_refused_where_none_is_named(own_place: Place) -> None:
+def test_owner_fetch_org_statement_without_org_raises_value_error(own_place: Place) -> None:
     with (
         owners.open_owner_session(own_place.owner_dsn) as here,
         here.directory_transaction() as owner,
@@ -207,7 +211,7 @@ def test_a_statement_about_one_org_is_refused_where_none_is_named(own_place: Pla
 ADVICE = re.compile(r"As an administrator run: (.+); and then: waybook migrate$")
 
 
-async def test_an_owner_that_cannot_step_down_is_refused_with_the_sql_that_helps(
+async def test_owner_bypassrls_unable_to_switch_role_raises_with_working_sql_fix(
     server: Server,
 ) -> None:
     with a_role(server, "bypassrls") as dsn, fresh_place(server) as made:
@@ -257,7 +261,7 @@ def test_migrate_grants_missing_maintenance_role_privileges(exempt: str, server:
 
 
 @pytest.mark.parametrize("change", ["no force", "disable"])
-async def test_an_owner_is_refused_where_a_table_lacks_row_level_security(
+async def test_erase_org_table_without_forced_rls_raises_misconfigured(
     own_world: World, change: str
 ) -> None:
     place = own_world.place
@@ -272,9 +276,7 @@ async def test_an_owner_is_refused_where_a_table_lacks_row_level_security(
 
 
 @pytest.mark.parametrize("attributes", ["bypassrls", "superuser"])
-def test_migrate_from_nothing_gives_an_exempt_owner_a_role_to_step_down_to(
-    server: Server, attributes: str
-) -> None:
+def test_migrate_rls_exempt_owner_gets_maintenance_role(server: Server, attributes: str) -> None:
     member = attributes != "superuser"
     with a_role(server, attributes, member=member) as dsn, empty_place(server, dsn) as place:
         migrate(place.owner_dsn)
@@ -282,7 +284,7 @@ def test_migrate_from_nothing_gives_an_exempt_owner_a_role_to_step_down_to(
         assert (owner.is_exempt, owner.refusal) == (True, None)
 
 
-def test_migrate_gives_an_ordinary_owner_no_such_role(own_place: Place) -> None:
+def test_migrate_ordinary_owner_grants_no_maintenance_role(own_place: Place) -> None:
     migrate(own_place.owner_dsn)
     owner = examine_owner(own_place.owner_dsn)
     assert (owner.is_exempt, owner.refusal) == (False, None)
@@ -293,7 +295,7 @@ def test_migrate_gives_an_ordinary_owner_no_such_role(own_place: Place) -> None:
         assert granted.fetchall() == []
 
 
-def test_the_maintenance_role_may_change_rows_and_nothing_else(server: Server) -> None:
+def test_maintenance_role_has_row_access_and_no_other_privileges(server: Server) -> None:
     with (
         place_owned_by("superuser", server) as place,
         psycopg.connect(place.admin_dsn) as admin,

@@ -33,7 +33,7 @@ async def a_filled_library(database: Database, place: Place, backend: Backend) -
     return mine
 
 
-async def test_pgvector_and_portable_rank_alike(pgvector_place: Place) -> None:
+async def test_pgvector_and_portable_backends_return_equal_rankings(pgvector_place: Place) -> None:
     async with a_database(pgvector_place) as database:
         filled = [await a_filled_library(database, pgvector_place, variant) for variant in Backend]
         for query in (*NOTES, *NOTES.values(), "insects pointing to blossoms", "icy reservoir"):
@@ -88,7 +88,7 @@ def test_vector_queries_prepare_with_pgvector(pgvector_place: Place) -> None:
             connection.execute(f"prepare fits_{name} as {prepared('vectors', name)}".encode())
 
 
-def test_vector_table_is_made_left_or_dropped_as_asked(pgvector_server: Server) -> None:
+def test_migrate_vector_table_option_creates_leaves_or_drops_table(pgvector_server: Server) -> None:
     with fresh_place(pgvector_server, "template1") as place:
         migrate(place.owner_dsn)
         assert not has_vectors(place)

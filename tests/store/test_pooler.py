@@ -78,7 +78,7 @@ def assert_own(mark: str, listed: Body) -> None:
     assert [plan["name"] for plan in listed["plans"] if mark not in plan["name"]] == []
 
 
-async def test_two_orgs_hammering_get_no_error_and_see_nothing_of_each_other(
+async def test_pooler_concurrent_orgs_get_no_errors_and_stay_isolated(
     pooled: World,
 ) -> None:
     mine = await pooled.agent.plan(name="mine alone")
@@ -164,7 +164,7 @@ async def test_pooler_detected_at_first_connection_is_logged_once(
     assert messages == ["a pooler is in front of the database: statements are not prepared"]
 
 
-async def test_without_a_pooler_none_is_noticed(own_place: Place) -> None:
+async def test_database_without_pooler_is_not_marked_pooled(own_place: Place) -> None:
     async with a_database(own_place) as database:
         assert await settings_in(database, LOCAL_ORG) == SETTINGS
         assert not database.wire.pooled
@@ -173,7 +173,7 @@ async def test_without_a_pooler_none_is_noticed(own_place: Place) -> None:
 # Change events
 
 
-async def test_news_of_another_process_come_by_looking(pooled: World) -> None:
+async def test_change_poller_behind_pooler_delivers_events_of_other_process(pooled: World) -> None:
     """No process can listen through a pooler, and still an open page is updated."""
     here, feed = Services(database=pooled.database), ChangeFeed()
     lookout = pg_notify.ChangePoller()

@@ -58,7 +58,7 @@ async def listens(world: World, count: int = 1) -> None:
                 await asyncio.sleep(0.01)
 
 
-async def test_another_process_hears_of_a_change_and_the_org_next_door_does_not(
+async def test_pg_notify_event_reaches_other_process_but_not_other_org(
     own_world: World,
 ) -> None:
     ours, there = own_world.dispatcher.services, another_process(own_world)
@@ -112,7 +112,7 @@ async def test_change_poller_more_changes_than_limit_sends_all_topics(
     assert feed.take() == (ALL_TOPICS,)
 
 
-async def test_looking_goes_by_the_index_on_the_time(own_world: World) -> None:
+async def test_change_poll_query_uses_index_on_time(own_world: World) -> None:
     await own_world.agent.plan(3)
     query = (
         load("driver/pg_notify")["changed"]
@@ -146,7 +146,7 @@ async def test_pg_notify_receive_own_or_malformed_message_is_ignored(own_world: 
         assert feed.take() == ()
 
 
-async def test_changes_travel_many_in_a_letter(own_world: World) -> None:
+async def test_send_pending_many_changes_sends_single_batch(own_world: World) -> None:
     services = own_world.dispatcher.services
     await pg_notify.send_pending(services.database, services.bus)
     plans = [await own_world.agent.plan(1) for _ in range(20)]

@@ -114,7 +114,7 @@ def uses() -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("file", [file for file in FILES if file not in BY_NAME])
-def test_every_named_query_is_run_by_one_place(file: str) -> None:
+def test_every_named_query_is_used_exactly_once(file: str) -> None:
     mentioned = Counter(uses())
     assert {name: mentioned[file, name] for name in load(file)} == dict.fromkeys(load(file), 1)
 
@@ -131,15 +131,15 @@ def test_expand_parts_with_an_unknown_part_raises_key_error() -> None:
         expand_parts("select :no_such_part from t")
 
 
-def test_a_cast_is_no_part() -> None:
+def test_expand_parts_leaves_type_casts_unchanged() -> None:
     assert expand_parts("select id::text, $1::uuid") == "select id::text, $1::uuid"
 
 
-def test_every_query_that_is_run_has_been_written() -> None:
+def test_every_used_query_is_defined() -> None:
     assert set(uses()) <= {(file, name) for file in FILES for name in load(file)}
 
 
-def test_a_query_is_not_misled_by_values_that_look_like_places() -> None:
+def test_query_values_resembling_placeholders_are_not_substituted() -> None:
     query = Query("q", "select %(a)s, %(b)s, %(a)s")
     statement = query(a="%(b)s", b="100%")
     assert str(statement) == "select $1, $2, $1"

@@ -46,7 +46,7 @@ async def a_days_work(agent: Agent) -> Body:
     return plan
 
 
-async def test_the_name_is_nowhere_and_nothing_of_others_is_touched(
+async def test_erase_user_removes_name_and_leaves_other_org_unchanged(
     own_world: World, name: str
 ) -> None:
     world, place = own_world, own_world.place
@@ -79,7 +79,7 @@ async def test_the_name_is_nowhere_and_nothing_of_others_is_touched(
     # The world fixture then verifies every chain against its rows.
 
 
-async def test_the_whole_dump_is_without_the_name(own_world: World, name: str) -> None:
+async def test_erase_user_database_dump_does_not_contain_name(own_world: World, name: str) -> None:
     await a_days_work(own_world.agent.acting_as(name))
     await erased(own_world, own_world.agent, name)
     word = name.rsplit(maxsplit=1)[-1]

@@ -65,7 +65,7 @@ async def test_retention_new_calls_are_stored_in_partition_of_current_week(
     assert held.fetchall() == [(named(today(admin)), 2)]
 
 
-def test_every_partition_is_guarded_like_the_whole(
+def test_retention_partitions_have_same_row_level_security_as_table(
     own_place: Place, admin: psycopg.Connection
 ) -> None:
     apply_retention(own_place.owner_dsn, FOR_EVER)
@@ -152,7 +152,7 @@ def test_retention_moves_default_partition_calls_to_weekly_partition(
     assert guarded.fetchall() == [(len(made),)]
 
 
-def test_too_many_calls_of_a_week_stay_in_the_default_partition(
+def test_retention_too_many_rows_of_week_stay_in_default_partition(
     own_world: World, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "MAX_MOVED_ROWS", 5)
@@ -210,7 +210,7 @@ async def test_retention_idempotency_answer_is_replayed_until_expired(
     assert "replayed" not in await agent.plan(idempotencyKey="old")
 
 
-async def test_many_answers_go_some_at_a_time(
+async def test_retention_many_idempotency_answers_are_deleted_in_batches(
     own_world: World, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "MAX_ROWS", 3)
@@ -296,7 +296,7 @@ async def test_retention_expired_closed_plan_is_erased_with_dependent_rows(
     assert apply_retention(place.owner_dsn, RetentionPolicy(0, 0, 90)) == {}
 
 
-async def test_a_run_that_is_over_long_enough_goes_too(
+async def test_retention_deletes_expired_completed_run_and_leaves_open_run(
     own_world: World, admin: psycopg.Connection
 ) -> None:
     agent, place = own_world.agent, own_world.place
@@ -310,7 +310,7 @@ async def test_a_run_that_is_over_long_enough_goes_too(
     assert (await agent.job(open_run))["runId"] == open_run["runId"]
 
 
-async def test_more_than_a_handful_go_some_at_a_time_and_all_are_on_record(
+async def test_retention_many_plans_are_deleted_in_batches_and_recorded(
     own_world: World, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "MAX_SUBJECTS", 2)
@@ -356,7 +356,7 @@ async def test_audit_verify_restored_erased_plan_reports_error(
     assert verdict.errors == (f"plan {plan['planId']} was erased, and is there again",)
 
 
-async def test_a_record_that_is_deleted_is_missed(
+async def test_verify_deleted_erasure_record_is_reported_missing(
     own_world: World, admin: psycopg.Connection
 ) -> None:
     own_world.is_sound = False

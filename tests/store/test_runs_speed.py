@@ -179,7 +179,7 @@ OTHERS = ["run_with_free_job", "parts", "document_job", "contents", "available",
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_no_query_of_runs_reads_a_table_from_end_to_end(
+def test_run_queries_use_no_sequential_scan(
     full: Place, named: tuple[str, str, str], name: str
 ) -> None:
     run_id, job_id, document_id = named

@@ -90,7 +90,7 @@ def test_the_serving_role_owns_nothing(catalogue: psycopg.Connection) -> None:
     assert owned == []
 
 
-def test_every_primary_key_and_unique_index_begins_with_the_org(
+def test_primary_keys_and_unique_indexes_start_with_org_id(
     catalogue: psycopg.Connection,
 ) -> None:
     others = ask(
@@ -105,7 +105,7 @@ def test_every_primary_key_and_unique_index_begins_with_the_org(
     assert {str(row[0]) for row in others} == ACROSS_ORGS
 
 
-def test_every_index_begins_with_the_org(catalogue: psycopg.Connection) -> None:
+def test_btree_indexes_start_with_org_id(catalogue: psycopg.Connection) -> None:
     others = ask(
         catalogue,
         """select i.indexrelid::regclass::text
@@ -120,7 +120,7 @@ def test_every_index_begins_with_the_org(catalogue: psycopg.Connection) -> None:
     assert {str(row[0]) for row in others} == ACROSS_ORGS | by_hash
 
 
-def test_every_foreign_key_begins_with_the_org_on_both_sides(
+def test_foreign_keys_start_with_org_id_on_both_sides(
     catalogue: psycopg.Connection,
 ) -> None:
     others = ask(
@@ -145,7 +145,7 @@ def test_every_table_has_a_primary_key(catalogue: psycopg.Connection) -> None:
     assert without == []
 
 
-def test_no_index_covers_a_status(catalogue: psycopg.Connection) -> None:
+def test_no_plan_or_step_index_contains_status_column(catalogue: psycopg.Connection) -> None:
     covering = ask(
         catalogue,
         """select i.indexrelid::regclass::text
@@ -189,12 +189,14 @@ DENIED = [
 
 
 @pytest.mark.parametrize("statement", DENIED)
-def test_the_serving_role_may_not(serving: psycopg.Connection, statement: str) -> None:
+def test_serving_role_denied_statement_raises_insufficient_privilege(
+    serving: psycopg.Connection, statement: str
+) -> None:
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         serving.execute(statement.encode())
 
 
-def test_without_an_org_named_there_is_nothing_to_see(
+def test_select_without_org_setting_returns_no_rows(
     serving: psycopg.Connection, catalogue: psycopg.Connection
 ) -> None:
     for table in sorted(tables(catalogue)):
@@ -212,7 +214,7 @@ def test_org_setting_after_transaction_is_reset(
     assert ask(serving, "select org_id from org") == []
 
 
-def test_a_row_cannot_be_written_into_another_org(
+def test_insert_row_of_other_org_raises_insufficient_privilege(
     serving: psycopg.Connection, shared_place: Place
 ) -> None:
     ours, theirs = UUID(new_id()), UUID(new_id())
@@ -237,7 +239,7 @@ def test_owner_without_org_setting_sees_no_rows(shared_place: Place) -> None:
         assert ask(owner, "select * from org") == []
 
 
-def test_only_a_sweep_sees_the_directory_and_nothing_but_the_directory(
+def test_sweep_setting_allows_reading_org_table_but_no_plans(
     serving: psycopg.Connection,
 ) -> None:
     with serving.transaction():

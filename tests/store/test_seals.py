@@ -24,13 +24,13 @@ def a_chain(length: int, previous: bytes = GENESIS) -> list[SealedEntry]:
     return entries
 
 
-def test_two_entries_that_differ_have_two_seals() -> None:
+def test_seal_of_different_entries_differs() -> None:
     combinations = [*product(["", "a", "b", "ab"], repeat=5)]
     assert len({seal(an_entry(1, *texts), GENESIS) for texts in combinations}) == len(combinations)
 
 
 @given(st.binary(min_size=32, max_size=32))
-def test_the_same_entry_upon_another_past_has_another_seal(past: bytes) -> None:
+def test_seal_of_same_entry_with_different_previous_hash_differs(past: bytes) -> None:
     (entry,) = a_chain(1)
     assert (seal(entry, past) == entry.hash) == (past == GENESIS)
 

@@ -112,7 +112,7 @@ async def test_search_lists_without_vector_backend_returns_full_text_only(librar
         ('"elastic net"', "bread"),
     ],
 )
-async def test_words_are_found_with_and_without_slips(
+async def test_search_exact_or_misspelled_words_finds_document(
     library: Library, asked: str, expected: str
 ) -> None:
     assert (await library.search(asked))[0] == expected
@@ -127,7 +127,9 @@ async def test_search_never_returns_other_org_passages(library: Library) -> None
         assert set(await library.search(query)) <= set(NOTES)
 
 
-async def test_all_words_count_for_more_than_some(library: Library) -> None:
+async def test_search_full_text_match_of_all_terms_ranks_above_partial_match(
+    library: Library,
+) -> None:
     await library.store("partly", "Wheat grows. Flour is milled. Nothing about nets.")
     hits = (await library.lists("wheat flour gluten yeast"))["words"]
     assert [round(hit.measure, 2) for hit in hits] == sorted(
@@ -136,7 +138,7 @@ async def test_all_words_count_for_more_than_some(library: Library) -> None:
     assert hits[0].measure == pytest.approx(1)
 
 
-async def test_a_tag_is_found_like_a_word_of_the_title(library: Library) -> None:
+async def test_search_tag_is_matched_like_title_word(library: Library) -> None:
     await library.store("plain", "Nothing special.", tags=("hydrology",))
     assert (await library.search("hydrology"))[0] == "plain · hydrology"
 
@@ -169,19 +171,19 @@ async def test_search_long_text_returns_matching_passage(library: Library) -> No
         *("flood -moraine", '"unclosed', "@00000000-0000-7000-8000-000000000001", "\x1f\x01"),
     ],
 )
-async def test_any_question_has_an_answer(library: Library, asked: str) -> None:
+async def test_search_any_query_text_does_not_raise(library: Library, asked: str) -> None:
     assert set(await library.search(asked)) <= set(NOTES)
     assert set(await library.search(asked, plan_id=new_id(), kinds=("note", asked[:9]))) == set()
 
 
-async def test_a_question_of_stop_words_finds_nothing_by_words(library: Library) -> None:
+async def test_search_only_stop_words_has_no_full_text_hits(library: Library) -> None:
     assert (await library.lists("what is it that they do"))["words"] == []
 
 
 # Restricted searches
 
 
-async def test_filters_by_kind_and_time_hold_for_both_lists(library: Library) -> None:
+async def test_search_kind_and_time_filters_apply_to_both_rankings(library: Library) -> None:
     old, late = NOON - timedelta(days=9), NOON + timedelta(days=1)
     await library.store("old flood", NOTES["flood"], created_at=old, kind="finding")
     await library.store("late flood", NOTES["flood"], created_at=late, kind="quote")
@@ -234,7 +236,7 @@ async def test_a_source_stored_twice_is_one_row_with_two_links(
     assert [row[2:] for row in rows] == [(WIKI.url, WIKI.title, WIKI.quote, NOON)]
 
 
-async def test_indexing_again_changes_nothing(library: Library) -> None:
+async def test_index_same_source_twice_changes_nothing(library: Library) -> None:
     subject = index_source(WIKI, NOON)
     for _ in range(2):
         await library.index(subject)
@@ -259,7 +261,7 @@ async def test_search_unindexed_and_unembedded_subjects_are_listed(
     assert [row[0] for row in rows] == [WIKI.id]
 
 
-async def test_a_text_without_a_word_can_be_stored(library: Library) -> None:
+async def test_store_empty_text_is_searchable_by_title(library: Library) -> None:
     await library.store("empty", "")
     assert "empty" in await library.search("empty")
 
@@ -267,7 +269,7 @@ async def test_a_text_without_a_word_can_be_stored(library: Library) -> None:
 # Bounds
 
 
-async def test_where_no_index_serves_only_the_newest_are_looked_at(
+async def test_search_without_index_scans_only_newest_documents(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search, "MAX_UNINDEXED_SCAN", 1)

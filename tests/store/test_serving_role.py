@@ -55,7 +55,9 @@ async def test_start_user_not_role_member_raises_misconfigured_with_grant(
         await serve(own_place, dsn)
 
 
-async def test_every_start_says_so(own_place: Place) -> None:
+async def test_start_application_serving_role_not_granted_raises_misconfigured(
+    own_place: Place,
+) -> None:
     with a_stranger(own_place, f"serving_{new_id()}") as dsn:
         both = Settings(database_url=dsn, owner_url=own_place.owner_dsn)
         with pytest.raises(Misconfigured, match=f"grant {APP_ROLE} to"):

@@ -137,7 +137,7 @@ HOT = [
 
 
 @pytest.mark.parametrize("name", HOT)
-def test_a_hot_query_reads_by_index_alone(full: Place, name: str) -> None:
+def test_hot_query_uses_no_sequential_scan(full: Place, name: str) -> None:
     plan_id, step_id = a_plan_id(full)
     key = Key(tool="get_next_step", key="k", arguments_hash=b"")
     by_plan = load.lock_statements(PlanRequest(plan_id=plan_id, holder=ME), key)
@@ -172,7 +172,7 @@ def test_a_hot_query_reads_by_index_alone(full: Place, name: str) -> None:
     ] == []
 
 
-def test_a_page_of_open_plans_counts_steps_by_index(full: Place) -> None:
+def test_open_plans_query_reads_steps_without_sequential_scan(full: Place) -> None:
     statement = summaries_statement(PlanFilter(order=PlanOrder.ACTIVITY), 20)
     table_scans = scans(full, statement)
     assert "Seq Scan" not in {how for table, how in table_scans if table == "plan_step"}
@@ -203,7 +203,7 @@ def test_waiting_query_does_not_scan_all_reviews(full: Place) -> None:
     assert {how for table, how in table_scans if table == "review"} != {"Seq Scan"}
 
 
-async def test_updates_of_plans_and_steps_stay_hot(own_place: Place) -> None:
+async def test_plan_and_step_updates_are_mostly_heap_only_tuple_updates(own_place: Place) -> None:
     """Claim and submit three hundred steps; nine in ten updates touch no index."""
     async with a_world(own_place) as world:
         for _ in range(15):

@@ -98,7 +98,7 @@ def test_sql_bytes_round_trip_unchanged(connection: psycopg.Connection, value: b
 
 @FEW
 @given(TIMES)
-def test_a_time_comes_back_as_the_same_moment(
+def test_query_datetime_round_trips_as_same_instant(
     connection: psycopg.Connection, time: datetime
 ) -> None:
     assert returned(connection, time, "timestamptz") == time.astimezone(UTC)
@@ -128,7 +128,7 @@ def test_sql_json_round_trips_byte_for_byte(connection: psycopg.Connection, valu
 
 @FEW
 @given(st.lists(st.tuples(ANY_TEXT, INTEGERS), min_size=1, max_size=4))
-def test_rows_come_back_in_order(
+def test_query_rows_round_trip_in_order(
     connection: psycopg.Connection, rows: list[tuple[str, int]]
 ) -> None:
     query = Query("q", "select * from (values %(rows)s) as v (a, b)")
@@ -144,12 +144,12 @@ def test_sql_uuid_array_round_trips_unchanged(
     assert returned(connection, Ids([str(i) for i in ids]), "uuid[]") == ids
 
 
-def test_a_text_with_nul_never_reaches_the_server() -> None:
+def test_query_text_with_nul_raises_value_error() -> None:
     with pytest.raises(ValueError, match="NUL"):
         Query("q", "select %(a)s")(a="a\0b")
 
 
-def test_a_list_of_ids_takes_nothing_but_ids() -> None:
+def test_query_invalid_id_in_id_list_raises_value_error() -> None:
     with pytest.raises(ValueError, match="nothing but ids"):
         Query("q", "select %(a)s")(a=Ids(["a,b"]))
 

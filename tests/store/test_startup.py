@@ -38,13 +38,13 @@ async def test_wait_until_reachable_timeout_raises_unavailable() -> None:
     assert len(reports) == 1
 
 
-async def test_wait_for_a_database_that_refuses_for_good_ends_at_once(own_place: Place) -> None:
+async def test_wait_until_reachable_permanent_error_returns_immediately(own_place: Place) -> None:
     reports = Reports()
     for wrong in ({"dbname": "missing"}, {"user": "missing"}):
         await wait_until_reachable(make_conninfo(own_place.owner_dsn, **wrong), 60, reports)
     assert reports == []
 
 
-async def test_wait_with_an_invalid_connection_string_is_refused() -> None:
+async def test_wait_until_reachable_invalid_dsn_raises_misconfigured() -> None:
     with pytest.raises(Misconfigured, match="cannot be read"):
         await wait_until_reachable("postgresql://[", 60, Reports())

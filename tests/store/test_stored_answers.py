@@ -10,7 +10,7 @@ ARGUMENTS: Json = {"plan_id": "p", "name": "Rivers"}
 KEY = Key("submit", "k1", hash_arguments({"user": "ann", "arguments": ARGUMENTS}), ARGUMENTS)
 
 
-def test_answer_stored_under_the_same_question_is_found() -> None:
+def test_read_answer_same_request_returns_stored_answer() -> None:
     assert read_answer((KEY.arguments_hash.hex(), False, {}), KEY) == StoredAnswer(
         {}, is_error=False
     )
@@ -27,6 +27,6 @@ def test_read_answer_stored_by_earlier_version_matches_argument_hash() -> None:
     "question",
     [{"user": "ben", "arguments": ARGUMENTS}, {"user": "ann", "arguments": {"plan_id": "q"}}, {}],
 )
-def test_answer_to_another_question_is_a_conflict(question: Json) -> None:
+def test_read_answer_different_request_raises_idempotency_conflict(question: Json) -> None:
     with pytest.raises(IdempotencyConflict):
         read_answer((hash_arguments(question).hex(), False, {}), KEY)

@@ -196,7 +196,9 @@ async def found(world: World, chain: Chain) -> tuple[int | None, str]:
     return verdict.first_broken_entry, verdict.errors[0]
 
 
-async def test_every_change_of_any_entry_is_named(world: World, chain: Chain, owner: Owner) -> None:
+async def test_verify_any_changed_entry_is_reported(
+    world: World, chain: Chain, owner: Owner
+) -> None:
     original = owner.entries()
     for at in range(1, chain.entries + 1):
         for how, statement in TO_AN_ENTRY.items():
@@ -217,7 +219,7 @@ def put_back(owner: Owner, entry: audit.SealedEntry) -> None:
     )
 
 
-async def test_every_entry_that_is_deleted_is_missed(
+async def test_verify_any_deleted_entry_is_reported_missing(
     world: World, chain: Chain, owner: Owner
 ) -> None:
     original = owner.entries()
@@ -228,20 +230,22 @@ async def test_every_entry_that_is_deleted_is_missed(
         put_back(owner, original[at - 1])
 
 
-async def test_a_chain_that_is_deleted_is_missed(world: World, chain: Chain, owner: Owner) -> None:
+async def test_verify_deleted_chain_is_reported_missing(
+    world: World, chain: Chain, owner: Owner
+) -> None:
     owner.does("delete from audit_entry where subject_id = %(id)s")
     message = f"entry 1 is missing: {chain.entries} were written"
     assert await found(world, chain) == (1, message)
 
 
-async def test_an_entry_that_is_added_is_named(world: World, chain: Chain, owner: Owner) -> None:
+async def test_verify_added_entry_is_reported(world: World, chain: Chain, owner: Owner) -> None:
     last = chain.entries
     owner.does(COPY, at=last, new=last + 1)
     message = f"entry {last + 1} was added from outside: {last} were written"
     assert await found(world, chain) == (last + 1, message)
 
 
-async def test_an_entry_that_is_added_and_sealed_is_named(
+async def test_verify_added_entry_with_computed_seal_is_reported(
     world: World, chain: Chain, owner: Owner
 ) -> None:
     last = owner.entries()[-1]
@@ -250,15 +254,13 @@ async def test_an_entry_that_is_added_and_sealed_is_named(
     assert (await found(world, chain))[0] == last.seq + 1
 
 
-async def test_an_entry_that_is_there_twice_is_named(
-    world: World, chain: Chain, owner: Owner
-) -> None:
+async def test_verify_duplicate_entry_is_reported(world: World, chain: Chain, owner: Owner) -> None:
     """Numbers are unique only together with times, because the table is partitioned."""
     owner.does(COPY, at=1, new=1)
     assert await found(world, chain) == (1, "entry 1 is there twice: one was added from outside")
 
 
-async def test_two_entries_that_are_swapped_are_named(
+async def test_verify_swapped_entries_are_reported(
     world: World, agent: Agent, owning: psycopg.Connection
 ) -> None:
     for make in (a_plan, a_run):

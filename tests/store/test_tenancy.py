@@ -85,7 +85,7 @@ def tables(connection: psycopg.Connection) -> set[str]:
 # Objects
 
 
-def test_a_policy_says_the_org_and_nothing_else_but_for_these(
+def test_policies_restrict_rows_to_org_except_listed_exceptions(
     catalogue: psycopg.Connection,
 ) -> None:
     policies = ask(
@@ -101,7 +101,7 @@ def test_a_policy_says_the_org_and_nothing_else_but_for_these(
     assert set(policies) == everybody | BY_HASH
 
 
-def test_everything_is_in_one_schema(catalogue: psycopg.Connection) -> None:
+def test_all_relations_are_in_public_schema(catalogue: psycopg.Connection) -> None:
     elsewhere = ask(
         catalogue,
         """select c.oid::regclass::text from pg_class c
@@ -123,7 +123,9 @@ def test_public_schema_contains_only_tables_and_indexes(catalogue: psycopg.Conne
     assert kinds == []
 
 
-def test_there_is_no_rule_no_trigger_and_no_event_trigger(catalogue: psycopg.Connection) -> None:
+def test_catalog_has_no_rules_or_triggers_except_passage_deleted(
+    catalogue: psycopg.Connection,
+) -> None:
     assert ask(catalogue, "select evtname from pg_event_trigger") == []
     # It records deleted passages, with the rights of the deleting role.
     triggers = ask(catalogue, "select tgname from pg_trigger where not tgisinternal")
@@ -172,7 +174,7 @@ def test_column_defaults_are_allowed_expressions_without_identity_columns(
     assert ask(catalogue, counted) == []
 
 
-def test_every_table_has_an_org_that_is_never_null(catalogue: psycopg.Connection) -> None:
+def test_every_table_has_not_null_org_id_as_first_column(catalogue: psycopg.Connection) -> None:
     having = names(
         catalogue,
         """select c.relname from pg_attribute a join pg_class c on c.oid = a.attrelid
@@ -193,7 +195,7 @@ def test_serving_role_can_log_in_only_where_expected(
     assert may_log_in is (shared_place.server.role is None)
 
 
-def test_the_serving_role_is_a_member_of_nothing_and_has_no_settings(
+def test_serving_role_has_no_memberships_and_no_settings(
     catalogue: psycopg.Connection,
 ) -> None:
     assert (
@@ -208,7 +210,7 @@ def test_the_serving_role_is_a_member_of_nothing_and_has_no_settings(
     assert ask(catalogue, settings) == []
 
 
-def test_only_the_owner_and_the_serving_role_have_any_rights(
+def test_table_privileges_belong_only_to_owner_and_serving_role(
     catalogue: psycopg.Connection, shared_place: Place
 ) -> None:
     grantees = names(
@@ -322,7 +324,7 @@ async def test_serving_role_sees_only_own_org_rows_in_every_table(
             assert seen == {table: {str(org_id): there[table][str(org_id)]} for table in shown}
 
 
-async def test_in_every_table_no_statement_reaches_another_orgs_rows(
+async def test_serving_role_update_and_delete_affect_no_row_of_other_org(
     both: World, catalogue: psycopg.Connection
 ) -> None:
     before = counts(catalogue, tables(catalogue))
@@ -340,7 +342,7 @@ async def test_in_every_table_no_statement_reaches_another_orgs_rows(
     assert counts(catalogue, tables(catalogue)) == before
 
 
-async def test_in_no_table_a_row_can_be_added_for_another_org(
+async def test_serving_role_insert_for_other_org_raises_insufficient_privilege(
     both: World, catalogue: psycopg.Connection
 ) -> None:
     insertable = names(

@@ -118,7 +118,7 @@ def test_fair_queue_org_waits_for_single_release_despite_long_queue(size: int, q
 
 
 @given(st.integers(4, 40), st.integers(1, 50))
-def test_a_quarter_is_out_of_reach_of_each_once_there_are_two(size: int, calls: int) -> None:
+def test_fair_queue_two_orgs_no_org_takes_more_than_three_quarters(size: int, calls: int) -> None:
     room = Room(size)
     room.come("b")
     room.give("b")
@@ -139,7 +139,7 @@ def test_fair_queue_single_org_can_acquire_all_slots_not_held_by_server() -> Non
     assert turns.can_acquire("a")
 
 
-def test_orgs_that_flood_take_turns_with_each_other() -> None:
+def test_fair_queue_flooding_orgs_are_served_alternately() -> None:
     room = Room(1)
     for org in "aaaaabbbbb":
         room.come(org)
@@ -148,7 +148,7 @@ def test_orgs_that_flood_take_turns_with_each_other() -> None:
     assert "".join(room.served) == "ababababab"
 
 
-def test_too_many_of_one_org_are_refused_at_once_and_others_may_wait() -> None:
+def test_fair_queue_org_beyond_max_waiting_raises_busy_other_org_may_wait() -> None:
     turns: FairQueue[int] = FairQueue(1, most_waiting=3)
     for number in range(3):
         turns.enqueue("a", number)

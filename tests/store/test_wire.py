@@ -19,7 +19,7 @@ async def forget(tx: Transaction) -> None:
     await tx.send("deallocate all")
 
 
-async def test_a_statement_is_prepared_once_and_then_only_executed(own_world: World) -> None:
+async def test_statement_sent_twice_is_prepared_once(own_world: World) -> None:
     database = own_world.database
     async with database.org_transaction(own_world.agent.org_id) as tx:
         await tx.send(ONE())
@@ -30,7 +30,9 @@ async def test_a_statement_is_prepared_once_and_then_only_executed(own_world: Wo
     assert len(names) == 1
 
 
-async def test_a_forgotten_statement_at_the_opening_is_sent_as_text(own_world: World) -> None:
+async def test_prepared_statement_lost_at_transaction_start_is_sent_as_text(
+    own_world: World,
+) -> None:
     database = own_world.database
     for _ in range(database.pool.size):
         async with database.org_transaction(own_world.agent.org_id) as tx:
@@ -43,7 +45,7 @@ async def test_a_forgotten_statement_at_the_opening_is_sent_as_text(own_world: W
     assert (await own_world.agent.work_through(plan))["status"] == "plan_complete"
 
 
-async def test_a_statement_forgotten_later_is_busy_and_nothing_is_written(own_world: World) -> None:
+async def test_prepared_statement_lost_mid_transaction_raises_busy(own_world: World) -> None:
     database = own_world.database
     async with database.org_transaction(own_world.agent.org_id) as tx:
         await tx.send(ONE(), TWO())

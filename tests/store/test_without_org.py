@@ -31,13 +31,13 @@ ABOUT_ORGS = re.compile(
 CONDITIONS = {"claim", "full_text"}
 
 
-def test_every_file_of_queries_is_looked_at() -> None:
+def test_rls_only_check_covers_every_query_file() -> None:
     looked_at = {query.name for query in queries()}
     for file in query_files():
         assert set(load(file)) <= looked_at, file
 
 
-def test_no_query_has_a_condition_on_the_org_when_all_are_taken_away() -> None:
+def test_strip_org_conditions_leaves_no_org_condition_in_any_query() -> None:
     left = {}
     for file in query_files():
         for name, query in load(file).items():
@@ -70,7 +70,7 @@ def test_stripping_removes_org_conditions_and_restores_queries() -> None:
         "x = org_id",
     ],
 )
-def test_a_condition_that_was_left_would_be_seen(condition: str) -> None:
+def test_org_condition_pattern_detects_unstripped_condition(condition: str) -> None:
     assert CONDITION.search(stripped(condition)[0])
 
 
@@ -86,7 +86,9 @@ def test_a_condition_that_was_left_would_be_seen(condition: str) -> None:
         ("on conflict (org_id, id) do nothing", None),
     ],
 )
-def test_conditions_are_found_in_the_forms_there_are(condition: str, left: str | None) -> None:
+def test_strip_org_conditions_removes_every_supported_form(
+    condition: str, left: str | None
+) -> None:
     assert stripped(condition) == ((left, 1) if left else (condition, 0))
 
 

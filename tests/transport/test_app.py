@@ -27,7 +27,7 @@ def a_face(
     return httpx2.AsyncClient(transport=transport, base_url="http://localhost")
 
 
-async def test_a_live_process_says_so(http: httpx2.AsyncClient) -> None:
+async def test_healthz_live_process_returns_alive(http: httpx2.AsyncClient) -> None:
     reply = await http.get("/healthz")
     assert (reply.status_code, reply.json()) == (200, {"status": "alive"})
 
@@ -78,7 +78,7 @@ async def test_readyz_unexpected_error_returns_500_without_exception_text() -> N
     assert "hunter2" not in reply.text
 
 
-async def test_the_figures_are_in_the_text_format_of_prometheus(http: httpx2.AsyncClient) -> None:
+async def test_metrics_endpoint_returns_prometheus_text_format(http: httpx2.AsyncClient) -> None:
     reply = await http.get("/metrics")
     assert reply.headers["content-type"].startswith("text/plain; version=0.0.4")
     assert reply.text == (
@@ -88,7 +88,7 @@ async def test_the_figures_are_in_the_text_format_of_prometheus(http: httpx2.Asy
     )
 
 
-async def test_an_unknown_address_is_not_found(http: httpx2.AsyncClient) -> None:
+async def test_unknown_path_returns_404(http: httpx2.AsyncClient) -> None:
     reply = await http.get("/nowhere")
     assert (reply.status_code, reply.json()["error"]["code"]) == (404, "NOT_FOUND")
 
@@ -105,7 +105,7 @@ async def test_the_mcp_endpoint_takes_posts_only(
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/"])
-async def test_the_mcp_endpoint_answers_in_json_and_hands_out_no_session(
+async def test_mcp_endpoint_returns_json_without_session_id(
     http: httpx2.AsyncClient, path: str
 ) -> None:
     reply = await http.post(path, headers=LEGACY, content=a_request("tools/list"))

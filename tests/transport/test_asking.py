@@ -143,7 +143,9 @@ async def test_elicitation_invalid_request_state_raises_mcp_error(agent: Agent, 
             await client.session.call_tool("request_user_review", {}, request_state=state)
 
 
-async def test_a_state_names_nothing_of_another_org(world: World, agent: Agent) -> None:
+async def test_elicitation_state_with_other_orgs_review_is_rejected(
+    world: World, agent: Agent
+) -> None:
     neighbour = world.neighbour
     world.neighbour_may_change = True
     taken = await neighbour.take(world.neighbours_plan)

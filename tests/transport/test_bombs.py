@@ -44,7 +44,7 @@ def of(results: list[Told], *doors: str) -> list[Told]:
     return matches
 
 
-def test_every_bomb_gets_an_answer_over_http(told: list[Told]) -> None:
+def test_costly_http_inputs_return_expected_status_without_traceback(told: list[Told]) -> None:
     for door, name, answer, message in of(told, "/mcp", "/api/report", "/api/map", "form"):
         assert answer in ANSWERS, (door, name, answer, message)
         assert not any(word in message for word in ("Traceback", "Internal error", "pydantic")), (
@@ -58,7 +58,7 @@ def test_http_rejected_bombs_have_error_code(told: list[Told]) -> None:
             assert '"code":' in message, (door, name, message)
 
 
-def test_packed_bodies_are_not_unpacked(told: list[Told]) -> None:
+def test_compressed_body_returns_415(told: list[Told]) -> None:
     packed = [
         result
         for result in of(told, "/mcp", "/api/report")
@@ -68,13 +68,13 @@ def test_packed_bodies_are_not_unpacked(told: list[Told]) -> None:
     assert {answer for _, _, answer, _ in packed} == {415}
 
 
-def test_a_file_is_answered_or_refused_in_a_line(told: list[Told]) -> None:
+def test_cli_costly_file_exits_0_or_1_with_error_code(told: list[Told]) -> None:
     for command, name, code, message in of(told, "report", "map"):
         assert code in {0, 1}, (command, name)
         assert code == 0 or '"code":' in message, (command, name, message)
 
 
-def test_arguments_are_refused_by_name(told: list[Told]) -> None:
+def test_costly_tool_arguments_are_parsed_or_rejected_with_error_code(told: list[Told]) -> None:
     codes = {answer for _, _, answer, _ in of(told, "arguments")}
     assert codes == {"read", "INVALID_INPUT", "TOO_LARGE"}
     for name in ("a NUL", "half a character", "more than a float"):
@@ -96,7 +96,7 @@ def test_template_bombs_are_all_rejected_except_missing_attribute(told: list[Tol
     assert [name for name, answer in outcomes.items() if answer == "None"] == ["attributes"]
 
 
-def test_markdown_becomes_a_page_of_bounded_size(told: list[Told]) -> None:
+def test_rendered_markdown_size_is_bounded(told: list[Told]) -> None:
     for _, name, size, _ in of(told, "Markdown"):
         assert isinstance(size, int)
         assert size < 20 * len(bombs.MARKDOWN[name]) + 10_000, name

@@ -22,7 +22,7 @@ def asked(path: str, secret: str) -> Request:
 
 
 @pytest.mark.parametrize(("path", "lives"), [("/live", False), ("/inbox", True)])
-async def test_a_page_that_lies_open_keeps_no_session_alive(
+async def test_live_stream_request_does_not_extend_web_session(
     world: World, path: str, *, lives: bool
 ) -> None:
     issued = await a_token(world.agent, scopes=(Scope.PLAN_READ,))

@@ -38,7 +38,7 @@ def test_openapi_document_schemas_are_valid_json_schema() -> None:
         Draft202012Validator.check_schema(schema)
 
 
-def test_every_route_is_described_and_there_is_no_other(
+def test_openapi_description_lists_exactly_the_served_api_routes(
     monkeypatch: pytest.MonkeyPatch, face_world: World
 ) -> None:
     captured_routes: list[Route] = []
@@ -110,7 +110,7 @@ async def addresses(agent: Agent) -> list[tuple[str, str, bytes | None]]:
     ]
 
 
-async def test_every_answer_is_as_described(face_world: World) -> None:
+async def test_api_responses_conform_to_openapi_description(face_world: World) -> None:
     async with a_reader(face_world.agent) as client:
         for path, address, body in await addresses(face_world.agent):
             method = "get" if body is None else "post"

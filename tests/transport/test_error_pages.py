@@ -30,7 +30,7 @@ async def breaking(_: PageContext, __: Request) -> Caller:
     raise ZeroDivisionError
 
 
-async def test_an_address_where_nothing_is_has_a_page_for_people(
+async def test_unknown_path_returns_html_page_to_browser_and_json_to_program(
     browser: httpx2.AsyncClient,
 ) -> None:
     page = await browser.get("/nowhere", headers=HTML)
@@ -50,7 +50,9 @@ async def test_api_unknown_path_with_html_accept_returns_json_404(
     assert (reply.status_code, reply.json()["error"]["code"]) == (404, "NOT_FOUND")
 
 
-async def test_a_method_that_is_not_taken_has_a_page_too(browser: httpx2.AsyncClient) -> None:
+async def test_unsupported_method_returns_html_405_page_to_browser(
+    browser: httpx2.AsyncClient,
+) -> None:
     page = await browser.get("/decisions", headers=HTML)
     assert (page.status_code, "Method not allowed" in page.text) == (405, True)
 

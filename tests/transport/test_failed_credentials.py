@@ -77,7 +77,9 @@ def is_refused(failures: FailedCredentials, address: str = HERE, shown: str = "n
 # The rule
 
 
-def test_lookup_after_too_many_failures_names_the_wait(failures: FailedCredentials) -> None:
+def test_lookup_after_too_many_failures_raises_rate_limited_with_wait(
+    failures: FailedCredentials,
+) -> None:
     exhaust(failures)
     with pytest.raises(RateLimited) as refused, failures.lookup(HERE, "new"):
         pass
@@ -113,14 +115,16 @@ def test_parallel_lookups_of_one_secret_are_bounded(failures: FailedCredentials)
             under_way.enter_context(failures.lookup(HERE, "guess"))
 
 
-def test_lookup_that_is_not_finished_counts_no_failure(failures: FailedCredentials) -> None:
+def test_lookup_raising_unavailable_is_not_counted_as_failure(failures: FailedCredentials) -> None:
     for _ in range(3 * MAX_FAILURES):
         with pytest.raises(Unavailable), failures.lookup(HERE, "not found out"):
             raise Unavailable
     assert not is_refused(failures)
 
 
-def test_lookup_after_the_refill_admits_one(failures: FailedCredentials, clock: Clock) -> None:
+def test_lookup_after_refill_interval_allows_one_attempt(
+    failures: FailedCredentials, clock: Clock
+) -> None:
     exhaust(failures)
     clock.now += REFILL_SECONDS
     assert not is_refused(failures)
@@ -140,7 +144,7 @@ def test_lookup_of_a_recently_valid_secret_is_not_limited(
     assert is_refused(failures, shown="good")
 
 
-def test_lookup_of_a_secret_that_failed_since_is_limited(failures: FailedCredentials) -> None:
+def test_lookup_exempt_secret_that_fails_again_is_rate_limited(failures: FailedCredentials) -> None:
     failures.exempt("revoked")
     assert [is_refused(failures, shown="revoked") for _ in range(MAX_FAILURES + 1)] == [
         *MAX_FAILURES * [False],
@@ -148,13 +152,15 @@ def test_lookup_of_a_secret_that_failed_since_is_limited(failures: FailedCredent
     ]
 
 
-def test_lookup_counts_an_ipv6_network_of_64_bits_as_one(failures: FailedCredentials) -> None:
+def test_lookup_counts_ipv6_64_bit_prefix_as_one_address(failures: FailedCredentials) -> None:
     exhaust(failures, "2001:db8::1")
     assert is_refused(failures, "2001:db8::ffff:2")
     assert not is_refused(failures, "2001:db8:0:1::1")
 
 
-def test_memory_of_addresses_and_secrets_is_bounded(failures: FailedCredentials) -> None:
+def test_failed_credentials_address_and_secret_caches_are_bounded(
+    failures: FailedCredentials,
+) -> None:
     for number in range(MAX_ADDRESSES + 10):
         fail(failures, "guess", f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}")
     for number in range(MAX_RECENT_SECRETS + 10):
@@ -164,7 +170,7 @@ def test_memory_of_addresses_and_secrets_is_bounded(failures: FailedCredentials)
     assert not failures._pending
 
 
-async def test_delay_grows_with_the_crowd_up_to_a_limit() -> None:
+async def test_delay_grows_with_concurrent_failures_up_to_maximum() -> None:
     delays: list[float] = []
     limit: FailedCredentials
 
@@ -213,7 +219,7 @@ async def no_pause(_: float) -> None:
         ("/plans", {"cookie": f"{SESSION}=guess", "accept": "text/html"}),
     ],
 )
-async def test_gate_after_too_many_failures_looks_nothing_up(
+async def test_auth_gate_after_too_many_failures_returns_429_without_lookup(
     path: str, headers: dict[str, str]
 ) -> None:
     lookups = CountedLookups()
@@ -241,7 +247,7 @@ async def test_auth_gate_database_unavailable_counts_no_failure() -> None:
     assert {answer.status_code for answer in answers} == {503}
 
 
-async def test_gate_without_any_credential_counts_no_failure() -> None:
+async def test_auth_gate_request_without_credential_is_not_counted_as_failure() -> None:
     lookups = CountedLookups()
     gate = AuthGate(bearer=lookups, failures=FailedCredentials(pause=no_pause))
     transport = httpx2.ASGITransport(gate.wrap(nothing), client=(HERE, 1))
@@ -260,7 +266,7 @@ class CountingSignIn(SignInPage):
         return await super().browser(request)
 
 
-async def test_sign_in_page_after_too_many_failures_looks_nothing_up(world: World) -> None:
+async def test_sign_in_page_after_too_many_failures_makes_no_session_lookup(world: World) -> None:
     pages = CountingSignIn(services=world.dispatcher.services, base_url="http://localhost")
     transport = httpx2.ASGITransport(Starlette(routes=pages.routes()), client=(HERE, 1))
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as visitor:

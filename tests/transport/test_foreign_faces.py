@@ -149,7 +149,7 @@ async def betrayed(
     return leaks
 
 
-async def test_every_route_answers_for_another_orgs_id_as_for_one_that_never_was(
+async def test_http_routes_answer_other_orgs_id_like_unknown_id(
     world: World, ours: dict[str, str]
 ) -> None:
     theirs = await belongings(world)
@@ -171,7 +171,7 @@ async def test_routes_without_row_level_security_all_leak_other_org_data(
     assert set(leaks) >= {*QUERIES, *FORMS}
 
 
-def test_every_route_that_takes_something_is_known(world: World) -> None:
+def test_routes_accepting_post_are_all_covered_by_isolation_tests(world: World) -> None:
     routes = routes_of(a_house(world.agent))
     takers = {route.path for route in routes if not route.methods or "POST" in route.methods}
     assert takers == {*FORMS, *NO_ROWS}
@@ -217,7 +217,7 @@ async def told(reading: Any, row_id: str) -> str:  # noqa: ANN401 - whatever the
         return f"{error.code} {error.message} {error.data}".replace(row_id, "ID")
 
 
-async def test_every_tool_answers_so_over_the_protocol_too(world: World) -> None:
+async def test_mcp_tools_answer_other_orgs_id_like_unknown_id(world: World) -> None:
     theirs = await belongings(world)
     probes = await askings(world.agent)
     before = rows(world)
@@ -228,7 +228,7 @@ async def test_every_tool_answers_so_over_the_protocol_too(world: World) -> None
     assert rows(world) == before
 
 
-async def test_resources_prompts_and_completions_know_nothing_of_another_org(
+async def test_resources_prompts_and_completions_expose_nothing_of_other_org(
     world: World,
 ) -> None:
     theirs, never = await belongings(world), new_id()

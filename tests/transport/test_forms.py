@@ -53,7 +53,7 @@ def in_parts(alphabet: str, content: bytes) -> tuple[bytes, dict[str, str]]:
     [("utf-8", b"hello"), ("punycode", b"aaaa-" + b"b" * 1_000_000)],
     ids=["short", "a megabyte that takes hours"],
 )
-async def test_a_form_in_parts_is_not_even_read(
+async def test_multipart_form_is_rejected_without_being_parsed(
     browser: httpx2.AsyncClient, alphabet: str, said: bytes
 ) -> None:
     body, headers = in_parts(alphabet, said)

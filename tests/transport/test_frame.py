@@ -15,7 +15,7 @@ async def browser(world: World) -> AsyncIterator[httpx2.AsyncClient]:
         yield client
 
 
-async def test_a_part_comes_alone_and_says_the_same(
+async def test_home_page_part_query_returns_only_that_fragment(
     browser: httpx2.AsyncClient, agent: Agent
 ) -> None:
     await agent.plan(3, name="Rivers of the north")

@@ -130,7 +130,7 @@ async def test_mcp_malformed_content_gets_defined_response(
     ids=str,
 )
 @BOTH_ERAS
-async def test_strange_headers_get_an_answer(
+async def test_mcp_endpoint_unusual_headers_return_200_400_or_406(
     http: httpx2.AsyncClient, headers: dict[str, str], changed: dict[str, str]
 ) -> None:
     reply = await http.post("/mcp", headers={**headers, **changed}, content=a_request("tools/list"))

@@ -120,7 +120,7 @@ async def stored(world: World) -> dict[str, str]:
     return everything_stored(world.place)
 
 
-async def test_a_bad_token_is_refused_at_every_door_and_nothing_is_touched(
+async def test_invalid_token_is_rejected_on_every_channel_without_writes(
     world: World, tokens: Tokens, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(failed_credentials, "MAX_FAILURES", 1_000)
@@ -161,7 +161,7 @@ def _is_refused(answer: httpx2.Response, kind: str, door: str) -> None:
     assert answer.json()["error"]["code"] == "FORBIDDEN", (kind, door)
 
 
-async def test_all_that_does_not_count_is_refused_in_the_same_words(
+async def test_invalid_tokens_of_all_kinds_get_identical_401_response(
     world: World, tokens: Tokens
 ) -> None:
     async with a_visitor(world) as visitor:
@@ -173,9 +173,7 @@ async def test_all_that_does_not_count_is_refused_in_the_same_words(
     assert len(replies) == 1
 
 
-async def test_a_token_in_the_address_or_the_body_does_not_count(
-    world: World, tokens: Tokens
-) -> None:
+async def test_token_in_query_or_body_does_not_authenticate(world: World, tokens: Tokens) -> None:
     secret, plan = tokens.good.secret, (await world.agent.plan())["planId"]
     async with a_visitor(world) as visitor:
         for name in ("access_token", "token", "authorization", "bearer"):
@@ -188,7 +186,7 @@ async def test_a_token_in_the_address_or_the_body_does_not_count(
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "bEaReR", "Bearer  "])
-async def test_a_good_token_opens_the_doors_of_programs(
+async def test_valid_token_any_scheme_case_authenticates_api_requests(
     world: World, tokens: Tokens, scheme: str
 ) -> None:
     plan = (await world.agent.plan())["planId"]
@@ -202,7 +200,9 @@ async def test_a_good_token_opens_the_doors_of_programs(
     assert (foreign.status_code, unknown.status_code) == (404, 404)
 
 
-async def test_a_good_token_does_not_open_pages(world: World, tokens: Tokens) -> None:
+async def test_valid_token_does_not_authenticate_dashboard_pages(
+    world: World, tokens: Tokens
+) -> None:
     async with a_visitor(world) as visitor:
         answer = await visitor.get("/", headers=bearer(tokens.good))
     assert answer.status_code == 401
@@ -231,7 +231,7 @@ async def test_metrics_require_metrics_token_else_404(world: World, tokens: Toke
             assert (await visitor.get("/metrics", headers=headers)).status_code == 404
 
 
-async def test_a_scope_that_is_lacking_is_named(world: World) -> None:
+async def test_call_without_required_scope_returns_forbidden_naming_scope(world: World) -> None:
     reads = await a_token(world.agent, scopes=(Scope.PLAN_READ,))
     headers = {**LEGACY, **bearer(reads)}
     async with served(world) as address, httpx2.AsyncClient(trust_env=False) as client:

@@ -72,7 +72,7 @@ async def test_every_route_foreign_host_header_returns_421(
 
 
 @pytest.mark.parametrize("route", ROUTES)
-async def test_every_route_refuses_pages_of_other_sites(
+async def test_route_accepts_own_origins_and_returns_403_for_other_origins(
     http: httpx2.AsyncClient, route: str
 ) -> None:
     for host in OUR_HOSTS:
@@ -105,14 +105,14 @@ async def test_missing_or_duplicate_host_header_returns_421(address: str, route:
         assert reply.startswith(b"HTTP/1.1 421 "), hosts
 
 
-async def test_a_second_origin_is_looked_at_too(address: str) -> None:
+async def test_second_origin_header_from_other_site_returns_403(address: str) -> None:
     origins = "Origin: http://localhost\r\nOrigin: http://evil.example\r\n"
     head = f"GET /healthz HTTP/1.1\r\nHost: localhost\r\n{origins}Connection: close\r\n\r\n"
     assert (await exchange(address, head.encode())).startswith(b"HTTP/1.1 403 ")
 
 
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
-async def test_blanks_after_a_header_value_change_nothing(address: str, version: str) -> None:
+async def test_whitespace_around_header_values_is_ignored(address: str, version: str) -> None:
     body = a_request("tools/list")
     head = [
         b"POST /mcp HTTP/1.1",
@@ -139,7 +139,7 @@ def padded(size: int) -> bytes:
 @pytest.mark.parametrize(
     "headers", [LEGACY, modern_headers("tools/call", "get_next_step")], ids=["legacy", "modern"]
 )
-async def test_a_body_may_have_one_mebibyte_and_not_one_byte_more(
+async def test_body_limit_allows_one_mebibyte_and_rejects_one_byte_more(
     http: httpx2.AsyncClient, headers: dict[str, str]
 ) -> None:
     reply = await http.post("/mcp", headers=headers, content=padded(BODY_LIMIT))
@@ -157,7 +157,7 @@ async def test_a_body_may_have_one_mebibyte_and_not_one_byte_more(
 
 
 @pytest.mark.parametrize("route", ROUTES)
-async def test_a_body_of_undeclared_size_is_counted_on_every_route(
+async def test_chunked_body_over_limit_returns_413_on_every_route(
     http: httpx2.AsyncClient, route: str
 ) -> None:
     async def parts() -> AsyncIterator[bytes]:
@@ -168,7 +168,7 @@ async def test_a_body_of_undeclared_size_is_counted_on_every_route(
     assert (reply.status_code, reply.json()["error"]["code"]) == (413, "TOO_LARGE")
 
 
-async def test_a_body_declared_far_too_large_is_refused_unheard(address: str) -> None:
+async def test_declared_content_length_far_over_limit_returns_413_unread(address: str) -> None:
     head = (
         f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: {MAX_DRAINED_BYTES + 1}\r\n\r\n"
     )
@@ -177,7 +177,7 @@ async def test_a_body_declared_far_too_large_is_refused_unheard(address: str) ->
     assert b"connection: close" in reply
 
 
-async def test_an_endless_body_is_not_heard_out() -> None:
+async def test_read_body_endless_stream_stops_after_max_drained_bytes() -> None:
     heard = 0
 
     async def endless() -> dict[str, object]:
@@ -189,7 +189,7 @@ async def test_an_endless_body_is_not_heard_out() -> None:
     assert heard == MAX_DRAINED_BYTES + BODY_LIMIT
 
 
-async def test_a_client_that_leaves_in_the_middle_leaves_half_a_body() -> None:
+async def test_read_body_client_disconnect_returns_partial_body() -> None:
     messages: list[dict[str, object]] = [
         {"type": "http.request", "body": b"half", "more_body": True},
         {"type": "http.disconnect"},
@@ -201,7 +201,7 @@ async def test_a_client_that_leaves_in_the_middle_leaves_half_a_body() -> None:
     assert await read_body(receive, BODY_LIMIT) == b"half"
 
 
-async def test_a_websocket_is_closed_at_once() -> None:
+async def test_websocket_scope_is_closed_with_code_1008() -> None:
     sent: list[object] = []
 
     async def app(*_: object) -> None:
@@ -217,7 +217,7 @@ async def test_a_websocket_is_closed_at_once() -> None:
     assert sent == [{"type": "websocket.close", "code": 1008}]
 
 
-async def test_names_are_compared_without_regard_to_case() -> None:
+async def test_allowed_hosts_compares_names_case_insensitively() -> None:
     hosts = AllowedHosts(frozenset({"plans.example.org"}))
     assert hosts.allow_host("Plans.Example.ORG")
     assert hosts.allow_origin("HTTPS://Plans.Example.ORG", "localhost:8750")
@@ -225,7 +225,9 @@ async def test_names_are_compared_without_regard_to_case() -> None:
 
 
 @pytest.mark.parametrize("coding", ["gzip", "br, gzip", "GZIP", "x-unheard-of"])
-async def test_a_packed_body_is_refused_by_name(http: httpx2.AsyncClient, coding: str) -> None:
+async def test_compressed_request_body_returns_415_invalid_input(
+    http: httpx2.AsyncClient, coding: str
+) -> None:
     reply = await http.post("/api/map", headers={"content-encoding": coding}, content=b"{}")
     assert reply.status_code == 415
     assert reply.json()["error"]["code"] == "INVALID_INPUT"

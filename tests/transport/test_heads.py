@@ -100,7 +100,7 @@ async def test_request_head_browser_sized_cookies_returns_200(line: Line) -> Non
     assert b" 200 " in await line.complete()
 
 
-async def test_a_large_body_is_no_large_head(line: Line) -> None:
+async def test_large_body_is_not_counted_toward_head_limit(line: Line) -> None:
     body = MORE[: 4 * heads.MAX_BYTES]
     line.say(POST + b"Content-Length: %d\r\n\r\n" % len(body), body)
     assert b" 405 " in await line.complete()
@@ -126,7 +126,7 @@ async def test_request_head_timeout_closes_connection(line: Line, what: str) -> 
     await line.hear_to_the_end()
 
 
-async def test_a_body_that_takes_too_long_is_not_waited_for(
+async def test_request_body_timeout_returns_408(
     line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(request_checks, "BODY_SECONDS", 0.1)

@@ -66,7 +66,7 @@ async def test_plan_list_row_shows_progress_current_step_and_resume_prompt(
     assert "Next door" not in text
 
 
-async def test_every_plan_is_on_one_page_exactly_though_plans_move_meanwhile(
+async def test_home_page_lists_each_plan_once_while_plans_change_between_pages(
     browser: httpx2.AsyncClient, agent: Agent
 ) -> None:
     plans = [await agent.plan(2, name=f"Plan {n}") for n in range(103)]
@@ -131,7 +131,7 @@ async def test_plan_list_invalid_query_returns_400_with_message(
     assert (reply.status_code, reply.json()["error"]["code"]) == (400, "INVALID_INPUT")
 
 
-async def test_a_page_costs_the_same_however_many_plans(
+async def test_home_page_query_count_is_independent_of_plan_count(
     browser: httpx2.AsyncClient, agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent = 0

@@ -20,7 +20,7 @@ EVERY_ERA = pytest.mark.parametrize("era", ["legacy", "auto", "2026-07-28"])
 
 
 @EVERY_ERA
-async def test_a_client_lists_and_calls(address: str, era: Era) -> None:
+async def test_client_lists_and_calls_tools_in_every_protocol_era(address: str, era: Era) -> None:
     async with Client(f"{address}/mcp", mode=era) as client:
         listed = await client.list_tools()
         result = await client.call_tool("get_next_step", {"planId": "1"})
@@ -31,7 +31,7 @@ async def test_a_client_lists_and_calls(address: str, era: Era) -> None:
 
 
 @EVERY_ERA
-async def test_a_client_hears_of_a_protocol_error(address: str, era: Era) -> None:
+async def test_client_unknown_tool_raises_mcp_error(address: str, era: Era) -> None:
     async with Client(f"{address}/mcp", mode=era) as client:
         with pytest.raises(MCPError) as refusal:
             await client.call_tool("no_such_tool", {})

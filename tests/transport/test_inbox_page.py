@@ -61,7 +61,7 @@ async def test_inbox_card_shows_question_requester_and_waiting_time(
     assert 'title="2 waiting for you"' in text
 
 
-async def test_a_decision_leads_back_to_where_the_person_came_from(
+async def test_decision_form_redirects_to_originating_page(
     browser: httpx2.AsyncClient, agent: Agent
 ) -> None:
     review = await a_review(agent, resultSummary="The Nile.")
@@ -75,7 +75,7 @@ async def test_a_decision_leads_back_to_where_the_person_came_from(
 
 
 @pytest.mark.parametrize("back", ["https://evil.example/", "//evil.example", "/\\evil", "", "x"])
-async def test_no_form_leads_elsewhere(
+async def test_decision_form_unsafe_back_url_redirects_to_inbox(
     browser: httpx2.AsyncClient, agent: Agent, back: str
 ) -> None:
     reply = await decide(browser, await a_review(agent), "skip", back=back)
@@ -88,7 +88,7 @@ def test_safe_return_path_any_input_returns_local_path(address: str) -> None:
     assert re.fullmatch(r"/([!-.0-\[\]-~][!-\[\]-~]*)?", safe_return_path(f"/{address}"))
 
 
-async def test_sending_back_needs_feedback_and_nothing_typed_is_lost(
+async def test_modify_decision_without_feedback_returns_400_and_keeps_input(
     browser: httpx2.AsyncClient, agent: Agent
 ) -> None:
     review = await a_review(agent)
@@ -105,7 +105,7 @@ async def test_sending_back_needs_feedback_and_nothing_typed_is_lost(
     assert again["instructions"].endswith("User feedback: Add\nthe Amazon.")
 
 
-async def test_rejecting_is_asked_twice_and_may_be_thought_over(
+async def test_reject_decision_requires_confirmation_and_can_be_canceled(
     browser: httpx2.AsyncClient, agent: Agent
 ) -> None:
     review = await a_review(agent, 2)
@@ -183,7 +183,7 @@ async def a_waiting_run(agent: Agent) -> tuple[Body, str]:
     return run, over["stageSlug"]
 
 
-async def test_a_run_that_waits_is_a_card_too_and_goes_on_by_a_persons_words(
+async def test_inbox_shows_waiting_run_and_accepts_stage_feedback_once(
     browser: httpx2.AsyncClient, agent: Agent
 ) -> None:
     run, stage = await a_waiting_run(agent)
@@ -207,7 +207,7 @@ async def test_a_run_that_waits_is_a_card_too_and_goes_on_by_a_persons_words(
     assert reply.status_code == 404
 
 
-async def test_more_than_a_page_of_cards_come_up_as_others_are_decided(
+async def test_inbox_shows_further_cards_after_earlier_ones_are_decided(
     browser: httpx2.AsyncClient, world: World
 ) -> None:
     reviews = []

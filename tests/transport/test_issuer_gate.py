@@ -59,7 +59,7 @@ async def stored(world: World) -> dict[str, str]:
 # Accepted tokens
 
 
-async def test_no_bad_token_opens_a_door_or_touches_a_row(
+async def test_invalid_issuer_token_returns_401_without_writes(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(failed_credentials, "MAX_FAILURES", 1_000)
@@ -172,7 +172,7 @@ async def signed_in_at(browser: httpx2.AsyncClient, where: str) -> None:
     assert back.status_code == 200, back.text
 
 
-async def test_a_session_that_has_ended_hears_of_nothing_any_more(
+async def test_live_stream_sends_no_events_after_user_is_disabled(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("waybook.transport.http.dashboard.live.REAUTH_SECONDS", 0.0)

@@ -11,7 +11,7 @@ from waybook.transport.jsonrpc import InvalidMessage, read_message, tool_with_pr
 
 @settings(deadline=None)
 @given(st.binary() | st.text().map(str.encode) | st.text().map(json.dumps).map(str.encode))
-def test_any_bytes_are_a_message_or_unsound(body: bytes) -> None:
+def test_read_message_any_bytes_returns_dict_or_invalid_message(body: bytes) -> None:
     assert isinstance(read_message(body), dict | InvalidMessage)
 
 
@@ -45,7 +45,7 @@ def test_read_message_accepted_message_is_valid_for_protocol_library(
         jsonrpc_message_adapter.validate_python(read, by_name=False)
 
 
-def test_progress_is_asked_for_by_a_token_in_a_tool_call() -> None:
+def test_tool_with_progress_requires_tool_call_with_progress_token() -> None:
     params = {"name": "extract_data", "_meta": {"progressToken": 1}}
     assert tool_with_progress({"method": "tools/call", "params": params}) == "extract_data"
     assert tool_with_progress({"method": "tools/list", "params": params}) is None

@@ -94,7 +94,9 @@ async def test_page_stream_position_covers_changes_before_subscription(
         assert f"plan:{plan['planId']}" in (await stream.event())[1]
 
 
-async def test_a_silent_stream_beats(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_live_stream_without_events_sends_heartbeat(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(live, "HEARTBEAT_SECONDS", 0)
     async with streamed(site) as stream, asyncio.timeout(PATIENCE):
         lines = stream.complete.aiter_lines()
@@ -102,7 +104,7 @@ async def test_a_silent_stream_beats(site: Site, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(("limit", "status"), [("MAX_STREAMS", 503), ("MAX_STREAMS_PER_ORG", 429)])
-async def test_more_streams_than_there_may_be_are_refused_until_one_ends(
+async def test_live_streams_over_limit_are_rejected_until_one_closes(
     world: World, monkeypatch: pytest.MonkeyPatch, limit: str, status: int
 ) -> None:
     monkeypatch.setattr(live, limit, 1)

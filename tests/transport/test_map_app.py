@@ -39,7 +39,7 @@ async def test_list_tools_map_app_is_linked_from_status_tools(
     assert tools["draw_map"] == {"ui": {"visibility": ["app"]}}
 
 
-async def test_the_page_is_read_as_the_extension_says() -> None:
+async def test_map_app_resource_has_extension_mime_type_and_metadata() -> None:
     async with a_client() as client:
         assert client.server_capabilities.extensions == {EXTENSION: {"mimeTypes": [MIME_TYPE]}}
         (contents,) = (await client.read_resource(URI)).contents
@@ -49,12 +49,12 @@ async def test_the_page_is_read_as_the_extension_says() -> None:
     assert contents.text == page()
 
 
-def test_the_page_is_short_and_whole() -> None:
+def test_map_app_page_is_small_and_loads_no_external_resources() -> None:
     text = page()
     assert len(text.encode()) < MOST_BYTES
     assert text.startswith("<!doctype html>\n<html lang=")
     assert re.findall(r"https?:|//|\bsrc=|\bhref=|@import|url\(|\bfetch\b|\beval\b", text) == []
 
 
-def test_the_page_has_the_one_style_of_all_maps() -> None:
+def test_map_app_page_contains_shared_map_style_sheet() -> None:
     assert style_sheet() in page().replace("\n", "")

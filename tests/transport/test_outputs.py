@@ -60,7 +60,9 @@ async def test_output_download_has_media_type_and_safe_headers(
     assert reply.headers["content-security-policy"].endswith("; sandbox")
 
 
-async def test_a_page_is_sent_as_plain_text(http: httpx2.AsyncClient, agent: Agent) -> None:
+async def test_html_output_is_served_as_plain_text_attachment(
+    http: httpx2.AsyncClient, agent: Agent
+) -> None:
     page = {"mediaType": "text/html", "content": "<script>alert(1)</script>"}
     output = await deliver(agent, await agent.plan(), **page)
     reply = await http.get(f"/api/outputs/{output['outputId']}")
@@ -69,7 +71,7 @@ async def test_a_page_is_sent_as_plain_text(http: httpx2.AsyncClient, agent: Age
 
 
 @given(kind=st.sampled_from(sorted(FILE_EXTENSIONS)) | st.from_regex(r"[a-z]{1,9}/[a-z+.]{1,20}\Z"))
-def test_no_type_is_sent_that_a_browser_would_run(kind: str) -> None:
+def test_output_response_never_uses_executable_content_type(kind: str) -> None:
     sent = output_response(an_output(media_type=kind)).headers
     assert re.fullmatch(
         r"(application/(json|jsonl|toml|x-ndjson|yaml)|text/(csv|markdown|plain|tab-sep.*)); "
@@ -94,7 +96,7 @@ def test_output_any_title_stays_within_content_disposition(title: str) -> None:
     assert re.fullmatch(r'attachment; filename="[A-Za-z0-9._-]+\.v3\.txt"', sent)
 
 
-async def test_the_outputs_of_a_plan_are_listed_with_all_versions(
+async def test_plan_outputs_endpoint_lists_all_versions_without_content(
     http: httpx2.AsyncClient, agent: Agent, world: World
 ) -> None:
     plan = await agent.plan()

@@ -116,7 +116,7 @@ async def http(flooded: Flooded) -> AsyncIterator[httpx2.AsyncClient]:
 
 
 @pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
-async def test_an_agent_reads_the_refusal_as_a_tools_error(
+async def test_rate_limited_tool_call_returns_tool_error_to_client(
     flooded: Flooded, era: Literal["legacy", "2026-07-28"]
 ) -> None:
     async with flooded.serving() as address, Client(f"{address}/mcp", mode=era) as client:
@@ -132,7 +132,7 @@ async def test_an_agent_reads_the_refusal_as_a_tools_error(
 @pytest.mark.parametrize(
     "headers", [LEGACY, modern_headers("tools/call", "list_active_plans")], ids=["old", "new"]
 )
-async def test_the_cheap_refusal_is_word_for_word_that_of_the_doorway(
+async def test_early_rate_limit_response_equals_dispatcher_response(
     http: httpx2.AsyncClient, flooded: Flooded, headers: dict[str, str]
 ) -> None:
     flooded.use_up()
@@ -145,7 +145,7 @@ async def test_the_cheap_refusal_is_word_for_word_that_of_the_doorway(
     assert ("resultType" in result) == (headers is not LEGACY)
 
 
-async def test_a_message_that_calls_no_tool_counts_too(http: httpx2.AsyncClient) -> None:
+async def test_messages_without_tool_call_count_toward_rate_limit(http: httpx2.AsyncClient) -> None:
     replies = [await http.post("/mcp", headers=LEGACY, content=LIST) for _ in range(BURST + 1)]
     assert [reply.status_code for reply in replies] == [200] * BURST + [429]
     refused = replies[-1].json()
@@ -179,7 +179,7 @@ async def test_throttle_exhausted_org_does_not_delay_other_callers(
 
 
 @pytest.mark.parametrize("path", ["/api/runs/x/progress", "/api/documents/x", "/api/outputs/x"])
-async def test_a_program_that_reads_too_often_gets_a_status_and_a_header(
+async def test_read_api_over_rate_limit_returns_429_with_retry_after(
     http: httpx2.AsyncClient, flooded: Flooded, path: str
 ) -> None:
     flooded.use_up()
@@ -190,7 +190,7 @@ async def test_a_program_that_reads_too_often_gets_a_status_and_a_header(
 
 
 @pytest.mark.parametrize("path", ["/api/report", "/api/map"])
-async def test_reports_of_anybodys_dag_count_too(
+async def test_snapshot_endpoints_count_toward_rate_limit(
     http: httpx2.AsyncClient, flooded: Flooded, path: str
 ) -> None:
     flooded.use_up()
@@ -210,7 +210,7 @@ async def test_page_over_rate_limit_returns_429_page_and_other_org_is_served(
     assert (await http.get(path, headers={"accept": "text/html", **THEIRS})).is_success
 
 
-async def test_a_form_sent_too_often_is_refused_like_a_page(
+async def test_form_over_rate_limit_returns_429_with_retry_after(
     http: httpx2.AsyncClient, flooded: Flooded
 ) -> None:
     http.cookies.set(COOKIE, TOKEN)

@@ -56,7 +56,7 @@ async def a_little_more(agent: Agent) -> tuple[str, str]:
     return run["runId"], plan["planId"]
 
 
-async def test_a_page_costs_the_same_number_of_queries_however_much_there_is(
+async def test_page_query_count_is_independent_of_data_volume(
     reader: httpx2.AsyncClient, agent: Agent, sent: list[int]
 ) -> None:
     run_id, plan_id = await a_little_more(agent)

@@ -16,14 +16,14 @@ def weight(text: str) -> int:
     return len(gzip.compress(text.encode()))
 
 
-def test_style_and_scripts_are_small() -> None:
+def test_compressed_style_sheet_and_scripts_stay_within_size_limits() -> None:
     assert weight(read_asset("waybook.css")) <= 6_000
     assert sum(weight(read_asset(name)) for name in SCRIPTS) <= 20_000
     assert sum(weight(read_asset(name)) for name in SCRIPTS if "htmx" not in name) <= 3_000
 
 
 @pytest.mark.parametrize(("address", "limit"), [("/", 12_000), ("/inbox", 12_000)])
-async def test_a_full_page_is_small_and_asks_for_little_else(
+async def test_full_page_stays_within_size_element_and_asset_limits(
     agent: Agent, address: str, limit: int
 ) -> None:
     for n in range(51):

@@ -31,13 +31,15 @@ def nodes_in(html: str) -> int:
 @pytest.mark.parametrize(
     ("steps", "most"), [(13, 30_000), (200, 60_000), (500, 60_000), (5_000, 60_000)]
 )
-def test_the_page_stays_small(steps: int, most: int, tied: bool) -> None:  # noqa: FBT001 - a parameter
+def test_plan_page_size_and_node_count_stay_within_limits(
+    steps: int, most: int, tied: bool
+) -> None:  # noqa: FBT001 - a parameter
     html = rendered(a_sheet(a_large_plan(steps, tied=tied)))
     assert len(gzip.compress(html.encode(), 6)) <= most
     assert nodes_in(html) <= MOST_NODES
 
 
-def test_siblings_beyond_counting_are_drawn_as_one() -> None:
+def test_plan_map_5000_sibling_steps_are_drawn_as_one_box() -> None:
     plan = a_large_plan(5_000)
     first = plan.steps[0].id
     star = plan._replace(
@@ -68,12 +70,12 @@ def test_plan_view_opens_page_of_current_step_and_pages_cover_all_steps() -> Non
     assert plan_view(a_sheet(plan, 0)).window.number == 1
 
 
-def test_a_plan_without_steps_has_a_page_too() -> None:
+def test_plan_page_without_steps_shows_no_steps_yet() -> None:
     plan = a_large_plan(13)._replace(steps=())
     assert "No steps yet." in rendered(a_sheet(plan))
 
 
-def test_names_of_steps_are_texts_everywhere() -> None:
+def test_plan_page_escapes_html_in_names() -> None:
     plan = a_large_plan(13)
     wicked = "<script>alert(1)</script>"
     steps = tuple(step._replace(title=wicked, held_by=wicked) for step in plan.steps)

@@ -21,7 +21,7 @@ def moved(step: str, at: float, status: StepStatus) -> StepStatusChange:
     return StepStatusChange(step, minutes(at), status, "ann", None)
 
 
-def test_work_waiting_and_retries_stand_behind_each_other() -> None:
+def test_timeline_shows_work_waiting_and_retries_as_consecutive_segments() -> None:
     moves = [
         moved("a", 0, StepStatus.IN_PROGRESS),
         moved("a", 5, StepStatus.FAILED),
@@ -61,7 +61,7 @@ MOVES = st.lists(
 
 
 @given(MOVES)
-def test_nothing_leaves_the_timeline_and_everything_can_be_seen(
+def test_timeline_segments_are_visible_and_within_width(
     moves: list[StepStatusChange],
 ) -> None:
     ordered = sorted(moves, key=lambda move: move.at)
@@ -77,7 +77,7 @@ CELLS = re.compile(r"M(\d+) 0h(\d+)")
 
 
 @given(st.lists(st.sampled_from(StepStatus), max_size=60), st.integers(1, 20))
-def test_the_overview_has_every_step_once(statuses: list[StepStatus], width: int) -> None:
+def test_step_grid_contains_every_step_exactly_once(statuses: list[StepStatus], width: int) -> None:
     plan = a_plan(*(a_step(status) for status in statuses))
     rows = build_step_grid(plan.steps, width)
     status_by_place = {}

@@ -48,7 +48,7 @@ async def a_plan_with_everything(agent: Agent) -> Body:
     return plan
 
 
-async def test_the_json_has_everything_and_can_be_replayed(
+async def test_plan_json_export_is_complete_and_replays_to_stored_rows(
     browser: httpx2.AsyncClient, world: World, agent: Agent
 ) -> None:
     plan = await a_plan_with_everything(agent)
@@ -69,7 +69,7 @@ async def test_the_json_has_everything_and_can_be_replayed(
     assert without_nulls(replay(changes)["step"]) == without_nulls(stored["step"])
 
 
-async def test_the_report_reads_from_top_to_bottom(
+async def test_plan_markdown_export_has_sections_in_order(
     browser: httpx2.AsyncClient, agent: Agent
 ) -> None:
     plan = await a_plan_with_everything(agent)
@@ -96,7 +96,7 @@ async def test_the_report_reads_from_top_to_bottom(
     assert "\n# Not a heading" not in text
 
 
-async def test_the_map_comes_as_a_drawing_and_as_a_text(
+async def test_plan_map_exports_as_svg_and_mermaid(
     browser: httpx2.AsyncClient, agent: Agent
 ) -> None:
     plan = await a_plan_with_everything(agent)
@@ -107,7 +107,7 @@ async def test_the_map_comes_as_a_drawing_and_as_a_text(
 
 
 @pytest.mark.parametrize("ending", ["json", "md", "svg", "mmd"])
-async def test_a_file_is_kept_and_never_run(
+async def test_plan_export_is_sandboxed_attachment_with_safe_filename(
     browser: httpx2.AsyncClient, world: World, agent: Agent, ending: str
 ) -> None:
     plan = await a_plan_with_everything(agent)

@@ -74,7 +74,9 @@ async def test_plan_page_stalled_step_shows_advice_and_writes_nothing(
     assert await world.entries(agent.org_id, plan["planId"]) == before
 
 
-async def test_another_orgs_plan_is_not_there(browser: httpx2.AsyncClient, world: World) -> None:
+async def test_plan_page_other_orgs_plan_returns_same_404_as_unknown(
+    browser: httpx2.AsyncClient, world: World
+) -> None:
     theirs = await browser.get(f"/plans/{world.neighbours_plan['planId']}")
     nobodys = await browser.get("/plans/nonsense")
     assert theirs.status_code == nobodys.status_code == 404
@@ -82,7 +84,7 @@ async def test_another_orgs_plan_is_not_there(browser: httpx2.AsyncClient, world
     assert "Next door" not in theirs.text
 
 
-async def test_a_step_is_added_by_a_form(browser: httpx2.AsyncClient, agent: Agent) -> None:
+async def test_plan_page_form_adds_step(browser: httpx2.AsyncClient, agent: Agent) -> None:
     plan = await agent.plan(2)
     address = f"/plans/{plan['planId']}"
     typed = {"stepType": "analyze", "title": "Weigh", "instructions": "Weigh it.", "after": "1"}
@@ -153,7 +155,7 @@ async def test_plan_page_query_count_is_independent_of_plan_size(
             assert len(sent) == 3
 
 
-async def test_large_plans_come_by_the_page(browser: httpx2.AsyncClient, agent: Agent) -> None:
+async def test_plan_page_large_plan_is_paginated(browser: httpx2.AsyncClient, agent: Agent) -> None:
     plan = await agent.plan(150)
     assert "Look up 100." in (first := await shown(browser, plan))
     assert 'id="s100"' in first
@@ -172,7 +174,7 @@ async def test_large_plans_come_by_the_page(browser: httpx2.AsyncClient, agent: 
     assert "<html" not in step
 
 
-async def test_a_review_is_decided_on_the_plans_own_page(
+async def test_plan_page_review_form_records_decision(
     browser: httpx2.AsyncClient, agent: Agent
 ) -> None:
     plan = await agent.plan(2)

@@ -30,7 +30,7 @@ async def text_of(client: Client, name: str, arguments: dict[str, str] | None = 
 
 
 @BOTH_ERAS
-async def test_there_is_a_prompt_for_each_way_and_each_skill(era: Era) -> None:
+async def test_list_prompts_returns_builtin_prompts_and_one_per_skill(era: Era) -> None:
     async with a_client(RememberingDoorway(), era) as client:
         listed = await client.list_prompts()
     assert [(prompt.name, prompt.description) for prompt in listed.prompts] == [
@@ -81,7 +81,9 @@ async def test_skill_prompt_without_question_asks_user_for_question(era: Era) ->
 
 @BOTH_ERAS
 @pytest.mark.parametrize("arguments", [None, {}, {"planId": " "}, {"question": "Why?"}])
-async def test_a_missing_argument_is_named(era: Era, arguments: dict[str, str] | None) -> None:
+async def test_get_prompt_missing_argument_raises_error_naming_argument(
+    era: Era, arguments: dict[str, str] | None
+) -> None:
     async with a_client(RememberingDoorway(), era) as client:
         with pytest.raises(MCPError) as refusal:
             await client.get_prompt("resume_plan", arguments)
@@ -107,7 +109,7 @@ async def test_list_prompts_skills_unavailable_returns_built_in_prompts() -> Non
     assert [prompt.name for prompt in listed.prompts] == ["resume_plan", "plan_research"]
 
 
-async def test_where_no_skill_can_be_started_there_is_no_prompt_for_one() -> None:
+async def test_list_prompts_profile_without_skills_omits_skill_prompts() -> None:
     dispatcher = RememberingDoorway()
     async with Client(build_server(TOOLS, an_entrance(dispatcher), profile="plan")) as client:
         listed = await client.list_prompts()
@@ -116,7 +118,7 @@ async def test_where_no_skill_can_be_started_there_is_no_prompt_for_one() -> Non
 
 
 @BOTH_ERAS
-async def test_where_runs_are_offered_there_is_a_prompt_to_work_on_one(era: Era) -> None:
+async def test_list_prompts_runs_profile_includes_work_on_run(era: Era) -> None:
     async with a_client(RememberingDoorway(), era, "runs") as client:
         listed = await client.list_prompts()
         text = await text_of(client, "work_on_run", {"runId": "run-1"})
@@ -136,7 +138,7 @@ async def test_work_on_run_prompt_in_plan_profile_is_unknown() -> None:
     assert refusal.value.message == "Unknown prompt: work_on_run"
 
 
-def test_the_prompt_of_runs_is_ten_lines_and_names_tools_that_are_there() -> None:
+def test_work_on_run_prompt_has_ten_steps_and_names_existing_tools() -> None:
     lines = [line for line in WORK_ON_RUN.text.splitlines() if re.match(r"\d+\. ", line)]
     assert len(lines) == 10
     named = set(re.findall(r"\b[a-z]+_[a-z_]+\b", WORK_ON_RUN.text))

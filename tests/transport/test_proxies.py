@@ -122,7 +122,7 @@ async def test_login_throttle_behind_proxy_locks_out_guessing_client_only(world:
         assert (await signs_in(browser, token.secret, somebody)).status_code == 303
 
 
-async def test_a_header_of_a_stranger_buys_no_attempt(world: World) -> None:
+async def test_untrusted_forwarded_headers_do_not_bypass_login_throttle(world: World) -> None:
     token = await a_token(world.agent)
     async with a_browser(world, STRANGER) as browser:
         for number in range(MAX_ATTEMPTS):

@@ -132,7 +132,7 @@ async def test_run_progress_api_error_returns_matching_status(code: str, status:
 
 
 @pytest.mark.parametrize("path", ["/api/runs/r-1/progress", "/api/documents/d-1"])
-async def test_these_addresses_are_only_read(path: str) -> None:
+async def test_read_api_post_returns_405(path: str) -> None:
     async with a_face(ReadApi(an_entrance(RememberingDoorway()))) as client:
         reply = await client.post(path, json={})
     assert (reply.status_code, reply.json()["error"]["code"]) == (405, "INVALID_INPUT")
@@ -141,7 +141,7 @@ async def test_these_addresses_are_only_read(path: str) -> None:
 # Documents
 
 
-async def test_a_document_is_a_page_that_does_nothing(
+async def test_document_page_has_sandbox_policy_and_no_active_content(
     http: httpx2.AsyncClient, agent: Agent
 ) -> None:
     run = await a_rendered_run(agent)
@@ -172,7 +172,7 @@ async def test_document_api_markdown_format_is_sent_as_attachment(
     assert reply.text.startswith("# Found")
 
 
-async def test_another_format_is_refused(http: httpx2.AsyncClient) -> None:
+async def test_document_unsupported_format_returns_400(http: httpx2.AsyncClient) -> None:
     reply = await http.get("/api/documents/d-1?format=pdf")
     assert (reply.status_code, reply.json()["error"]["code"]) == (400, "INVALID_INPUT")
 

@@ -70,7 +70,9 @@ async def test_outputs_page_lists_latest_version_and_plan_page_lists_all(
     assert (await reader.get("/outputs?behind=x")).status_code == 400
 
 
-async def test_outputs_are_paged(reader: httpx2.AsyncClient, agent: Agent, world: World) -> None:
+async def test_outputs_page_pagination_lists_each_output_once(
+    reader: httpx2.AsyncClient, agent: Agent, world: World
+) -> None:
     plan = await a_finished_plan(agent)
     for number in range(27):
         world.clock.advance(seconds=number % 2)
@@ -93,7 +95,7 @@ async def test_outputs_are_paged(reader: httpx2.AsyncClient, agent: Agent, world
         ("application/json", '{"a": "<b>"}', '{"a": "&lt;b&gt;"}'),
     ],
 )
-async def test_an_output_is_read_on_a_page_that_does_nothing(
+async def test_output_page_escapes_content_and_is_sandboxed(
     reader: httpx2.AsyncClient, agent: Agent, media_type: str, content: str, shown: str
 ) -> None:
     plan = await a_finished_plan(agent)
@@ -108,7 +110,7 @@ async def test_an_output_is_read_on_a_page_that_does_nothing(
 # Audit
 
 
-async def test_the_audit_is_filtered_by_everything_in_the_address(
+async def test_audit_page_filters_by_each_query_parameter(
     world: World, reader: httpx2.AsyncClient, agent: Agent
 ) -> None:
     first = await agent.plan(2, name="First")
@@ -144,7 +146,7 @@ async def test_audit_page_invalid_filter_returns_400_with_alert(
     assert (await reader.get(f"/audit.csv?{asked}")).status_code == 400
 
 
-async def test_pages_of_the_audit_lose_nothing_and_repeat_nothing(agent: Agent) -> None:
+async def test_audit_pagination_returns_every_entry_exactly_once(agent: Agent) -> None:
     for _ in range(3):
         await agent.work_through(await agent.plan(3))
     call = RequestContext(services=agent.dispatcher.services, caller=agent.caller)
@@ -166,7 +168,7 @@ async def test_pages_of_the_audit_lose_nothing_and_repeat_nothing(agent: Agent) 
         assert sum(bounded) == 5
 
 
-async def test_the_audit_is_kept_as_a_table_that_runs_nothing(
+async def test_audit_export_csv_escapes_formulas_and_is_attachment(
     reader: httpx2.AsyncClient, agent: Agent
 ) -> None:
     plan = await agent.acting_as("=cmd|'/c calc'!A0").plan(1)
@@ -182,7 +184,7 @@ async def test_the_audit_is_kept_as_a_table_that_runs_nothing(
 
 
 @given(st.text())
-def test_no_cell_is_a_formula(text: str) -> None:
+def test_escape_cell_result_never_starts_with_formula_prefix(text: str) -> None:
     cell = escape_cell(text)
     assert not cell.startswith(FORMULA_PREFIXES)
     assert cell.endswith(text)

@@ -50,7 +50,7 @@ async def test_list_resources_active_plans_show_status_and_progress(era: Era) ->
     ]
 
 
-async def test_a_long_list_goes_on_by_the_doorway_s_cursor() -> None:
+async def test_list_resources_passes_dispatcher_cursor_to_next_page() -> None:
     page = Answer({"plans": PLANS, "total": 9, "nextCursor": "later"})
     dispatcher = RememberingDoorway({"list_active_plans": page})
     async with a_client(dispatcher) as client:
@@ -83,7 +83,9 @@ async def test_read_resource_plan_template_returns_plan_context() -> None:
         ("waybook://sources/s-1", {"sourceId": "s-1"}),
     ],
 )
-async def test_research_is_read_whole(uri: str, arguments: dict[str, object]) -> None:
+async def test_read_resource_artifact_or_source_returns_full_content(
+    uri: str, arguments: dict[str, object]
+) -> None:
     dispatcher = RememberingDoorway({"get_artifact": Answer({"content": "all of it"})})
     async with a_client(dispatcher) as client:
         read = await client.read_resource(uri)
@@ -165,7 +167,7 @@ async def test_complete_plan_id_matches_id_prefix_or_name(
             assert completed.completion.values == values
 
 
-async def test_other_arguments_have_nothing_to_complete() -> None:
+async def test_complete_unsupported_argument_returns_no_values() -> None:
     dispatcher = RememberingDoorway(ANSWERS)
     async with a_client(dispatcher) as client:
         for ref in (
@@ -192,7 +194,7 @@ async def test_complete_more_than_100_values_is_truncated_with_has_more() -> Non
 
 
 @BOTH_ERAS
-async def test_open_runs_are_listed_before_the_plans_where_runs_are_offered(era: Era) -> None:
+async def test_list_resources_with_runs_profile_lists_open_runs_before_plans(era: Era) -> None:
     async with a_client(RememberingDoorway(), era, "all") as client:
         listed = await client.list_resources()
     assert [(resource.uri, resource.description) for resource in listed.resources] == [
@@ -203,7 +205,7 @@ async def test_open_runs_are_listed_before_the_plans_where_runs_are_offered(era:
     ]
 
 
-async def test_the_next_page_repeats_no_run() -> None:
+async def test_list_resources_next_page_contains_no_runs() -> None:
     dispatcher = RememberingDoorway()
     async with a_client(dispatcher, profile="all") as client:
         listed = await client.list_resources(cursor="later")
@@ -226,9 +228,7 @@ async def test_the_next_page_repeats_no_run() -> None:
         ),
     ],
 )
-async def test_the_kinds_of_resources_are_those_of_the_profile(
-    profile: str, kinds: list[str]
-) -> None:
+async def test_resource_templates_match_profile(profile: str, kinds: list[str]) -> None:
     async with a_client(RememberingDoorway(), profile=profile) as client:
         listed = await client.list_resource_templates()
     assert [template.uri_template for template in listed.resource_templates] == kinds
@@ -255,7 +255,7 @@ async def test_read_resource_uri_kind_calls_matching_tool(
     assert contents.mime_type == "application/json"
 
 
-async def test_a_run_is_no_resource_where_runs_are_not_offered() -> None:
+async def test_read_resource_run_outside_runs_profile_is_not_found() -> None:
     dispatcher = RememberingDoorway()
     async with a_client(dispatcher) as client:
         with pytest.raises(MCPError) as refusal:
@@ -347,7 +347,7 @@ async def test_read_resource_output_error_returns_matching_error_code(
     assert refusal.value.code == number
 
 
-async def test_an_output_s_id_is_not_completed() -> None:
+async def test_complete_output_id_returns_no_values() -> None:
     async with a_client(RememberingDoorway()) as client:
         ref = ResourceTemplateReference(uri="waybook://outputs/{id}")
         completed = await client.complete(ref, {"name": "id", "value": ""})

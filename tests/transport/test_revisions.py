@@ -25,7 +25,7 @@ async def test_protocol_library_supports_promised_revisions() -> None:
 
 
 @EVERY_HANDSHAKE
-async def test_a_handshake_keeps_the_revision_the_client_asked_for(
+async def test_initialize_returns_protocol_version_requested_by_client(
     http: httpx2.AsyncClient, version: str
 ) -> None:
     hello = a_request(
@@ -59,7 +59,7 @@ async def test_tools_are_listed_and_called_in_every_handshake_revision(
     }
 
 
-async def test_the_newest_revision_needs_no_handshake(http: httpx2.AsyncClient) -> None:
+async def test_newest_revision_calls_tools_without_handshake(http: httpx2.AsyncClient) -> None:
     call = a_request("tools/call", name="get_next_step", arguments={"planId": "1"})
     headers = modern_headers("tools/call", "get_next_step")
     reply = await http.post("/mcp", headers=headers, content=call)

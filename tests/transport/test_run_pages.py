@@ -32,7 +32,7 @@ def form(**fields: str) -> dict[str, str]:
     return {"token": TOKEN, "key": "k1", **fields}
 
 
-async def test_a_run_is_listed_with_stages_steps_and_documents_apart(
+async def test_runs_page_shows_name_status_and_stage_progress(
     reader: httpx2.AsyncClient, agent: Agent
 ) -> None:
     await a_worked_run(agent)
@@ -42,7 +42,7 @@ async def test_a_run_is_listed_with_stages_steps_and_documents_apart(
     assert re.search(r"1 of \d+", page)
 
 
-async def test_runs_are_filtered_and_paged_in_the_address(
+async def test_runs_page_filters_and_paginates_by_query_parameters(
     world: World, reader: httpx2.AsyncClient, agent: Agent
 ) -> None:
     names = [f"Run {number:02}" for number in range(27)]
@@ -97,7 +97,7 @@ async def test_run_page_shows_same_figures_as_progress_report(
         assert f"/api/documents/{document['resourceId']}" in page.text
 
 
-async def test_feedback_from_the_page_opens_the_next_stage_with_the_models_named(
+async def test_feedback_form_starts_next_stage_with_named_models(
     reader: httpx2.AsyncClient, agent: Agent
 ) -> None:
     run = await a_worked_run(agent)
@@ -204,7 +204,7 @@ async def test_run_page_regenerate_document_creates_claimable_job(
         ("mmd", "text/plain", "flowchart"),
     ],
 )
-async def test_a_run_can_be_kept_as_a_file(
+async def test_run_export_is_sandboxed_attachment_of_requested_format(
     reader: httpx2.AsyncClient, agent: Agent, ending: str, kind: str, begins: str
 ) -> None:
     run = await agent.run(name='"; rm -rf / <b>')
@@ -255,7 +255,7 @@ async def test_workflow_page_shows_map_prompts_and_expected_counts(
         ("/audit", "list", "entries"),
     ],
 )
-async def test_a_part_that_can_change_comes_alone_and_whole(
+async def test_page_part_query_returns_only_complete_section(
     reader: httpx2.AsyncClient, agent: Agent, path: str, part: str, holds: str
 ) -> None:
     run = await a_worked_run(agent)

@@ -212,7 +212,9 @@ async def break_inside(sender: Sender, place: Place) -> None:
         assert "something broke on our side" in broken
 
 
-async def test_no_secret_turns_up_anywhere(place: Place, tmp_path: Path) -> None:
+async def test_secrets_do_not_leak_to_responses_logs_or_database(
+    place: Place, tmp_path: Path
+) -> None:
     sender, log = Sender(), tmp_path / "log"
     error_payload = {"error": {"message": "Incorrect API key provided."}}
     async with an_endpoint(answer(error_payload, 401)) as elsewhere:
@@ -239,7 +241,7 @@ async def test_no_secret_turns_up_anywhere(place: Place, tmp_path: Path) -> None
     assert sender.found_in(server_log()) <= logged_by_postgresql
 
 
-async def test_no_credential_turns_up_anywhere_where_tokens_are_asked_for(
+async def test_credentials_do_not_leak_with_authentication_required(
     place: Place, tmp_path: Path
 ) -> None:
     sender, log = Sender(), tmp_path / "log"

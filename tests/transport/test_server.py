@@ -46,7 +46,7 @@ async def test_call_tool_passes_caller_and_unchanged_arguments(era: Era) -> None
 
 
 @BOTH_ERAS
-async def test_a_call_without_arguments_enters_with_none(era: Era) -> None:
+async def test_call_tool_without_arguments_dispatches_empty_object(era: Era) -> None:
     dispatcher = RememberingDoorway()
     async with Client(build_server(TOOLS, an_entrance(dispatcher)), mode=era) as client:
         await client.call_tool("get_next_step")
@@ -54,7 +54,7 @@ async def test_a_call_without_arguments_enters_with_none(era: Era) -> None:
 
 
 @BOTH_ERAS
-async def test_an_error_of_the_doorway_is_a_result_for_the_model_to_read(era: Era) -> None:
+async def test_call_tool_dispatcher_error_returns_error_result_as_json_text(era: Era) -> None:
     dispatcher = RememberingDoorway({"get_next_step": a_refusal("PLAN_TERMINAL", "It is over.")})
     async with Client(build_server(TOOLS, an_entrance(dispatcher)), mode=era) as client:
         result = await client.call_tool("get_next_step", {"planId": "1"})
@@ -67,7 +67,7 @@ async def test_an_error_of_the_doorway_is_a_result_for_the_model_to_read(era: Er
 
 @BOTH_ERAS
 @pytest.mark.parametrize("name", ["no_such_tool", "start_run", ""])
-async def test_a_tool_that_is_not_offered_is_a_protocol_error(era: Era, name: str) -> None:
+async def test_call_tool_not_in_profile_raises_protocol_error(era: Era, name: str) -> None:
     dispatcher = RememberingDoorway()
     async with Client(build_server(TOOLS, an_entrance(dispatcher)), mode=era) as client:
         with pytest.raises(MCPError) as refusal:
@@ -78,7 +78,7 @@ async def test_a_tool_that_is_not_offered_is_a_protocol_error(era: Era, name: st
 
 
 @BOTH_ERAS
-async def test_tools_templates_and_own_prompts_are_there_before_the_database_is(era: Era) -> None:
+async def test_tools_templates_and_prompts_are_listed_before_database_is_ready(era: Era) -> None:
     async def never() -> RememberingDoorway:
         await asyncio.Event().wait()
         raise AssertionError
@@ -92,7 +92,7 @@ async def test_tools_templates_and_own_prompts_are_there_before_the_database_is(
 
 
 @BOTH_ERAS
-async def test_a_doorway_that_does_not_open_is_an_answer(era: Era) -> None:
+async def test_call_tool_unavailable_dispatcher_returns_error_result(era: Era) -> None:
     async def shut() -> RememberingDoorway:
         raise Unavailable("The database does not start.", path="data")
 
@@ -148,7 +148,7 @@ RUN_LOOP = {"start_run", "get_next_job", "submit_job_result", "submit_stage_feed
     [(PLAN_LOOP, PLAN_LOOP), (RUN_LOOP, RUN_LOOP), (PLAN_LOOP | RUN_LOOP, PLAN_LOOP | RUN_LOOP)],
     ids=["plans", "runs", "both"],
 )
-def test_the_instructions_are_short_and_name_the_whole_loop_and_no_other(
+def test_instructions_are_short_and_name_only_tools_of_offered_loops(
     offered: set[str], taught: set[str]
 ) -> None:
     instructions = instructions_for(offered)
@@ -157,7 +157,7 @@ def test_the_instructions_are_short_and_name_the_whole_loop_and_no_other(
     assert named == taught
 
 
-def test_a_call_s_headers_are_checked_without_listing_the_tools() -> None:
+def test_get_tool_input_schema_without_list_tools_returns_schema() -> None:
     server = build_server(TOOLS, an_entrance(RememberingDoorway()))
     assert server.get_tool_input_schema is not None
     assert (
@@ -175,7 +175,7 @@ ASKING: Mapping[str, Callable[[Client, str], Awaitable[object]]] = {
 
 @BOTH_ERAS
 @pytest.mark.parametrize("what", ASKING)
-async def test_of_a_long_name_only_the_beginning_is_said_back(era: Era, what: str) -> None:
+async def test_unknown_long_name_is_truncated_in_error(era: Era, what: str) -> None:
     async with Client(build_server(TOOLS, an_entrance(RememberingDoorway())), mode=era) as client:
         with pytest.raises(MCPError) as refusal:
             await ASKING[what](client, "x:" + "-eyJaaaaaaaa" * 20_000)

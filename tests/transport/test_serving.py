@@ -16,7 +16,7 @@ from waybook.errors import Misconfigured
 from waybook.transport.http.server import address, listen, run, serve, serve_in_background
 
 
-def test_a_port_that_is_taken_is_a_setting_that_cannot_work() -> None:
+def test_listen_port_in_use_raises_misconfigured() -> None:
     with listen("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(Misconfigured) as refusal:
@@ -25,7 +25,7 @@ def test_a_port_that_is_taken_is_a_setting_that_cannot_work() -> None:
     assert f"Cannot listen on 127.0.0.1:{port}" in refusal.value.message
 
 
-def test_an_address_is_one_that_clients_can_use() -> None:
+def test_address_returns_url_of_listening_socket() -> None:
     with listen("127.0.0.1", 0) as listening:
         assert address(listening) == f"http://127.0.0.1:{listening.getsockname()[1]}"
 
@@ -45,7 +45,7 @@ def a_slow_app(entered: asyncio.Event, go_on: asyncio.Event) -> Starlette:
     return Starlette(routes=[Route("/", slow)])
 
 
-async def test_a_request_in_flight_is_answered_before_the_end() -> None:
+async def test_shutdown_waits_for_request_in_flight() -> None:
     entered, go_on = asyncio.Event(), asyncio.Event()
     async with httpx2.AsyncClient(trust_env=False) as client:
         async with serve_in_background(a_slow_app(entered, go_on), listen("127.0.0.1", 0)) as where:
@@ -56,7 +56,7 @@ async def test_a_request_in_flight_is_answered_before_the_end() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_the_serving_and_not_the_process(number: signal.Signals) -> None:
+def test_signal_stops_serve_without_ending_process(number: signal.Signals) -> None:
     async def main() -> str:
         entered, go_on = asyncio.Event(), asyncio.Event()
         go_on.set()

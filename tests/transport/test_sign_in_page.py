@@ -107,7 +107,7 @@ async def test_sign_in_redirects_to_local_paths_only(
     assert "elsewhere" not in reply.headers.get("location", "").partition("then=")[0]
 
 
-async def test_the_session_is_the_browsers_alone(
+async def test_session_cookie_is_httponly_samesite_strict_and_host_only(
     browser: httpx2.AsyncClient, given: IssuedToken
 ) -> None:
     session_cookie = cookie(await signs_in(browser, given.secret), "waybook")
@@ -121,7 +121,7 @@ async def test_the_session_is_the_browsers_alone(
     assert session_cookie["domain"] == ""
 
 
-async def test_over_https_the_session_has_a_name_that_only_this_host_can_set(
+async def test_session_cookie_over_https_is_secure_with_host_prefix(
     world: World, given: IssuedToken
 ) -> None:
     async with (
@@ -221,7 +221,7 @@ async def test_session_cookie_opens_linked_pages_and_not_program_endpoints(
     ).status_code == 401
 
 
-async def test_a_link_on_another_site_leads_on_to_where_the_session_is_sent(
+async def test_cross_site_link_returns_refresh_page_to_same_local_path(
     browser: httpx2.AsyncClient,
 ) -> None:
     led = await browser.get("/inbox?x=1", headers=LINK)
@@ -240,7 +240,7 @@ async def test_a_link_on_another_site_leads_on_to_where_the_session_is_sent(
 # Attempt limits
 
 
-async def test_ten_attempts_a_minute_and_no_more(
+async def test_sign_in_after_max_attempts_returns_429(
     browser: httpx2.AsyncClient, given: IssuedToken
 ) -> None:
     for _ in range(MAX_ATTEMPTS):
@@ -251,7 +251,7 @@ async def test_ten_attempts_a_minute_and_no_more(
     assert "Too many attempts" in refused.text
 
 
-def test_attempts_are_counted_by_address_within_bounds() -> None:
+def test_login_throttle_counts_attempts_per_address_within_memory_bound() -> None:
     now = [0.0]
     attempts = LoginThrottle(lambda: now[0])
     assert [attempts.retry_after("10.0.0.1") for _ in range(MAX_ATTEMPTS)] == [0] * MAX_ATTEMPTS
@@ -329,7 +329,7 @@ async def test_oidc_sign_in_invalid_id_token_claims_return_403(
     assert (await browser.get("/inbox")).status_code == 303
 
 
-async def test_a_way_back_counts_only_in_the_browser_that_was_sent(
+async def test_oidc_callback_in_other_browser_or_altered_returns_403(
     team: Team, browser: httpx2.AsyncClient
 ) -> None:
     """Otherwise an attacker could have the user work in the attacker's account."""
@@ -370,7 +370,7 @@ async def test_oidc_sign_in_other_org_user_sees_own_org_only(
     assert (await browser.get(f"/plans/{ours['planId']}")).status_code == 404
 
 
-async def test_without_an_issuer_there_is_no_such_way(world: World, given: IssuedToken) -> None:
+async def test_sign_in_without_issuer_has_no_oidc_route(world: World, given: IssuedToken) -> None:
     async with a_team(world) as team:
         team.issuer = None
         async with team.browser() as browser:

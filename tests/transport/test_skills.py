@@ -63,7 +63,7 @@ async def ask(client: Client, method: str, **params: object) -> Any:  # noqa: AN
     return answer.model_dump()
 
 
-async def test_the_extension_is_declared_where_skills_can_be_started() -> None:
+async def test_skills_extension_is_declared_only_if_profile_has_skills() -> None:
     async with a_client(MANY, era="auto") as client:
         declared = client.server_capabilities.extensions or {}
         assert declared[EXTENSION] == {"directoryRead": True}
@@ -72,7 +72,7 @@ async def test_the_extension_is_declared_where_skills_can_be_started() -> None:
         assert EXTENSION not in (client.server_capabilities.extensions or {})
 
 
-async def test_older_revisions_have_no_word_for_extensions() -> None:
+async def test_skills_extension_is_not_declared_in_legacy_revisions() -> None:
     async with a_client(MANY, era="legacy") as client:
         assert client.server_capabilities.extensions is None
 
@@ -127,7 +127,7 @@ async def test_skill_file_has_expected_media_type() -> None:
             assert read.mime_type == kind
 
 
-async def test_folders_are_listed_one_floor_at_a_time() -> None:
+async def test_skill_directory_read_lists_direct_children_only() -> None:
     async with a_client(MANY) as client:
         root = await children(client, "skill://a-skill")
         assert root == [

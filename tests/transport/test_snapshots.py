@@ -70,18 +70,18 @@ async def test_snapshot_api_invalid_snapshot_returns_400(
 
 
 @BOTH
-async def test_a_body_too_large_is_refused(http: httpx2.AsyncClient, path: str) -> None:
+async def test_snapshot_body_over_limit_returns_413(http: httpx2.AsyncClient, path: str) -> None:
     reply = await http.post(path, content=b" " * (1024 * 1024 + 1))
     assert (reply.status_code, reply.json()["error"]["code"]) == (413, "TOO_LARGE")
 
 
 @BOTH
-async def test_other_methods_are_refused(http: httpx2.AsyncClient, path: str) -> None:
+async def test_snapshot_endpoints_get_returns_405(http: httpx2.AsyncClient, path: str) -> None:
     reply = await http.get(path)
     assert (reply.status_code, reply.json()["error"]["code"]) == (405, "INVALID_INPUT")
 
 
-async def test_others_are_served_while_a_snapshot_is_worked_on(
+async def test_other_requests_are_served_while_snapshot_is_processed(
     http: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loop = asyncio.get_running_loop()

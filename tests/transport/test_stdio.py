@@ -38,7 +38,7 @@ async def test_stdio_server_printing_to_stdout_still_lists_and_calls_tools(era: 
     assert result.structured_content == {"tool": "get_next_step", "arguments": {"planId": "1"}}
 
 
-async def test_the_tools_are_listed_while_the_database_is_silent() -> None:
+async def test_stdio_lists_tools_while_database_does_not_respond() -> None:
     async with asyncio.timeout(PATIENCE), Client(a_child("silent")) as client:
         assert (await client.list_tools()).tools
 
@@ -55,7 +55,7 @@ async def a_process(kind: str) -> Process:
     )
 
 
-async def test_garbage_on_stdin_is_refused_and_stdout_is_protocol_only() -> None:
+async def test_stdio_garbage_returns_errors_and_stdout_has_only_protocol_output() -> None:
     process = await a_process("chatty")
     request = {
         "jsonrpc": "2.0",

@@ -117,7 +117,7 @@ async def test_step_page_shows_tool_calls_of_step(
     assert "Tool calls" not in words(await shown(browser, plan, 2))
 
 
-async def test_steps_that_are_not_there_look_like_those_of_others(
+async def test_step_page_unknown_or_foreign_step_returns_same_404(
     browser: httpx2.AsyncClient, world: World, agent: Agent
 ) -> None:
     plan, other = await agent.plan(1), await agent.plan(1)
@@ -133,7 +133,9 @@ async def test_steps_that_are_not_there_look_like_those_of_others(
     assert len({words(reply.text) for reply in replies[1:]}) == 1
 
 
-async def test_every_change_is_a_form(browser: httpx2.AsyncClient, agent: Agent) -> None:
+async def test_step_page_forms_apply_every_kind_of_modification(
+    browser: httpx2.AsyncClient, agent: Agent
+) -> None:
     plan = await agent.plan(4)
     done = await change(browser, plan, 2, "update_step_instructions", instructions="Look twice.")
     assert (done.status_code, done.headers["location"]) == (303, at(plan, 2))

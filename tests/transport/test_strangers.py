@@ -109,7 +109,9 @@ async def paths(face_world: World) -> list[str]:
     return sorted([*filled, "/nowhere"])
 
 
-async def test_no_route_answers_to_another_name(face_world: World, paths: list[str]) -> None:
+async def test_every_route_returns_421_for_other_host_names(
+    face_world: World, paths: list[str]
+) -> None:
     app = a_house(face_world.agent, HOSTS)
     for path, method in product(paths, ("GET", "POST", "OPTIONS")):
         for host in OTHER_HOSTS:
@@ -120,7 +122,7 @@ async def test_no_route_answers_to_another_name(face_world: World, paths: list[s
             assert status == 421, (method, path, several)
 
 
-async def test_no_route_answers_to_the_page_of_another_site(
+async def test_every_route_returns_403_for_other_origins(
     face_world: World, paths: list[str]
 ) -> None:
     app, ours = a_house(face_world.agent, HOSTS), ("host", "localhost:8750")
@@ -134,7 +136,7 @@ async def test_no_route_answers_to_the_page_of_another_site(
         assert (await asked(app, "POST", path, both))[0] == 403, path
 
 
-async def test_no_route_is_embedded_or_asked_in_the_background_by_another_site(
+async def test_every_route_returns_403_for_cross_site_embedding_or_fetch(
     face_world: World, paths: list[str]
 ) -> None:
     app, ours = a_house(face_world.agent, HOSTS), ("host", "localhost:8750")
@@ -146,7 +148,9 @@ async def test_no_route_is_embedded_or_asked_in_the_background_by_another_site(
         assert status == 403, path
 
 
-async def test_the_right_ones_get_through(face_world: World, paths: list[str]) -> None:
+async def test_every_route_accepts_allowed_hosts_and_origins(
+    face_world: World, paths: list[str]
+) -> None:
     app = a_house(face_world.agent, HOSTS)
     finite = [path for path in paths if path not in {"/live", "/mcp", "/mcp/"}]
     for path, host in product(finite, OUR_HOSTS):

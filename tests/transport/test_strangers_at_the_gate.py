@@ -50,7 +50,7 @@ def paths_of(team: Team) -> dict[str, str]:
     return {route.path: addressed(route.path) for route in routes_of(team.app())}
 
 
-async def test_a_stranger_finds_nothing_open_but_the_door(team: Team) -> None:
+async def test_unauthenticated_client_reaches_only_public_routes(team: Team) -> None:
     app, paths = team.app(), paths_of(team)
     assert set(OPEN) <= set(paths)
     transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
@@ -74,7 +74,7 @@ async def test_a_stranger_finds_nothing_open_but_the_door(team: Team) -> None:
 BENT = ("%0a", "%0d", "%09", "%00", "%3f", "%23", "%2f", "%5c", "/", ";", "/../", "%2e%2e/", " ")
 
 
-async def test_an_address_that_is_bent_opens_nothing(team: Team) -> None:
+async def test_distorted_path_does_not_bypass_authentication(team: Team) -> None:
     """If the auth gate takes a distorted address for public, no protected route may serve it."""
     app, shut = (
         team.app(),
@@ -88,7 +88,7 @@ async def test_an_address_that_is_bent_opens_nothing(team: Team) -> None:
                 assert reply.status_code in {401, 404}, bent
 
 
-async def test_neither_another_name_nor_another_site_gets_as_far_as_the_gate(team: Team) -> None:
+async def test_other_host_or_origin_is_rejected_before_authentication(team: Team) -> None:
     app, ours = team.app(), ("host", "localhost")
     for path, method in product(paths_of(team).values(), ("GET", "POST")):
         for host in OTHER_HOSTS:

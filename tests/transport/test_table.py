@@ -38,15 +38,13 @@ def test_tool_list_file_matches_the_tool_table() -> None:
     ("profile", "limit"),
     [("plan", 7_000), ("runs", 8_000), ("all", 20_000)],
 )
-async def test_a_list_of_tools_is_short_enough_for_every_conversation(
-    profile: str, limit: int
-) -> None:
+async def test_tool_list_size_stays_within_profile_limit(profile: str, limit: int) -> None:
     tools = await listed(profile)
     size = len(json.dumps({"tools": list(tools.values())}, separators=(",", ":")).encode())
     assert size <= limit, size
 
 
-async def test_every_tool_is_in_a_profile_and_all_has_every_tool() -> None:
+async def test_profile_all_has_every_tool_and_only_add_dag_has_no_other_profile() -> None:
     assert list(await listed("all")) == list(TOOLS)
     named = {name for profile in PROFILES[:-1] for name in await listed(profile)}
     assert set(TOOLS) - named == {"add_dag"}, "only what operators do is in `all` alone"
@@ -86,7 +84,7 @@ async def test_instructions_name_only_tools_of_profile(profile: str) -> None:
     assert len(instructions) <= 4_096
 
 
-async def test_the_two_calls_of_each_loop_are_always_loaded() -> None:
+async def test_loop_tools_of_plan_and_runs_profiles_are_always_loaded() -> None:
     plans, runs = set(await listed("plan")), set(await listed("runs"))
     assert plans & ALWAYS_LOADED == {"get_next_step", "submit_step_result"}
     assert runs & ALWAYS_LOADED == {"get_next_job", "submit_job_result"}

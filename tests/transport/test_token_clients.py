@@ -79,7 +79,7 @@ async def test_token_client_sees_only_plans_of_own_org(world: World, era: Era) -
 
 
 @BOTH_ERAS
-async def test_a_client_without_a_token_gets_nowhere(world: World, era: Era) -> None:
+async def test_client_without_token_raises_error(world: World, era: Era) -> None:
     async with served(world) as address:
         with pytest.raises(BaseException) as error:  # noqa: PT011 - whatever the library wraps it in
             await _list(address, None, era)

@@ -25,7 +25,7 @@ async def made(browser: httpx2.AsyncClient, **fields: object) -> httpx2.Response
     return await send(browser, "/tokens", **form)  # type: ignore[arg-type]  # fields may repeat
 
 
-async def test_a_token_is_shown_once_and_counts(world: World) -> None:
+async def test_tokens_page_shows_new_token_once_and_token_authenticates(world: World) -> None:
     await a_token(world.agent)
     async with a_browser(world.agent) as browser:
         answer = await made(browser, scope=["plan:write", "review"])
@@ -45,7 +45,7 @@ async def test_a_token_is_shown_once_and_counts(world: World) -> None:
     assert (entry.actor, entry.channel) == ("pat", "dashboard")
 
 
-async def test_revoking_is_asked_twice(world: World) -> None:
+async def test_tokens_page_revoke_requires_confirmation(world: World) -> None:
     issued = await a_token(world.agent)
     async with a_browser(world.agent) as browser:
         confirmation = await send(browser, "/tokens", act="revoke", id=issued.token.id)
@@ -161,7 +161,7 @@ async def test_dashboard_pages_without_scopes_return_403(world: World) -> None:
             assert (await browser.get(page)).status_code == 403
 
 
-async def test_the_users_next_door_are_not_shown(world: World) -> None:
+async def test_tokens_page_does_not_show_users_of_other_org(world: World) -> None:
     await a_token(world.neighbour, "ned")
     await a_token(world.agent)
     async with a_browser(world.agent) as browser:
@@ -171,7 +171,9 @@ async def test_the_users_next_door_are_not_shown(world: World) -> None:
 
 
 @pytest.mark.parametrize("auth", ["none", "required"])
-async def test_the_machine_is_shown_where_there_is_one_org_alone(world: World, auth: str) -> None:
+async def test_health_page_shows_settings_only_without_authentication(
+    world: World, auth: str
+) -> None:
     settings = Settings(auth=auth)
     async with a_reader(world.agent, LoadedSettings(settings, {"auth": "flag"})) as reader:
         health = await reader.get("/health")

@@ -21,13 +21,13 @@ def test_tools_in_profile_returns_tools_in_table_order(profile: str, names: list
     assert [tool.name for tool in tools_in_profile(TOOLS, profile)] == names
 
 
-def test_an_unknown_profile_is_refused_with_the_known_ones() -> None:
+def test_unknown_profile_raises_misconfigured_listing_known_profiles() -> None:
     with pytest.raises(Misconfigured) as refusal:
         tools_in_profile(TOOLS, "everything")
     assert refusal.value.details == {"profiles": ["plan", "research", "runs", "all"]}
 
 
-def test_a_tool_that_only_reads_says_so() -> None:
+def test_read_only_tool_is_listed_with_read_only_hint() -> None:
     listed = TOOLS["list_active_plans"].listed.model_dump(by_alias=True, exclude_none=True)
     assert listed == {
         "name": "list_active_plans",
@@ -39,18 +39,18 @@ def test_a_tool_that_only_reads_says_so() -> None:
     }
 
 
-def test_a_tool_that_writes_says_how() -> None:
+def test_writing_tool_is_listed_with_destructive_hint() -> None:
     listed = TOOLS["get_next_step"].listed.model_dump(by_alias=True, exclude_none=True)
     assert listed["annotations"] == {"destructiveHint": False}
 
 
-def test_only_the_calls_of_the_loops_are_always_loaded() -> None:
+def test_only_loop_tools_have_always_load_metadata() -> None:
     loaded = {name for name, tool in TOOLS.items() if tool.listed.meta is not None}
     assert loaded == {"get_next_step", "submit_step_result", "get_next_job"}
     assert TOOLS["get_next_step"].listed.meta == {"anthropic/alwaysLoad": True}
 
 
-def test_an_answer_is_structured_and_also_compact_text() -> None:
+def test_tool_result_has_structured_content_and_compact_json_text() -> None:
     result = to_tool_result(Answer({"status": "step_ready", "title": "Größe", "n": None}))
     assert result.structured_content == {"status": "step_ready", "title": "Größe", "n": None}
     assert result.content[0].model_dump(by_alias=True, exclude_none=True) == {
@@ -60,7 +60,7 @@ def test_an_answer_is_structured_and_also_compact_text() -> None:
     assert not result.is_error
 
 
-def test_an_error_is_one_compact_text_block_and_nothing_structured() -> None:
+def test_tool_error_result_has_one_compact_text_block_only() -> None:
     result = to_tool_result(a_refusal("NOT_FOUND", "There is no such plan."))
     dumped = result.model_dump(by_alias=True, exclude_none=True)
     assert dumped["isError"] is True

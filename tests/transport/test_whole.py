@@ -98,7 +98,9 @@ NAMES_ONE_OF_SEVERAL = {"get_dag_map", "get_run_progress", "get_artifact", "draw
 
 
 @BOTH_ERAS
-async def test_every_tool_answers_to_nothing_by_name(address: str, era: Era) -> None:
+async def test_every_tool_unknown_argument_returns_invalid_input_naming_argument(
+    address: str, era: Era
+) -> None:
     async with Client(f"{address}/mcp", mode=era) as client:
         for name, tool in TOOLS.items():
             result = await client.call_tool(name, {"noSuchArgument": 1})
@@ -110,7 +112,7 @@ async def test_every_tool_answers_to_nothing_by_name(address: str, era: Era) -> 
 
 
 @BOTH_ERAS
-async def test_a_plan_that_is_not_there_is_not_found(address: str, era: Era) -> None:
+async def test_unknown_plan_tool_and_resource_return_not_found(address: str, era: Era) -> None:
     missing = "01980000-0000-7000-8000-000000000000"
     async with Client(f"{address}/mcp", mode=era) as client:
         result = await client.call_tool("get_next_step", {"planId": missing})
@@ -122,9 +124,7 @@ async def test_a_plan_that_is_not_there_is_not_found(address: str, era: Era) -> 
 
 
 @BOTH_ERAS
-async def test_skills_are_prompts_and_plans_can_be_completed_by_name(
-    address: str, era: Era
-) -> None:
+async def test_list_prompts_includes_every_listed_skill(address: str, era: Era) -> None:
     async with Client(f"{address}/mcp", mode=era) as client:
         skills = (await client.call_tool("list_skills", {})).structured_content
         prompts = [entry.name for entry in (await client.list_prompts()).prompts]
@@ -140,7 +140,9 @@ async def called(client: Client, tool: str, **arguments: object) -> Body:
 
 
 @BOTH_ERAS
-async def test_a_run_is_worked_on_and_read_in_every_way(address: str, era: Era) -> None:
+async def test_run_worked_over_mcp_is_readable_via_rest_and_resources(
+    address: str, era: Era
+) -> None:
     named = {"dagSlug": "deep-research", "name": "Tides", "input": "Why two a day?"}
     async with (
         Client(f"{address}/mcp", mode=era) as client,
@@ -184,7 +186,9 @@ async def test_readyz_reports_ready_when_database_answers(address: str) -> None:
 
 
 @pytest.mark.parametrize("corpus", [NOT_JSON, STRANGE], ids=["not json", "strange"])
-async def test_garbage_leaves_the_house_standing(address: str, corpus: dict[str, bytes]) -> None:
+async def test_mcp_endpoint_garbage_body_never_causes_server_error(
+    address: str, corpus: dict[str, bytes]
+) -> None:
     async with httpx2.AsyncClient(base_url=address, trust_env=False) as client:
         for name, body in corpus.items():
             reply = await client.post("/mcp", headers=LEGACY, content=body)

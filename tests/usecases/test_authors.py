@@ -14,7 +14,7 @@ async def test_get_next_step_returns_author_and_creation_time_of_plan(world: Wor
     assert (context["createdBy"], context["createdAt"]) == ("ann", NOON)
 
 
-async def test_a_plan_that_is_remembered_says_the_same(world: World) -> None:
+async def test_step_author_and_time_are_equal_from_cached_and_stored_plan(world: World) -> None:
     plan = await world.agent.plan()
     first = await world.agent.take(plan)
     second = await world.agent.elsewhere().take(plan)

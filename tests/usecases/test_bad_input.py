@@ -120,7 +120,7 @@ def check_refusal(answer: Answer, what: str) -> None:
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-async def test_no_argument_can_break_anything(
+async def test_invalid_argument_values_are_rejected_without_writes_or_warnings(
     alone: World, admin: psycopg.Connection, tool: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     agent = alone.agent
@@ -203,7 +203,7 @@ async def test_list_active_plans_invalid_cursor_does_not_break(agent: Agent, cur
         check_refusal(answer, cursor)
 
 
-async def test_a_call_of_100_000_levels_is_refused_and_noted(world: World) -> None:
+async def test_arguments_nested_100000_levels_are_rejected_and_logged(world: World) -> None:
     await world.agent.refused("ping", a=nested(100_000))
     await world.agent.refused("list_active_plans", a=nested(100_000), b=10 ** (sys.maxsize % 5_000))
     await world.dispatcher.calls.flush()

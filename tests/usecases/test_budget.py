@@ -27,7 +27,7 @@ async def test_budget_is_reported_with_every_step_and_warns_when_exceeded(agent:
     assert (await agent.call("get_next_step", planId=plan["planId"]))["budget"] == last
 
 
-async def test_a_plan_without_a_budget_says_nothing_of_one(agent: Agent) -> None:
+async def test_plan_without_budget_replies_contain_no_budget(agent: Agent) -> None:
     plan = await agent.plan(2)
     taken = await agent.take(plan)
     reply = await agent.submit(taken, usage={"inputTokens": 10**9})
@@ -40,7 +40,9 @@ async def test_a_plan_without_a_budget_says_nothing_of_one(agent: Agent) -> None
     [{}, {"tokens": 0}, {"tokens": 1.5}, {"costUsd": 0}, {"costUsd": -1}, {"euros": 3}, [5], 7],
     ids=str,
 )
-async def test_a_budget_of_another_shape_is_refused(agent: Agent, budget: object) -> None:
+async def test_create_plan_malformed_budget_returns_invalid_input(
+    agent: Agent, budget: object
+) -> None:
     steps = [{"stepType": "search", "instructions": "Look."}]
     args = {"name": "P", "researchQuestion": "Q?", "steps": steps}
     error = await agent.refused("create_research_plan", **args, budget=budget)

@@ -56,7 +56,7 @@ async def test_first_sign_in_creates_user_once_and_writes_audit_entry(team: Team
     assert actions == ["org_recorded", "user_added"]
 
 
-async def test_twenty_at_once_become_one_user(team: Team) -> None:
+async def test_concurrent_first_calls_by_issuer_token_create_one_user(team: Team) -> None:
     callers = await asyncio.gather(*(caller(team) for _ in range(20)))
     assert len(set(callers)) == 1
     assert len(await users(team)) == 1
@@ -116,7 +116,7 @@ async def test_oidc_new_users_deny_accepts_only_existing_users(world: World) -> 
             await caller(team, team.there.token(sub="bob-2"))
 
 
-async def test_the_databases_clock_says_when_a_token_has_expired(team: Team) -> None:
+async def test_issuer_token_expiry_is_checked_against_database_clock(team: Team) -> None:
     text = team.there.token()
     await caller(team, text)
     team.world.clock.advance(minutes=7)

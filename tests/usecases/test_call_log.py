@@ -33,7 +33,7 @@ async def test_a37_call_log_records_caller_tool_and_outcome(world: World, agent:
     ]
 
 
-async def test_a37_sizes_and_durations_are_noted(world: World, agent: Agent) -> None:
+async def test_a37_call_log_records_duration_and_sizes(world: World, agent: Agent) -> None:
     await agent.call("list_active_plans", limit=5)
     await world.dispatcher.calls.flush()
     query = "select duration_ms, request_bytes, response_bytes from mcp_tool_call_log"
@@ -110,7 +110,7 @@ async def test_a37_call_succeeds_while_call_log_cannot_be_written(
     assert (await agent.call("list_skills"))["skills"]
 
 
-async def test_a37_bodies_are_not_kept(world: World, agent: Agent) -> None:
+async def test_a37_call_log_does_not_store_bodies(world: World, agent: Agent) -> None:
     await agent.plan(1, name="a secret name")
     await world.dispatcher.calls.flush()
     query = "select l::text from mcp_tool_call_log l"

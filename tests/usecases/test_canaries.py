@@ -69,7 +69,7 @@ def is_astray(leaf: Leaf, path: tuple[str, ...]) -> bool:
     return bool(OURS & {*path}) or not PLACES[leaf[-1]] & {*path}
 
 
-def test_there_are_canaries_enough() -> None:
+def test_canaries_are_unique_and_at_least_sixty() -> None:
     assert len({*CANARIES}) == len(CANARIES) >= 60
 
 

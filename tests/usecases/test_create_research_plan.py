@@ -126,7 +126,9 @@ async def test_create_research_plan_invalid_arguments_create_nothing(
     assert rows == []
 
 
-async def test_a_bare_name_in_a_condition_is_given_the_hint(agent: Agent) -> None:
+async def test_create_plan_bare_name_in_condition_error_suggests_result_prefix(
+    agent: Agent,
+) -> None:
     condition = {**a_condition(1), "conditionExpression": "sources > 1"}
     error = await agent.refused(
         "create_research_plan", **NAMED, steps=[a_step()], branchingConditions=[condition]
@@ -134,7 +136,7 @@ async def test_a_bare_name_in_a_condition_is_given_the_hint(agent: Agent) -> Non
     assert "result.sources" in error["message"]
 
 
-async def test_200_steps_and_50_conditions_are_taken(agent: Agent) -> None:
+async def test_plan_accepts_200_steps_and_50_conditions_but_not_201_steps(agent: Agent) -> None:
     plan = await agent.plan(200, branchingConditions=[a_condition(1)] * 50)
     assert len(plan["stepIds"]) == 200
     error = await agent.refused(

@@ -48,7 +48,7 @@ async def test_get_dag_map_of_plan_shows_dependencies_as_edges(world: World) -> 
     assert drawn["stages"][0]["roots"] == [one, two]
 
 
-async def test_a_circle_is_refused_and_nothing_is_made(world: World) -> None:
+async def test_create_plan_cyclic_dependency_is_rejected_without_writes(world: World) -> None:
     agent = world.agent
     steps = [{"stepType": "search", "instructions": "Look.", "dependsOn": [1]}]
     refused = await agent.refused(

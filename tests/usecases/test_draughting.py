@@ -71,7 +71,7 @@ async def test_layout_worker_alternates_between_orgs_and_full_queue_raises_busy(
     assert drawn == [OURS, THEIRS, *[OURS] * (MAX_QUEUED - 1)]
 
 
-def test_a_definition_is_checked_once_for_each_org() -> None:
+def test_definition_cache_compiles_each_version_once_per_org() -> None:
     charts, body = DefinitionCache(), definition_body(builtin_dags()["dialectic"].dag)
     rows = [
         DefinitionRow(1, "Dialectic", body, "", datetime(2026, 1, 1, tzinfo=UTC), "ann", "mine")
@@ -83,7 +83,9 @@ def test_a_definition_is_checked_once_for_each_org() -> None:
     assert charts.current(OURS, slug, [rows[0]._replace(version=2)]).compiled_dag is not first
 
 
-async def test_every_face_has_maps_drawn_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_large_maps_of_all_transports_are_drawn_by_worker(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(draughting, "MAX_INLINE_COST", 0)
     drawn = list[str]()
     draw = DrawingProcess.draw
@@ -122,7 +124,7 @@ def a_job(steps: int = 30, width: int | None = None) -> DrawingJob:
     return DrawingJob(Drawing(Diagram(name="Dense", lanes=(lane,))), width, links)
 
 
-async def test_picture_of_the_worker_is_the_one_drawn_here() -> None:
+async def test_layout_worker_picture_equals_in_process_rendering() -> None:
     job, layout_worker = a_job(), LayoutWorker()
     assert job.weight > MAX_INLINE_COST
     svg = await layout_worker.picture(OURS, job)
@@ -130,7 +132,7 @@ async def test_picture_of_the_worker_is_the_one_drawn_here() -> None:
     assert 'href="/steps/s29"' in svg
 
 
-async def test_picture_asked_for_again_comes_from_the_cache_of_the_org(
+async def test_layout_worker_repeated_picture_comes_from_bounded_per_org_cache(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     drawn = list[bytes]()
@@ -163,7 +165,7 @@ async def test_layout_worker_timeout_kills_process_and_next_picture_succeeds(
     assert await layout_worker.picture(OURS, a_job()) == render(a_job())
 
 
-async def test_worker_that_died_is_started_again() -> None:
+async def test_layout_worker_restarts_killed_process() -> None:
     layout_worker = LayoutWorker()
     await layout_worker.picture(OURS, a_job())
     process = layout_worker._worker._process

@@ -39,7 +39,7 @@ async def test_draw_map_of_plan_shows_progress(agent: Agent) -> None:
     assert drawing["next"]["tool"] == "get_plan_status"
 
 
-async def test_a_silent_step_is_drawn_as_stalled_and_nothing_is_noted(
+async def test_draw_map_inactive_step_is_stalled_without_audit_entry(
     world: World, agent: Agent
 ) -> None:
     plan = await agent.plan(1)
@@ -72,7 +72,7 @@ async def test_draw_map_open_review_includes_decision_call(agent: Agent) -> None
     assert (await drawn(agent, plan))["progress"]["done"] == 1
 
 
-async def test_a_step_sent_back_in_the_app_is_nobodys_until_an_agent_asks(agent: Agent) -> None:
+async def test_draw_map_modify_decision_makes_step_available_to_other_session(agent: Agent) -> None:
     plan = await agent.plan(1)
     taken = await agent.take(plan, sessionId="a")
     await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
@@ -82,7 +82,7 @@ async def test_a_step_sent_back_in_the_app_is_nobodys_until_an_agent_asks(agent:
     assert (again["stepId"], again["attempt"]) == (taken["stepId"], 2)
 
 
-async def test_only_the_review_that_was_seen_is_decided(agent: Agent) -> None:
+async def test_decision_for_superseded_review_returns_not_awaiting_review(agent: Agent) -> None:
     plan = await agent.plan(1)
     taken = await agent.take(plan)
     args = {"stepId": taken["stepId"], "summary": "Right?"}
@@ -98,7 +98,7 @@ async def test_only_the_review_that_was_seen_is_decided(agent: Agent) -> None:
     assert (await agent.status(plan))["status"] == "awaiting_review"
 
 
-async def test_a_failed_plan_says_why_and_is_over(agent: Agent) -> None:
+async def test_draw_map_failed_plan_shows_reason_and_is_over(agent: Agent) -> None:
     plan = await agent.plan(1)
     taken = await agent.take(plan)
     await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
@@ -109,7 +109,7 @@ async def test_a_failed_plan_says_why_and_is_over(agent: Agent) -> None:
     assert drawing["reason"] == "rejected by ann: Wrong river."
 
 
-async def test_a_run_is_drawn_and_asks_for_feedback_between_stages(
+async def test_draw_map_run_awaiting_feedback_offers_and_accepts_feedback(
     world: World, agent: Agent
 ) -> None:
     run = await agent.run()
@@ -134,7 +134,7 @@ async def test_a_run_is_drawn_and_asks_for_feedback_between_stages(
     assert "Lakes too." in drawing["svg"]
 
 
-async def test_a_workflow_is_drawn_without_progress(agent: Agent) -> None:
+async def test_draw_map_dag_has_no_progress(agent: Agent) -> None:
     drawing = await agent.call("draw_map", dagSlug="deep-research")
     assert "progress" not in drawing
     assert drawing["svg"].count('class="step"') == 4
@@ -151,7 +151,7 @@ async def test_draw_map_seen_version_returns_unchanged(agent: Agent) -> None:
     assert "svg" in await drawn(agent, plan, width=700, seen=seen["version"])
 
 
-async def test_a_narrow_chat_gets_a_narrow_map(agent: Agent) -> None:
+async def test_draw_map_svg_fits_requested_width(agent: Agent) -> None:
     plan = await agent.plan(10)
     wide, narrow = [(await drawn(agent, plan, width=width))["svg"] for width in (1_200, 300)]
     assert _width(narrow) <= 300 < _width(wide) <= 1_200
@@ -161,7 +161,7 @@ def _width(svg: str) -> int:
     return int(svg.split(' width="', 1)[1].split('"', 1)[0])
 
 
-async def test_a_large_drawing_is_left_out_unless_asked_for(agent: Agent) -> None:
+async def test_draw_map_large_svg_is_omitted_unless_detail_is_requested(agent: Agent) -> None:
     plan = await agent.plan(200)
     short = await drawn(agent, plan)
     assert len(json.dumps(short)) < 48_000
@@ -174,7 +174,7 @@ async def test_a_large_drawing_is_left_out_unless_asked_for(agent: Agent) -> Non
 
 
 @pytest.mark.parametrize("named", [{}, {"planId": "a", "runId": "b"}, {"planId": "a", "width": 9}])
-async def test_a_call_that_says_too_little_or_too_much_is_refused(
+async def test_draw_map_missing_conflicting_or_invalid_arguments_are_rejected(
     agent: Agent, named: Body
 ) -> None:
     assert (await agent.refused("draw_map", **named))["code"] == "INVALID_INPUT"

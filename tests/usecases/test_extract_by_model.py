@@ -55,7 +55,7 @@ async def test_extract_data_with_model_returns_extracted_data(world: World, way:
     assert len(other.asked) == 1
 
 
-async def test_a_chat_completion_is_asked_for(world: World) -> None:
+async def test_extract_data_openai_sends_chat_completion_request(world: World) -> None:
     _, other = await extracted(world, "openai", json.dumps(NILE))
     (request,) = other.asked
     assert request.path == "/v1/chat/completions"
@@ -65,7 +65,7 @@ async def test_a_chat_completion_is_asked_for(world: World) -> None:
     check_told(request.body["messages"][0]["content"], request.body["messages"][1]["content"])
 
 
-async def test_a_message_is_asked_for(world: World) -> None:
+async def test_extract_data_anthropic_sends_messages_request(world: World) -> None:
     _, other = await extracted(world, "anthropic", json.dumps(NILE))
     (request,) = other.asked
     assert request.path == "/v1/messages"
@@ -93,7 +93,7 @@ def check_told(instructions: str, text: str) -> None:
     ],
 )
 @pytest.mark.parametrize("way", ["openai", "anthropic, in words"])
-async def test_json_is_found_among_words(world: World, way: str, text: str) -> None:
+async def test_extract_data_parses_json_embedded_in_text(world: World, way: str, text: str) -> None:
     reply, other = await extracted(world, way, text)
     assert (reply["data"], len(other.asked)) == (NILE, 1)
 
@@ -159,7 +159,7 @@ async def test_extract_data_truncated_model_answer_reports_truncation(world: Wor
     assert reply["errors"][0]["message"] == "the answer was cut off before its end"
 
 
-async def test_data_too_large_for_a_reply_are_handed_back_when_asked_for(world: World) -> None:
+async def test_extract_data_oversized_model_result_requires_detail(world: World) -> None:
     long = {"river": "x" * 60_000}
     async with an_endpoint(completion(json.dumps(long))) as other, asking(world, other.url) as ann:
         args = {"text": TEXT, "schema": RIVER}

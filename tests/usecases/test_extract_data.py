@@ -41,7 +41,7 @@ async def test_extract_data_without_model_returns_prompt_and_schema(agent: Agent
     assert fence_text(TEXT) in reply["prompt"]
 
 
-async def test_a_candidate_that_satisfies_the_schema_is_handed_back(agent: Agent) -> None:
+async def test_valid_candidate_is_returned_as_extracted_data(agent: Agent) -> None:
     reply = await agent.call("extract_data", schema=RIVER, candidate=NILE)
     assert (reply["status"], reply["data"]) == ("extracted", NILE)
     assert "usage" not in reply
@@ -63,7 +63,7 @@ async def test_a_candidate_may_arrive_as_json_text(agent: Agent) -> None:
     assert reply["data"] == NILE
 
 
-async def test_a_text_that_looks_like_json_is_a_text_where_a_text_is_asked_for(
+async def test_candidate_json_like_text_for_string_schema_stays_text(
     agent: Agent,
 ) -> None:
     reply = await agent.call("extract_data", schema={"type": "string"}, candidate="[1]")
@@ -129,7 +129,7 @@ async def test_extract_data_unsupported_schema_is_refused(
     assert error["message"].startswith("schema ")
 
 
-async def test_there_must_be_one_text(agent: Agent) -> None:
+async def test_extract_data_without_text_or_with_two_texts_is_rejected(agent: Agent) -> None:
     both = {"text": TEXT, "artifactId": await a_late_result(agent)}
     for args in ({}, both):
         error = await agent.refused("extract_data", schema=RIVER, **args)
@@ -137,18 +137,18 @@ async def test_there_must_be_one_text(agent: Agent) -> None:
         assert "artifactId" in error["message"]
 
 
-async def test_beyond_the_end_there_is_no_text(agent: Agent) -> None:
+async def test_extract_data_offset_beyond_end_is_rejected(agent: Agent) -> None:
     error = await agent.refused("extract_data", schema=RIVER, text=TEXT, offset=26)
     assert error["message"] == "there is no text at offset 26: it has 26 characters"
 
 
-async def test_a_candidate_too_large_to_be_checked_is_refused(agent: Agent) -> None:
+async def test_candidate_too_costly_to_validate_returns_too_large(agent: Agent) -> None:
     wide = {"anyOf": [{"type": "null"}] * 500}
     error = await agent.refused("extract_data", schema=wide, candidate=[1] * 500)
     assert error["code"] == "TOO_LARGE"
 
 
-async def test_data_too_large_for_a_reply_are_handed_back_when_asked_for(agent: Agent) -> None:
+async def test_extract_data_oversized_candidate_requires_detail(agent: Agent) -> None:
     args: Body = {"schema": {"type": "string"}, "candidate": "x" * 60_000}
     error = await agent.refused("extract_data", **args)
     assert (error["code"], error["next"]["args"]) == ("TOO_LARGE", {"detail": True})
@@ -189,7 +189,7 @@ async def test_extract_data_artifact_of_other_org_is_refused_as_missing(
 
 
 @pytest.mark.parametrize("letter", ["x", "☃", "\n", "\x01"])
-async def test_a_long_text_comes_in_pieces_that_fit_a_reply(agent: Agent, letter: str) -> None:
+async def test_extract_data_long_text_is_paged_without_loss(agent: Agent, letter: str) -> None:
     text = "".join(f"{letter * 9}{n:08}" for n in range(5_000))
     schema = {"description": "y" * (MAX_SCHEMA_BYTES - 100)}
     pieces, args = [], {"offset": 0}

@@ -59,7 +59,7 @@ async def world(module_place: Place) -> AsyncIterator[World]:
     [("openai", completion, "response_format"), ("anthropic", message, "tools")],
 )
 @pytest.mark.parametrize("status", [400, 404, 422])
-async def test_an_endpoint_that_knows_no_shapes_is_asked_plainly(
+async def test_endpoint_without_structured_output_is_retried_with_plain_request(
     world: World, api: str, said: Callable[[str], Play], shape: str, status: int
 ) -> None:
     plays = answer({"error": {"message": f"unknown: {shape}"}}, status), said(json.dumps(NILE))
@@ -107,7 +107,7 @@ async def test_extract_data_endpoint_failure_is_unavailable_without_key_leak(
 
 
 @pytest.mark.parametrize("play", [never, drop_by_drop])
-async def test_silence_ends_in_time(world: World, play: Play) -> None:
+async def test_endpoint_timeout_returns_unavailable(world: World, play: Play) -> None:
     error, _ = await unavailable(world, play, seconds=SHORT)
     assert "no whole answer within 0.2 s" in error["message"]
 
@@ -155,7 +155,7 @@ async def test_extract_data_model_refusal_is_reported(world: World) -> None:
     assert "its model refused" in error["message"]
 
 
-async def test_the_way_on_leads_on(world: World) -> None:
+async def test_endpoint_failure_next_arguments_lead_to_successful_extraction(world: World) -> None:
     async with an_endpoint(answer({}, 500)) as other, asking(world, other.url) as agent:
         args: Body = {"text": TEXT, "schema": RIVER}
         error = await agent.refused("extract_data", **args)

@@ -9,14 +9,14 @@ TURNED = "Pay \u202eeno on"
 HIDDEN = "a\u200bb"
 
 
-async def test_a_step_with_hidden_characters_says_so(world: World) -> None:
+async def test_step_with_hidden_characters_reports_odd_characters(world: World) -> None:
     plan = await world.agent.plan([a_step(TURNED, title=HIDDEN)])
     taken = await world.agent.take(plan)
     assert taken["instructions"] == TURNED
     assert taken["oddCharacters"] == {"title": {"zero-width": 1}, "instructions": {"bidi": 1}}
 
 
-async def test_most_replies_have_no_flag(world: World) -> None:
+async def test_reply_without_hidden_characters_has_no_flag(world: World) -> None:
     plan = await world.agent.plan([a_step("Größe der \U0001f469\u200d\U0001f680")])
     assert "oddCharacters" not in await world.agent.take(plan)
 
@@ -51,7 +51,7 @@ async def test_research_context_budget_includes_hidden_character_flag(world: Wor
         assert len(orjson.dumps(reply)) <= 4 * tokens
 
 
-async def test_no_flag_makes_a_reply_too_long(world: World) -> None:
+async def test_reply_with_many_flags_stays_within_size_limit(world: World) -> None:
     steps = [a_step(title=f"{TURNED * 10}{n}") for n in range(200)]
     plan = await world.agent.plan(steps)
     reply = await world.agent.status(plan)

@@ -63,7 +63,7 @@ def test_every_tool_argument_is_classified_as_id_name_or_text() -> None:
 
 
 @pytest.mark.usefixtures("conditions")
-async def test_a_foreign_id_answers_like_one_that_never_was(
+async def test_other_orgs_id_is_answered_like_unknown_id(
     world: World, theirs: Mapping[str, str]
 ) -> None:
     probes = await askings(world.agent)
@@ -85,7 +85,7 @@ async def test_foreign_ids_without_row_level_security_would_leak(
     assert {name for name, kinds in betrayed.items() if not kinds} == WITHIN_OURS
 
 
-async def test_a_text_that_is_no_id_answers_like_one_that_never_was(agent: Agent) -> None:
+async def test_malformed_id_is_answered_like_unknown_id(agent: Agent) -> None:
     for probe in await askings(agent):
         expected = await probe.answers(agent, new_id())
         for text in ("nope", "'; drop table plan; --", "☃", "%s", "{nope}"):
@@ -94,7 +94,7 @@ async def test_a_text_that_is_no_id_answers_like_one_that_never_was(agent: Agent
                 assert await probe.answers(agent, text, escaped) == expected, probe.name
 
 
-async def test_an_id_is_the_same_in_capital_letters(agent: Agent) -> None:
+async def test_ids_are_case_insensitive(agent: Agent) -> None:
     plan = await agent.plan()
     shouted = await agent.call("get_next_step", planId=plan["planId"].upper())
     assert shouted["stepId"] == plan["stepIds"][0]
@@ -104,7 +104,9 @@ async def test_an_id_is_the_same_in_capital_letters(agent: Agent) -> None:
     await agent.call("modify_plan", planId=plan["planId"].upper(), modifications=[added])
 
 
-async def test_the_neighbour_is_in_no_list(agent: Agent, theirs: Mapping[str, str]) -> None:
+async def test_listings_contain_nothing_of_other_org(
+    agent: Agent, theirs: Mapping[str, str]
+) -> None:
     lists = ("list_active_plans", "list_skills", "list_dags")
     text = json.dumps([await agent.call(tool) for tool in lists])
     assert not [kind for kind, row_id in theirs.items() if row_id in text]

@@ -11,7 +11,7 @@ from worlds import Agent, World
 WORD = "quetzalcoatlus"
 
 
-async def test_a_session_of_another_org_holds_nothing_here(agent: Agent, neighbour: Agent) -> None:
+async def test_session_name_used_by_other_org_has_no_effect(agent: Agent, neighbour: Agent) -> None:
     theirs = await neighbour.plan()
     await neighbour.take(theirs, sessionId="the same")
     run = await neighbour.run()
@@ -24,7 +24,9 @@ async def test_a_session_of_another_org_holds_nothing_here(agent: Agent, neighbo
     assert skill["skillExecutionId"] not in json.dumps(plan)
 
 
-async def test_a_key_of_another_org_is_free_here(agent: Agent, neighbour: Agent) -> None:
+async def test_idempotency_key_used_by_other_org_is_available(
+    agent: Agent, neighbour: Agent
+) -> None:
     theirs = await neighbour.plan(idempotencyKey="the same", name="Theirs")
     ours = await agent.plan(idempotencyKey="the same", name="Ours")
     assert ours["planId"] != theirs["planId"]
@@ -33,7 +35,9 @@ async def test_a_key_of_another_org_is_free_here(agent: Agent, neighbour: Agent)
     assert (again["planId"], again["replayed"]) == (ours["planId"], True)
 
 
-async def test_a_workflow_of_another_org_is_not_there(agent: Agent, neighbour: Agent) -> None:
+async def test_workflow_of_other_org_is_not_found_and_slug_is_available(
+    agent: Agent, neighbour: Agent
+) -> None:
     stage = a_stage("views", a_recipe_step("view"))
     await neighbour.call("add_dag", definition=a_definition("theirs", stage))
     await neighbour.run("theirs")
@@ -45,7 +49,9 @@ async def test_a_workflow_of_another_org_is_not_there(agent: Agent, neighbour: A
     assert added["version"] == 1
 
 
-async def test_a_workflow_of_the_same_name_is_each_orgs_own(agent: Agent, neighbour: Agent) -> None:
+async def test_workflow_slug_used_by_two_orgs_runs_own_definition(
+    agent: Agent, neighbour: Agent
+) -> None:
     runs = []
     for who, step in ((neighbour, "theirs"), (agent, "ours")):
         definition = a_definition("same", a_stage("views", a_recipe_step(step)))
@@ -73,7 +79,7 @@ async def test_list_active_plans_cursor_of_other_org_shows_own_plans_only(
 
 
 @pytest.mark.parametrize("kind", ["finding", "note"])
-async def test_a_search_finds_nothing_of_another_org(world: World, kind: str) -> None:
+async def test_search_sources_returns_nothing_of_other_org(world: World, kind: str) -> None:
     agent, neighbour = world.agent, world.neighbour
     args = {"kind": kind, "title": WORD, "content": f"The {WORD} flew over lakes."}
     source = {"title": f"On the {WORD}", "url": f"https://example.org/{WORD}"}
@@ -85,7 +91,7 @@ async def test_a_search_finds_nothing_of_another_org(world: World, kind: str) ->
         assert len((await neighbour.call("search_sources", query=WORD, **filters))["hits"]) > 0
 
 
-async def test_the_same_source_is_each_orgs_own(agent: Agent, neighbour: Agent) -> None:
+async def test_same_source_in_two_orgs_is_stored_separately(agent: Agent, neighbour: Agent) -> None:
     source = {"title": "The Nile", "url": "https://example.org/nile", "quote": "Long."}
     args = {"kind": "note", "title": "Nile", "content": "It is long.", "sources": [source]}
     theirs = await neighbour.call("store_research", **args)

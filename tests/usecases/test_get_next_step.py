@@ -63,7 +63,7 @@ async def test_get_next_step_without_pending_steps_lists_holders(
     assert reply["next"]["tool"] == "get_plan_status"
 
 
-async def test_a18_an_emptied_plan_has_nothing_pending(agent: Agent) -> None:
+async def test_a18_get_next_step_plan_without_steps_returns_no_pending_steps(agent: Agent) -> None:
     plan = await agent.plan(1)
     removing = {"action": "remove_step", "stepId": plan["stepIds"][0]}
     await agent.call("modify_plan", planId=plan["planId"], modifications=[removing])
@@ -76,7 +76,9 @@ async def test_a18_an_emptied_plan_has_nothing_pending(agent: Agent) -> None:
     )
 
 
-async def test_a_plan_under_review_shows_the_review(agent: Agent, clock: Clock) -> None:
+async def test_get_next_step_plan_awaiting_review_returns_review(
+    agent: Agent, clock: Clock
+) -> None:
     plan = await agent.plan()
     taken = await agent.take(plan)
     review = await agent.call(
@@ -129,7 +131,7 @@ async def test_get_next_step_completed_plan_returns_formatting_and_usage(
     }
 
 
-async def test_a_failed_plan_says_why(agent: Agent) -> None:
+async def test_get_next_step_failed_plan_returns_reason(agent: Agent) -> None:
     plan = await agent.plan()
     taken = await agent.take(plan)
     await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")

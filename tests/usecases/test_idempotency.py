@@ -63,7 +63,7 @@ def without_ids(body: Body) -> set[str]:
 
 
 @pytest.mark.parametrize("tool", MUTATING)
-async def test_a11_twins_with_one_key_have_one_effect_and_one_answer(
+async def test_a11_concurrent_calls_with_same_key_have_one_effect_and_one_answer(
     world: World, agent: Agent, tool: str
 ) -> None:
     alone = await a_call_of(agent, tool)
@@ -85,7 +85,7 @@ async def test_a11_twins_with_one_key_have_one_effect_and_one_answer(
 
 
 @pytest.mark.parametrize("tool", MUTATING)
-async def test_a11_twins_that_both_come_to_the_commit_have_one_effect(
+async def test_a11_concurrent_calls_at_commit_with_same_key_have_one_effect(
     world: World, agent: Agent, tool: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If there is no row to lock, both reach the commit, and the key itself decides.
@@ -114,7 +114,7 @@ async def test_a11_twins_that_both_come_to_the_commit_have_one_effect(
 
 
 @pytest.mark.parametrize("tool", MUTATING)
-async def test_a11_a_key_used_for_another_question_is_refused(
+async def test_a11_key_reused_with_other_arguments_returns_idempotency_conflict(
     world: World, agent: Agent, tool: str
 ) -> None:
     args = await a_call_of(agent, tool)
@@ -130,20 +130,20 @@ async def test_a11_a_key_used_for_another_question_is_refused(
 
 
 @pytest.mark.parametrize("tool", MUTATING)
-async def test_a_key_is_the_orgs_own(agent: Agent, world: World, tool: str) -> None:
+async def test_idempotency_key_is_scoped_to_org(agent: Agent, world: World, tool: str) -> None:
     world.neighbour_may_change = True
     for caller in (agent, world.neighbour):
         reply = await caller.call(tool, **await a_call_of(caller, tool), idempotencyKey="the same")
         assert "replayed" not in reply
 
 
-async def test_a_key_is_the_tools_own(agent: Agent) -> None:
+async def test_idempotency_key_is_scoped_to_tool(agent: Agent) -> None:
     for tool in MUTATING:
         args = await a_call_of(agent, tool)
         assert "replayed" not in await agent.call(tool, **args, idempotencyKey="the same")
 
 
-async def test_the_order_and_the_spelling_of_arguments_do_not_matter(agent: Agent) -> None:
+async def test_idempotency_key_ignores_argument_order(agent: Agent) -> None:
     args = await a_call_of(agent, "create_research_plan")
     first = await agent.call("create_research_plan", **args, idempotencyKey="k")
     turned = dict(reversed(args.items()))
@@ -153,7 +153,7 @@ async def test_the_order_and_the_spelling_of_arguments_do_not_matter(agent: Agen
     }
 
 
-async def test_a_key_may_have_200_characters(agent: Agent) -> None:
+async def test_idempotency_key_length_is_limited_to_200_characters(agent: Agent) -> None:
     plan = await agent.plan(idempotencyKey="k" * 200)
     assert (await agent.plan(idempotencyKey="k" * 200))["planId"] == plan["planId"]
     error = await agent.refused("get_next_step", planId=plan["planId"], idempotencyKey="k" * 201)
@@ -184,7 +184,7 @@ async def test_refused_call_does_not_use_up_idempotency_key(agent: Agent) -> Non
     assert "replayed" not in await agent.call("request_user_review", **args)
 
 
-async def test_a_dry_run_is_never_kept(agent: Agent) -> None:
+async def test_dry_run_answer_is_not_stored_under_idempotency_key(agent: Agent) -> None:
     args = {**await a_call_of(agent, "modify_plan"), "idempotencyKey": "k"}
     for _ in range(2):
         shown = await agent.call("modify_plan", **{**args, "dryRun": True})

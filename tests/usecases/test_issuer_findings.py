@@ -48,7 +48,7 @@ async def test_check_issuer_name_mismatch_fails_with_both_names(there: FakeIssue
     assert "oidc_issuer" in str(seen["issuer"].remedy)
 
 
-async def test_an_issuer_that_is_down_or_out_of_reach_fails(there: FakeIssuer) -> None:
+async def test_check_issuer_down_or_unreachable_fails(there: FakeIssuer) -> None:
     there.down = True
     assert "503" in (await found(there))["issuer"].message
     seen = await found(there, oidc_issuer="http://127.0.0.1:1")
@@ -58,7 +58,9 @@ async def test_an_issuer_that_is_down_or_out_of_reach_fails(there: FakeIssuer) -
     )
 
 
-async def test_one_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_check_issuer_without_response_fails_after_timeout(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for module in (oidc_discovery, oidc_discovery):
         monkeypatch.setattr(module, "SECONDS", 0.05)
     async with an_endpoint(never) as silent:
@@ -78,7 +80,7 @@ async def test_one_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatc
     ],
     ids=["none", "nothing", "no object", "a shared secret", "for another use"],
 )
-async def test_an_issuer_without_a_key_of_use_fails(there: FakeIssuer, published: object) -> None:
+async def test_check_issuer_without_usable_key_fails(there: FakeIssuer, published: object) -> None:
     there.published = published
     seen = await found(there)
     assert seen["issuer"].state is CheckState.OK
@@ -87,14 +89,14 @@ async def test_an_issuer_without_a_key_of_use_fails(there: FakeIssuer, published
     assert "RS256" in str(seen["issuer keys"].remedy)
 
 
-async def test_short_keys_do_not_count_among_the_good_ones(there: FakeIssuer) -> None:
+async def test_check_issuer_does_not_count_short_keys_as_usable(there: FakeIssuer) -> None:
     short = a_key("RS256")
     short.private = rsa_key(1024)
     there.keys = [short, a_key("EdDSA")]
     assert (await found(there))["issuer keys"].message == "1 of 2 can be used: EdDSA"
 
 
-async def test_one_that_names_no_place_to_sign_in_fails_for_people_alone(
+async def test_check_issuer_insecure_authorization_endpoint_fails_only_for_pages(
     there: FakeIssuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     metadata = {**there.about(), "authorization_endpoint": "http://id.example.org/authorize"}

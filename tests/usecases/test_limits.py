@@ -193,13 +193,13 @@ def admin(alone: World) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-def test_the_limits_are_those_of_the_specification() -> None:
+def test_limits_match_specification() -> None:
     assert [limit == promised for limit, promised in PROMISED.items()] == [True] * len(PROMISED)
     assert (WireSettings().lock_timeout, WireSettings().statement_timeout) == ("5s", "6s")
 
 
 @pytest.mark.parametrize("name", LIMITS)
-async def test_as_much_passes_and_one_more_is_refused_by_name_and_not_written(
+async def test_limit_maximum_is_accepted_and_one_more_rejected_without_writes(
     alone: World, admin: psycopg.Connection, name: str
 ) -> None:
     limit, agent = LIMITS[name], alone.agent
@@ -213,7 +213,7 @@ async def test_as_much_passes_and_one_more_is_refused_by_name_and_not_written(
         assert error["details"]["limit"] == limit.most
 
 
-async def test_a_statement_that_takes_too_long_is_busy_and_not_written(
+async def test_statement_timeout_returns_busy_without_writes(
     alone: World, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = alone.agent

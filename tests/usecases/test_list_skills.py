@@ -22,7 +22,7 @@ def a_skill(name: str = "a-skill", **files: bytes) -> Skill:
     return Skill(name=name, description="x" * 1_024, body="Do it.", files=skill_files)
 
 
-async def test_a_hundred_skills_fit_a_reply(world: World) -> None:
+async def test_list_skills_one_hundred_skills_fit_one_reply(world: World) -> None:
     agent = knowing(world, *(a_skill(f"{'skill-' * 10}{n:03}") for n in range(100)))
     reply = await agent.call("list_skills")
     assert len(reply["skills"]) == 100
@@ -38,7 +38,7 @@ async def test_list_skills_by_name_lists_files_of_skill(world: World) -> None:
     assert reply["next"]["args"] == {"name": "deep-research"}
 
 
-async def test_a_file_of_a_skill_is_read(world: World) -> None:
+async def test_list_skills_returns_text_of_skill_file(world: World) -> None:
     agent = knowing(world, *read_skills(""))
     args = {"name": "deep-research", "file": "references/judging-sources.md"}
     reply = await agent.call("list_skills", **args)
@@ -48,7 +48,7 @@ async def test_a_file_of_a_skill_is_read(world: World) -> None:
     assert started["files"] == ["references/judging-sources.md"]
 
 
-async def test_a_long_file_is_cut_and_says_where_the_rest_is(world: World) -> None:
+async def test_list_skills_long_file_is_cut_and_names_resource(world: World) -> None:
     agent = knowing(world, a_skill(long="☃".encode() * 50_000))
     reply = await agent.call("list_skills", name="a-skill", file="long")
     assert len(dumps(reply, ensure_ascii=False).encode()) < 48_000

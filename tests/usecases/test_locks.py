@@ -51,7 +51,7 @@ async def test_non_locking_tool_on_locked_row_does_not_wait(hasty: World, tool: 
         await hasty.agent.call(tool, **args)
 
 
-async def test_another_plan_is_not_held_up(hasty: World) -> None:
+async def test_locked_plan_does_not_block_calls_on_other_plan(hasty: World) -> None:
     locked, other = await hasty.agent.plan(), await hasty.agent.plan()
     async with hasty.database.org_transaction(hasty.agent.org_id) as tx:
         await tx.send(f"select from plan where id = '{locked['planId']}' for update")

@@ -34,7 +34,7 @@ STATUS_FIELDS = {
 }
 
 
-async def test_the_status_of_a_plan_at_work(agent: Agent, clock: Clock) -> None:
+async def test_plan_status_of_executing_plan_has_all_fields(agent: Agent, clock: Clock) -> None:
     plan = await agent.plan(5)
     ids = plan["stepIds"]
     await agent.submit(await agent.take(plan), {"river": "Nile"}, confidence=0.85)
@@ -102,7 +102,7 @@ async def test_a16_before_the_first_step_stored_and_derived_status_differ(agent:
     assert (status["status"], status["derivedStatus"]) == ("planning", "executing")
 
 
-async def test_a19_the_step_that_waits_for_a_person_is_the_current_one(agent: Agent) -> None:
+async def test_a19_plan_status_current_step_is_step_awaiting_review(agent: Agent) -> None:
     plan = await agent.plan(3)
     await agent.take(plan)
     second = await agent.take(plan)
@@ -128,7 +128,9 @@ async def test_skipped_steps_count_as_done_and_failed_ones_do_not(agent: Agent) 
     assert status["completedSteps"][0]["resultSummary"] is None
 
 
-async def test_long_results_are_cut_fairly_unless_detail_is_asked_for(agent: Agent) -> None:
+async def test_plan_status_long_results_are_cut_evenly_unless_detail_requested(
+    agent: Agent,
+) -> None:
     plan = await agent.plan(3)
     for text in ("short", "x" * 30_000, "y" * 30_000):
         await agent.submit(await agent.take(plan), text)
@@ -188,7 +190,7 @@ async def test_list_active_plans_returns_counts_and_progress(agent: Agent, clock
     }
 
 
-async def test_an_empty_list_points_to_a_new_plan(agent: Agent) -> None:
+async def test_list_active_plans_empty_suggests_create_research_plan(agent: Agent) -> None:
     page = await agent.call("list_active_plans")
     assert (page["plans"], page["total"], page["nextCursor"]) == ([], 0, None)
     assert page["next"]["tool"] == "create_research_plan"
@@ -277,7 +279,7 @@ async def test_get_research_context_since_seq_returns_only_changes(agent: Agent)
     assert (nothing["steps"], nothing["recentEvents"]) == ([], [])
 
 
-async def test_no_reply_about_the_largest_plan_is_too_long(agent: Agent) -> None:
+async def test_replies_about_largest_plan_stay_within_size_limit(agent: Agent) -> None:
     """Without detail, the limit is 48 kB; omitted entries are counted."""
     step = {"stepType": "synthesize", "title": "é" * 200, "instructions": "z" * 4_000}
     plan = await agent.plan([step] * 200)
@@ -312,7 +314,7 @@ async def test_no_reply_about_the_largest_plan_is_too_long(agent: Agent) -> None
 # Skills
 
 
-async def test_a_skill_is_listed_started_and_completed(world: World, agent: Agent) -> None:
+async def test_skill_lifecycle_list_start_complete_is_audited(world: World, agent: Agent) -> None:
     listed = await agent.call("list_skills")
     assert listed["skills"] == [
         {"name": "survey", "description": "Look around.", "outputMediaType": "text/markdown"}
@@ -336,6 +338,6 @@ async def test_a_skill_is_listed_started_and_completed(world: World, agent: Agen
     assert (error["code"], error["next"]["tool"]) == ("INVALID_TRANSITION", "list_active_plans")
 
 
-async def test_a_skill_that_is_not_there_points_to_those_that_are(agent: Agent) -> None:
+async def test_start_skill_unknown_name_suggests_list_skills(agent: Agent) -> None:
     error = await agent.refused("start_skill", name="nope", sessionId="s")
     assert (error["code"], error["next"]["tool"]) == ("NOT_FOUND", "list_skills")

@@ -65,7 +65,7 @@ async def test_authenticate_token_is_valid_until_exact_expiry(world: World) -> N
     assert (await authenticate_token(services, for_ever.secret, Channel.MCP)).user == "ann"
 
 
-async def test_revoking_counts_at_once_in_every_process_and_for_good(world: World) -> None:
+async def test_revoke_token_takes_effect_immediately_in_every_process(world: World) -> None:
     issued, remaining = await a_token(world.agent), await another_token(world.agent)
     elsewhere = world.agent.elsewhere().dispatcher.services
     await revoke_token(at(world.agent), issued.token.id)
@@ -126,7 +126,7 @@ async def test_change_scopes_unchanged_writes_no_audit_entry(world: World) -> No
     assert len(await world.entries(world.agent.org_id, str(world.agent.org_id))) == before
 
 
-async def test_the_secret_is_kept_nowhere(world: World) -> None:
+async def test_token_secret_is_stored_only_as_hash(world: World) -> None:
     issued = await a_token(world.agent)
     with psycopg.connect(world.place.admin_dsn) as admin:
         tables = admin.execute(
@@ -168,7 +168,7 @@ async def test_member_functions_without_admin_scope_raise_forbidden(
     ).user == "ann"
 
 
-async def test_the_users_and_tokens_next_door_are_not_there(world: World) -> None:
+async def test_users_and_tokens_of_other_org_are_not_found(world: World) -> None:
     theirs = await a_token(world.neighbour, "ned")
     await a_token(world.agent)
     mine = await list_members(at(world.agent))
@@ -188,7 +188,7 @@ async def test_the_users_and_tokens_next_door_are_not_there(world: World) -> Non
     assert caller.org_id == world.neighbour.org_id
 
 
-async def test_names_are_one_persons_within_an_org_alone(world: World) -> None:
+async def test_user_names_are_unique_only_within_an_org(world: World) -> None:
     await a_token(world.agent)
     await a_token(world.neighbour)
     with pytest.raises(InvalidInput) as refused:
@@ -254,7 +254,7 @@ async def _tampered(place: Place, statement: str, errors: list[str]) -> None:
         errors += [fault for verdict in await verdicts(world) for fault in verdict.errors]
 
 
-async def test_a_token_is_seen_to_be_used_to_the_minute_behind_the_call(world: World) -> None:
+async def test_token_last_used_time_is_updated_at_most_once_a_minute(world: World) -> None:
     services, issued = world.dispatcher.services, await a_token(world.agent)
 
     async def last_used() -> object:
@@ -273,5 +273,5 @@ async def test_a_token_is_seen_to_be_used_to_the_minute_behind_the_call(world: W
     assert await last_used() == first + timedelta(seconds=61)
 
 
-async def test_an_org_that_was_never_touched_has_no_chain(world: World) -> None:
+async def test_org_without_changes_has_no_audit_chain(world: World) -> None:
     assert await verdicts(world) == []

@@ -22,7 +22,7 @@ def ids(reply: Body) -> list[str]:
     return [step["stepId"] for step in reply["steps"]]
 
 
-async def test_steps_are_inserted_where_asked_and_the_reply_has_the_new_list(
+async def test_add_steps_inserts_at_requested_position_and_returns_new_steps(
     agent: Agent,
 ) -> None:
     plan = await agent.plan(2)
@@ -48,7 +48,7 @@ async def test_steps_are_inserted_where_asked_and_the_reply_has_the_new_list(
     assert ids(first)[1:] == ids(appended)
 
 
-async def test_all_kinds_in_one_call_and_each_in_the_audit_with_the_rationale(
+async def test_mixed_modifications_are_each_audited_with_rationale(
     world: World, agent: Agent
 ) -> None:
     plan = await agent.plan(4)
@@ -86,7 +86,7 @@ async def test_all_kinds_in_one_call_and_each_in_the_audit_with_the_rationale(
     assert payloads[1]["scope"] == {"before": 4, "added": 1, "after": 5}
 
 
-async def test_a31_reorder_needs_exactly_the_steps_there_are(agent: Agent) -> None:
+async def test_a31_reorder_steps_requires_exactly_all_step_ids(agent: Agent) -> None:
     plan = await agent.plan(3)
     a, b, c = plan["stepIds"]
     reply = await modify(agent, plan, {"action": "reorder_steps", "stepIds": [c, a, b]})
@@ -96,7 +96,9 @@ async def test_a31_reorder_needs_exactly_the_steps_there_are(agent: Agent) -> No
         assert error["code"] in {"STALE_PLAN", "INVALID_INPUT"}, wrong
 
 
-async def test_all_or_none(world: World, agent: Agent) -> None:
+async def test_one_invalid_modification_rejects_all_without_writes(
+    world: World, agent: Agent
+) -> None:
     plan = await agent.plan(2)
     before = await world.stored(agent.org_id, plan["planId"])
     error = await refused(
@@ -123,7 +125,7 @@ async def test_a_dry_run_shows_the_difference_and_changes_nothing(
     assert await world.stored(agent.org_id, plan["planId"]) == before
 
 
-async def test_an_expected_revision_that_is_not_there_is_stale(agent: Agent) -> None:
+async def test_outdated_expected_revision_returns_stale_plan(agent: Agent) -> None:
     plan = await agent.plan(2)
     adding = {"action": "add_steps", "steps": [a_step()]}
     assert (await modify(agent, plan, adding, expectedRevision=1))["revision"] == 2
@@ -135,7 +137,7 @@ async def test_an_expected_revision_that_is_not_there_is_stale(agent: Agent) -> 
     assert error["next"]["tool"] == "get_plan_status"
 
 
-async def test_only_a_pending_step_is_removed(agent: Agent) -> None:
+async def test_remove_step_in_progress_raises_invalid_transition(agent: Agent) -> None:
     plan = await agent.plan(2)
     taken = await agent.take(plan)
     error = await refused(agent, plan, {"action": "remove_step", "stepId": taken["stepId"]})
@@ -143,7 +145,7 @@ async def test_only_a_pending_step_is_removed(agent: Agent) -> None:
     assert (error["details"]["from"], error["details"]["to"]) == ("in_progress", "removed")
 
 
-async def test_a22_a_step_a_condition_may_skip_to_stays(agent: Agent) -> None:
+async def test_a22_remove_step_targeted_by_pending_condition_is_rejected(agent: Agent) -> None:
     condition = {
         "afterStepOrder": 1,
         "conditionExpression": "confidence < 0.5",
@@ -170,7 +172,7 @@ async def test_remove_step_deletes_conditions_of_step(world: World, agent: Agent
     assert "condition" not in await world.stored(agent.org_id, plan["planId"])
 
 
-async def test_a4_failing_or_removing_the_last_open_step_ends_the_plan(agent: Agent) -> None:
+async def test_a4_failing_or_removing_last_open_step_completes_plan(agent: Agent) -> None:
     plan = await agent.plan(2)
     await agent.submit(await agent.take(plan))
     last = plan["stepIds"][1]
@@ -183,7 +185,7 @@ async def test_a4_failing_or_removing_the_last_open_step_ends_the_plan(agent: Ag
     assert (await modify(agent, plan, removing))["planStatus"] == "completed"
 
 
-async def test_a_plan_that_waits_or_is_over_is_not_modified(agent: Agent) -> None:
+async def test_modify_plan_awaiting_review_or_closed_is_rejected(agent: Agent) -> None:
     adding = {"action": "add_steps", "steps": [a_step()]}
     plan = await agent.plan(2)
     taken = await agent.take(plan)
@@ -217,13 +219,13 @@ async def test_modify_plan_wrong_action_fields_are_named_in_error(
 
 
 @pytest.mark.parametrize("after", [-1, 4, 10**9])
-async def test_a_place_that_is_not_there_is_refused(agent: Agent, after: int) -> None:
+async def test_add_steps_at_invalid_position_is_rejected(agent: Agent, after: int) -> None:
     plan = await agent.plan(3)
     adding = {"action": "add_steps", "steps": [a_step()], "insertAfterOrder": after}
     assert (await refused(agent, plan, adding))["code"] == "INVALID_STEP_REFERENCE"
 
 
-async def test_fifty_modifications_are_taken_at_once_and_not_one_more(agent: Agent) -> None:
+async def test_modify_plan_accepts_fifty_modifications_and_rejects_fifty_one(agent: Agent) -> None:
     plan = await agent.plan(1)
     adding: dict[str, Any] = {"action": "add_steps", "steps": [a_step()]}
     assert len((await modify(agent, plan, *[adding] * 50))["steps"]) == 51

@@ -77,7 +77,7 @@ PROSE = {
 }
 
 
-async def test_no_address_in_any_text_is_visited(world: World, tmp_path: Path) -> None:
+async def test_urls_in_any_text_are_never_requested(world: World, tmp_path: Path) -> None:
     async with a_trap() as trap:
         text = texts(trap.address)
         agent = with_skill(world.agent, tmp_path, text)

@@ -27,7 +27,7 @@ async def a_wide_run(agent: Agent) -> Body:
     return await agent.run("wide", "abc")
 
 
-async def test_job_asked_by_another_user_with_the_same_session_is_another(agent: Agent) -> None:
+async def test_get_next_job_other_user_same_session_returns_other_job(agent: Agent) -> None:
     run = await a_wide_run(agent)
     first = await agent.job(run, sessionId="main")
     bob = agent.acting_as("bob")
@@ -38,7 +38,7 @@ async def test_job_asked_by_another_user_with_the_same_session_is_another(agent:
     assert (await bob.job(run, sessionId="main"))["jobId"] == second["jobId"]
 
 
-async def test_job_asked_in_any_run_by_another_user_is_another(agent: Agent) -> None:
+async def test_get_next_job_any_run_other_user_same_session_returns_other_job(agent: Agent) -> None:
     await a_wide_run(agent)
     first = await agent.call("get_next_job", sessionId="main")
     second = await agent.acting_as("bob").call("get_next_job", sessionId="main")
@@ -55,7 +55,7 @@ async def test_idempotency_key_of_another_user_is_refused(agent: Agent, tool: st
     assert (await agent.call(tool, **args))[ID_OF[tool]] == taken[ID_OF[tool]]
 
 
-async def test_plan_of_another_user_with_the_same_session_gets_no_skill(
+async def test_plan_of_other_user_same_session_is_not_linked_to_skill(
     world: World, agent: Agent
 ) -> None:
     started = await agent.call("start_skill", name="survey", sessionId="main")
@@ -128,7 +128,7 @@ class Office:
 
 @settings(max_examples=12)
 @given(st.randoms(use_true_random=False), st.integers(5, 40))
-def test_attempt_has_one_holder_where_users_share_sessions(
+def test_attempt_has_one_holder_when_users_share_session_names(
     shared_place: Place, chance: Random, moves: int
 ) -> None:
     async def story() -> None:

@@ -63,7 +63,7 @@ async def test_store_research_output_on_completed_plan_changes_audit_only(
     assert "# Rivers" not in last.details
 
 
-async def test_a_completed_plan_takes_outputs_and_nothing_else(agent: Agent) -> None:
+async def test_completed_plan_accepts_outputs_but_not_modifications(agent: Agent) -> None:
     plan = await a_done_plan(agent)
     await deliver(agent, plan)
     adding = [{"action": "add_steps", "steps": [a_step()]}]
@@ -71,7 +71,7 @@ async def test_a_completed_plan_takes_outputs_and_nothing_else(agent: Agent) -> 
     assert error["code"] in {"PLAN_TERMINAL", "NOT_MODIFIABLE"}
 
 
-async def test_a_failed_plan_takes_no_output(agent: Agent) -> None:
+async def test_failed_plan_rejects_output(agent: Agent) -> None:
     end = {"afterStepOrder": 1, "conditionExpression": "true", "ifTrueAction": "fail"}
     plan = await agent.plan(1, branchingConditions=[end])
     await agent.submit(await agent.take(plan))
@@ -80,14 +80,14 @@ async def test_a_failed_plan_takes_no_output(agent: Agent) -> None:
     assert error["code"] == "PLAN_TERMINAL"
 
 
-async def test_an_open_plan_takes_an_output_and_goes_on(agent: Agent) -> None:
+async def test_open_plan_accepts_output_without_status_change(agent: Agent) -> None:
     plan = await agent.plan(1)
     stored = await deliver(agent, plan)
     assert stored["next"]["tool"] == "get_next_step"
     assert (await agent.status(plan))["status"] == "planning"
 
 
-async def test_versions_are_kept_and_the_same_again_is_unchanged(agent: Agent) -> None:
+async def test_output_versions_are_stored_and_identical_content_is_unchanged(agent: Agent) -> None:
     plan = await a_done_plan(agent)
     first, again = await deliver(agent, plan), await deliver(agent, plan)
     more = await deliver(agent, plan, "# More")
@@ -126,13 +126,13 @@ async def test_store_research_output_invalid_arguments_are_refused(
     assert await world.stored(agent.org_id, plan["planId"]) == before
 
 
-async def test_nearly_a_mebibyte_is_kept(agent: Agent) -> None:
+async def test_output_of_nearly_one_mebibyte_is_stored(agent: Agent) -> None:
     plan = await a_done_plan(agent)
     stored = await deliver(agent, plan, "x" * 1_048_000)
     assert len((await read_output(seen_by(agent), stored["outputId"])).content) == 1_048_000
 
 
-async def test_a_repeated_call_counts_once(agent: Agent) -> None:
+async def test_store_output_repeated_with_same_key_is_replayed(agent: Agent) -> None:
     plan = await a_done_plan(agent)
     await deliver(agent, plan, idempotencyKey="k")
     replayed = await deliver(agent, plan, idempotencyKey="k")
@@ -140,7 +140,7 @@ async def test_a_repeated_call_counts_once(agent: Agent) -> None:
     assert replayed["status"] == "stored"
 
 
-async def test_two_at_once_get_two_versions(agent: Agent) -> None:
+async def test_concurrent_outputs_get_distinct_versions(agent: Agent) -> None:
     plan = await a_done_plan(agent)
     both = await asyncio.gather(deliver(agent, plan, "one"), deliver(agent, plan, "two"))
     assert sorted(output["version"] for output in both) == [1, 2]
@@ -172,7 +172,7 @@ async def test_completed_plan_requests_output_required_by_skill(agent: Agent) ->
     assert (await complete(agent, plan))["next"]["tool"] == "list_active_plans"
 
 
-async def test_without_a_skill_nothing_is_missing_and_the_results_are_to_be_read(
+async def test_plan_without_skill_misses_no_output_and_suggests_reading_results(
     agent: Agent,
 ) -> None:
     plan = await a_done_plan(agent)
@@ -243,7 +243,7 @@ def rewrite(world: World, text: str) -> None:
 # The other org
 
 
-async def test_another_org_s_output_is_not_there(agent: Agent, world: World) -> None:
+async def test_output_of_other_org_is_not_found(agent: Agent, world: World) -> None:
     world.neighbour_may_change = True
     theirs = await deliver(world.neighbour, world.neighbours_plan)
     answers = []
@@ -256,7 +256,7 @@ async def test_another_org_s_output_is_not_there(agent: Agent, world: World) -> 
         await list_outputs(seen_by(agent), world.neighbours_plan["planId"])
 
 
-async def test_an_artifact_that_is_no_output_is_not_read_as_one(agent: Agent) -> None:
+async def test_read_output_artifact_of_other_kind_is_not_found(agent: Agent) -> None:
     plan = await agent.plan(1)
     taken = await agent.take(plan)
     late: Answer = await agent.ask(

@@ -98,7 +98,7 @@ def check_whole(plan: Body, packet: Body, last: Body, results: dict[str, Json]) 
         assert as_text(result) == as_text(results.get(step_id))
 
 
-async def test_a_packet_of_five_hundred_artifacts_costs_three_messages(
+async def test_context_packet_of_500_artifacts_needs_at_most_three_messages(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = await agent.plan(2)
@@ -153,7 +153,7 @@ async def test_get_step_context_without_vectors_ranks_by_full_text(agent: Agent)
     assert SearchCapabilities(backend=None, indexed=False).describe.startswith("full text alone")
 
 
-async def test_the_passage_that_was_found_is_shown_of_a_long_artifact(agent: Agent) -> None:
+async def test_step_context_shows_matching_passage_of_long_artifact(agent: Agent) -> None:
     plan = await agent.plan([a_step("How deep is Lake Baikal?")])
     long = (
         "Nothing about it here. " * 100 + "\n\nLake Baikal is 1,642 metres deep.\n\n" + "No. " * 500
@@ -249,7 +249,7 @@ async def test_get_context_invalid_part_is_refused_with_valid_parts(
         assert "instructions:ID" in error["details"]["parts"]
 
 
-async def test_no_part_of_a_neighbour_can_be_read(world: World) -> None:
+async def test_context_part_of_other_org_is_not_found(world: World) -> None:
     theirs, mine = world.neighbours_plan, await world.agent.plan()
     for part in (f"instructions:{theirs['stepIds'][0]}", "failure:1", "event:99"):
         error = await world.agent.refused("get_research_context", planId=mine["planId"], part=part)
@@ -267,7 +267,7 @@ async def test_get_research_context_since_seq_lists_only_new_artifacts(agent: Ag
     assert [artifact["title"] for artifact in news["artifacts"]] == ["New"]
 
 
-async def test_the_steps_of_a_large_plan_are_shown_around_the_open_one(agent: Agent) -> None:
+async def test_research_context_large_plan_shows_steps_around_first_open_step(agent: Agent) -> None:
     plan = await agent.plan([a_step("z" * 2_000) for _ in range(120)])
     for _ in range(80):
         await agent.submit(await agent.take(plan), "x" * 500)
@@ -280,7 +280,7 @@ async def test_the_steps_of_a_large_plan_are_shown_around_the_open_one(agent: Ag
     assert {step["stepOrder"] for step in packet["steps"]} == {*range(1, 121)}
 
 
-async def test_events_are_read_on_from_number_to_number(agent: Agent) -> None:
+async def test_research_context_events_are_paged_by_sequence_number(agent: Agent) -> None:
     plan = await agent.plan(30)
     await agent.work_through(plan)
     args = {"planId": plan["planId"], "since": 0, "budgetTokens": 1_500}

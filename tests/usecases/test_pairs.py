@@ -197,7 +197,7 @@ PAIRS: dict[str, tuple[Party, Party, set[str], dict[str, bool]]] = {
 
 
 @pytest.mark.parametrize("name", PAIRS)
-async def test_a12_two_at_once(world: World, name: str) -> None:
+async def test_a12_concurrent_pair_of_calls_leaves_plan_consistent(world: World, name: str) -> None:
     left, right, refusals, set_ = PAIRS[name]
     for round_ in range(ROUNDS):
         scene = await a_scene(world.agent, **set_)
@@ -271,7 +271,7 @@ async def drive_to_its_end(agent: Agent, plan: Body) -> None:
     pytest.fail("the plan does not come to an end")
 
 
-async def test_a12_so_many_agents_at_once_get_so_many_steps(world: World) -> None:
+async def test_a12_concurrent_get_next_step_hands_out_each_step_once(world: World) -> None:
     plan = await world.agent.plan(20)
     calls = [world.agent.call("get_next_step", planId=plan["planId"]) for _ in range(25)]
     async with asyncio.timeout(30):

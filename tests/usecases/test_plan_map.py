@@ -42,7 +42,7 @@ def standings(*statuses: StepStatus) -> list[str]:
 
 
 @decision("X2")
-def test_six_statuses_of_a_plan_are_four_of_a_map() -> None:
+def test_step_statuses_map_to_four_progress_statuses() -> None:
     assert set(PROGRESS_BY_STATUS) == set(StepStatus)
     assert standings(*StepStatus) == [
         "not_started",
@@ -63,11 +63,11 @@ def test_plan_report_completed_plan_with_failed_step_has_failed_stage() -> None:
     assert progress_report["dagProgress"] == {"completedStages": 0, "totalStages": 1}
 
 
-def test_a_pending_step_before_a_completed_one_is_still_to_be_done() -> None:
+def test_pending_step_before_completed_step_is_not_started() -> None:
     assert standings(S.PENDING, S.COMPLETED) == ["not_started", "completed"]
 
 
-def test_a_step_in_progress_tells_since_when() -> None:
+def test_step_in_progress_has_started_at() -> None:
     (step,) = stage_of(S.IN_PROGRESS)["steps"] or []
     assert step["jobs"] == {"done": 0, "active": 1, "failed": 0}
     assert step["startedAt"] is not None
@@ -75,12 +75,14 @@ def test_a_step_in_progress_tells_since_when() -> None:
 
 
 @given(st.lists(st.sampled_from(StepStatus)))
-def test_the_invariants_hold_of_any_plan(statuses: list[StepStatus]) -> None:
+def test_report_of_any_plan_satisfies_invariants_and_has_every_step(
+    statuses: list[StepStatus],
+) -> None:
     assert len(stage_of(*statuses)["steps"] or ()) == len(statuses)
 
 
 @pytest.mark.parametrize("status", StepStatus)
-def test_nothing_is_strange_about_a_plan(status: StepStatus) -> None:
+def test_report_of_plan_has_no_warnings(status: StepStatus) -> None:
     progress_report = told(status)
     assert progress_report["warnings"] == progress_report["stages"][0]["warnings"] == []
     assert progress_report["stages"][0]["modelCount"] is None
@@ -94,7 +96,7 @@ def test_plan_map_without_dependencies_is_chain_of_steps() -> None:
     assert (stage["roots"], stage["leaves"]) == (stage["order"][:1], stage["order"][-1:])
 
 
-def test_a_plan_without_steps_has_an_empty_map_and_has_not_started() -> None:
+def test_plan_without_steps_has_empty_map_and_is_not_started() -> None:
     plan = a_plan()
     assert map_json(plan_structure(plan), {})["stages"][0]["order"] == []
     stage = stage_of()

@@ -81,7 +81,7 @@ async def test_indexing_continues_with_other_passages_after_quarantine(deadly: W
     assert len(reply["hits"]) == 1
 
 
-async def test_passage_set_aside_is_tried_again_after_a_day(deadly: World) -> None:
+async def test_quarantined_passage_is_indexed_again_after_one_day(deadly: World) -> None:
     await break_until_set_aside(deadly)
     assert await index_all_orgs(deadly.dispatcher.services) == 0
     run(deadly.place, "drop trigger die on passage_embedding")
@@ -104,7 +104,7 @@ async def test_try_everything_missing_embedding_table_fails_search_check(own_wor
     assert broken["write"].state is broken["render"].state is CheckState.OK
 
 
-async def test_trials_report_a_search_that_ends_the_connection(own_world: World) -> None:
+async def test_doctor_trials_search_breaking_connection_reports_failure(own_world: World) -> None:
     caller = Caller(org_id=own_world.agent.org_id, user="ann", channel=Channel.CLI)
     call = RequestContext(services=own_world.dispatcher.services, caller=caller)
     run(own_world.place, DEADLY)
@@ -113,7 +113,9 @@ async def test_trials_report_a_search_that_ends_the_connection(own_world: World)
     assert broken["render"].state is CheckState.OK
 
 
-async def test_trials_report_a_write_that_raises_and_leave_nothing(own_world: World) -> None:
+async def test_doctor_trials_failing_write_reports_failure_and_leaves_no_rows(
+    own_world: World,
+) -> None:
     caller = Caller(org_id=own_world.agent.org_id, user="ann", channel=Channel.CLI)
     call = RequestContext(services=own_world.dispatcher.services, caller=caller)
     await try_everything(call)

@@ -62,7 +62,7 @@ def test_token_bucket_admits_exactly_burst_at_once(rate: int, burst: int, now: i
 
 
 @given(RATES, BURSTS, st.lists(st.sampled_from(["us", "them"]), max_size=400))
-def test_one_org_never_pays_for_another(rate: int, burst: int, calls: list[str]) -> None:
+def test_token_buckets_of_orgs_are_independent(rate: int, burst: int, calls: list[str]) -> None:
     together, alone = TokenBuckets(rate, burst), {name: TokenBuckets(rate, burst) for name in calls}
     for number, name in enumerate(calls):
         now = number * NANOSECONDS // 50
@@ -166,7 +166,7 @@ async def test_expensive_conditions_count_as_several_calls(agent: Agent) -> None
 
 
 @ON_ONE
-async def test_a_refused_call_asks_nothing_of_the_database(agent: Agent) -> None:
+async def test_rate_limited_call_sends_no_database_message(agent: Agent) -> None:
     out_of_reach = Database(ConnectionPool("host=/nowhere", timeout=0))
     limited = at_a_limit(agent, out_of_reach)
     limited.use_up()
@@ -197,7 +197,7 @@ async def test_rate_limit_does_not_affect_other_org_or_dashboard(
 
 
 @ON_ONE
-async def test_of_many_refusals_in_a_row_the_log_has_the_first(limited: Limited) -> None:
+async def test_consecutive_rate_limit_refusals_are_logged_once(limited: Limited) -> None:
     for _ in range(2):
         limited.use_up()
         for _ in range(20):

@@ -23,7 +23,7 @@ def messages(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sent
 
 
-async def test_a_plan_that_is_known_costs_a_message_per_call(
+async def test_cached_plan_calls_send_one_database_message_each(
     agent: Agent, messages: list[int]
 ) -> None:
     plan = await agent.plan(3)
@@ -35,7 +35,9 @@ async def test_a_plan_that_is_known_costs_a_message_per_call(
     assert (await agent.status(plan))["status"] == "completed"
 
 
-async def test_a_plan_that_is_not_costs_two(agent: Agent, messages: list[int]) -> None:
+async def test_uncached_plan_first_call_sends_two_database_messages(
+    agent: Agent, messages: list[int]
+) -> None:
     plan = await agent.plan(3)
     elsewhere = agent.elsewhere()
     messages.clear()
@@ -57,7 +59,7 @@ async def test_plan_cache_sees_changes_of_other_process(agent: Agent) -> None:
     assert third["stepOrder"] == 3
 
 
-async def test_new_instructions_from_elsewhere_are_the_ones_handed_out(agent: Agent) -> None:
+async def test_get_next_step_returns_instructions_changed_by_other_process(agent: Agent) -> None:
     plan = await agent.plan(2)
     change = {"action": "update_step_instructions", "stepId": plan["stepIds"][0]}
     modifications = [{**change, "instructions": "Look again."}]
@@ -65,7 +67,9 @@ async def test_new_instructions_from_elsewhere_are_the_ones_handed_out(agent: Ag
     assert (await agent.take(plan))["instructions"] == "Look again."
 
 
-async def test_a_refusal_is_not_taken_from_memory(agent: Agent) -> None:
+async def test_get_next_step_decision_in_other_process_overrides_cached_review(
+    agent: Agent,
+) -> None:
     """In this cache the plan is awaiting review; in another process a person has decided."""
     plan = await agent.plan(2)
     taken = await agent.take(plan)
@@ -76,7 +80,7 @@ async def test_a_refusal_is_not_taken_from_memory(agent: Agent) -> None:
     assert (await agent.take(plan))["stepOrder"] == 2
 
 
-async def test_a_result_refused_here_counts_once_the_step_is_open_again(agent: Agent) -> None:
+async def test_submit_step_retried_in_other_process_overrides_cached_failure(agent: Agent) -> None:
     """In this cache the step has failed; in another process it was retried."""
     plan = await agent.plan(1)
     taken = await agent.take(plan)
@@ -91,7 +95,7 @@ async def test_a_result_refused_here_counts_once_the_step_is_open_again(agent: A
     assert (await agent.call("submit_step_result", **submitted))["stepStatus"] == "completed"
 
 
-async def test_a_repeated_call_is_answered_as_the_first_time(agent: Agent) -> None:
+async def test_repeated_call_with_same_key_is_replayed_from_cached_plan(agent: Agent) -> None:
     plan = await agent.plan(3)
     first = await agent.take(plan, idempotencyKey="t")
     again = await agent.take(plan, idempotencyKey="t")
@@ -104,7 +108,7 @@ async def test_a_repeated_call_is_answered_as_the_first_time(agent: Agent) -> No
     assert conflict["code"] == "IDEMPOTENCY_CONFLICT"
 
 
-async def test_no_two_processes_hand_out_the_same_step(agent: Agent) -> None:
+async def test_concurrent_processes_never_hand_out_same_step(agent: Agent) -> None:
     plan = await agent.plan(24)
     others = [agent, agent.elsewhere(), agent.elsewhere()]
 

@@ -106,7 +106,7 @@ async def calls_of(agent: Agent) -> AsyncIterator[tuple[str, Body]]:
 WITHOUT_STORED = {"extract_data"}
 
 
-async def test_no_tool_returns_more_than_the_ceiling(agent: Agent) -> None:
+async def test_every_read_tool_reply_stays_within_size_limit(agent: Agent) -> None:
     seen = set[str]()
     async for tool, arguments in calls_of(agent):
         seen.add(tool)
@@ -143,7 +143,9 @@ def low_ceiling(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("low_ceiling")
-async def test_reply_beyond_the_ceiling_is_an_error_with_a_narrower_call(agent: Agent) -> None:
+async def test_reply_over_size_limit_returns_too_large_suggesting_narrower_call(
+    agent: Agent,
+) -> None:
     error = await agent.refused("get_dag_map", dagSlug="dialectic", detail=True)
     assert (error["code"], error["details"]["limit"]) == ("TOO_LARGE", 100)
     assert error["next"]["tool"] == "get_dag_map"
@@ -159,6 +161,6 @@ async def test_reply_over_ceiling_of_write_says_call_was_carried_out(agent: Agen
 
 
 @pytest.mark.usefixtures("low_ceiling")
-async def test_reply_on_the_command_line_has_no_ceiling(agent: Agent) -> None:
+async def test_reply_on_command_line_has_no_size_limit(agent: Agent) -> None:
     here = replace(agent, caller=replace(agent.caller, channel=Channel.CLI))
     assert (await here.call("get_dag_map", dagSlug="dialectic", detail=True))["stages"]

@@ -38,7 +38,7 @@ async def test_submit_step_result_without_required_sources_changes_nothing(agent
     assert await agent.status(plan) == before
 
 
-async def test_a_step_that_was_added_or_branched_to_asks_for_sources_too(agent: Agent) -> None:
+async def test_steps_added_by_modification_or_branch_require_sources(agent: Agent) -> None:
     branch = {
         "afterStepOrder": 1,
         "conditionExpression": "true",
@@ -52,7 +52,7 @@ async def test_a_step_that_was_added_or_branched_to_asks_for_sources_too(agent: 
     assert [(await agent.take(plan, another=True))["requiredSources"] for _ in range(2)] == [3, 4]
 
 
-async def test_a_step_that_asks_for_sources_can_be_removed(agent: Agent) -> None:
+async def test_step_requiring_sources_can_be_removed(agent: Agent) -> None:
     plan = await agent.plan([a_step(), a_step(requiredSources=1)])
     gone = {"action": "remove_step", "stepId": plan["stepIds"][1]}
     reply = await agent.call("modify_plan", planId=plan["planId"], modifications=[gone])
@@ -85,7 +85,7 @@ async def stored(agent: Agent, taken: Body, *titles: str) -> Body:
     return await agent.call("store_research", **named, content="Found.", sources=sources)
 
 
-async def test_sources_stored_for_the_step_open_the_way_each_counting_once(agent: Agent) -> None:
+async def test_submit_requires_distinct_sources_stored_for_step(agent: Agent) -> None:
     plan, taken = await a_demanding_step(agent)
     await stored(agent, taken, "a")
     await stored(agent, taken, "a")
@@ -102,9 +102,7 @@ async def test_sources_stored_for_the_step_open_the_way_each_counting_once(agent
     assert (await agent.status(plan))["counts"]["done"] == 1
 
 
-async def test_sources_of_another_step_or_of_a_neighbour_do_not_count(
-    world: World, agent: Agent
-) -> None:
+async def test_sources_of_other_step_or_org_are_not_counted(world: World, agent: Agent) -> None:
     plan, taken = await a_demanding_step(agent)
     await stored(agent, await agent.take(plan, another=True), "a", "b", "c")
     world.neighbour_may_change = True
@@ -115,7 +113,7 @@ async def test_sources_of_another_step_or_of_a_neighbour_do_not_count(
     assert error["details"]["sources"]["stored"] == 0
 
 
-async def test_sources_of_an_earlier_attempt_count(agent: Agent) -> None:
+async def test_sources_of_earlier_attempt_are_counted(agent: Agent) -> None:
     plan, taken = await a_demanding_step(agent)
     await stored(agent, taken, "a", "b")
     again = {"action": "retry_step", "stepId": taken["stepId"]}

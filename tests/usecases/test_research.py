@@ -71,7 +71,7 @@ async def test_store_research_with_step_id_only_resolves_plan(agent: Agent) -> N
     assert (stored["planId"], stored["stepId"]) == (taken["planId"], taken["stepId"])
 
 
-async def test_a_step_of_another_plan_is_not_found(agent: Agent) -> None:
+async def test_store_research_with_step_of_other_plan_is_not_found(agent: Agent) -> None:
     plan, taken = await agent.plan(), await agent.take(await agent.plan())
     where = {"planId": plan["planId"], "stepId": taken["stepId"]}
     assert (await agent.refused("store_research", **NOTE, **where))["code"] == "NOT_FOUND"
@@ -89,7 +89,7 @@ async def test_store_research_for_step_counts_as_heartbeat(world: World) -> None
 
 
 @pytest.mark.parametrize("with_plan", [True, False])
-async def test_the_same_name_is_the_next_version_and_the_same_words_are_not(
+async def test_store_research_same_title_adds_version_if_content_differs(
     world: World, *, with_plan: bool
 ) -> None:
     agent = world.agent
@@ -184,7 +184,7 @@ async def test_store_research_invalid_arguments_store_nothing(
     assert await rows(world, "artifact") == await rows(world, "passage") == 0
 
 
-async def test_the_chain_of_research_without_a_plan_is_verified(world: World) -> None:
+async def test_standalone_research_has_verified_audit_chain(world: World) -> None:
     """The world fixture verifies all chains against the rows at its end; here one must exist."""
     stored = await world.agent.call("store_research", **NOTE, sources=[PAGE], metadata={"a": 1})
     (entry,) = await world.entries(world.agent.org_id, stored["artifactId"])
@@ -200,7 +200,7 @@ async def test_the_chain_of_research_without_a_plan_is_verified(world: World) ->
 # Reading
 
 
-async def test_a_long_text_is_read_piece_by_piece_and_whole_when_asked(agent: Agent) -> None:
+async def test_get_artifact_long_text_is_paged_and_complete_with_detail(agent: Agent) -> None:
     long = "".join(f"{n} ☃\n" for n in range(10_000))
     stored = await agent.call("store_research", **{**NOTE, "content": long})
     call: Body = {"artifactId": stored["artifactId"]}
@@ -217,7 +217,7 @@ async def test_a_long_text_is_read_piece_by_piece_and_whole_when_asked(agent: Ag
 # Searching
 
 
-async def test_filters_hold(world: World) -> None:
+async def test_search_sources_applies_every_filter(world: World) -> None:
     agent, plan = world.agent, await world.agent.plan()
     await agent.call("store_research", **{**NOTE, "title": "Old"}, tags=["a", "b"])
     world.clock.advance(days=1)
@@ -236,7 +236,7 @@ async def test_filters_hold(world: World) -> None:
     assert await titles(since=since) == {"Ours", "Fact"}
 
 
-async def test_pages_bring_everything_once_and_no_reply_is_too_long(agent: Agent) -> None:
+async def test_search_sources_pages_return_each_hit_once_within_size_limit(agent: Agent) -> None:
     sources = [
         {"title": f"{n}" * 150, "url": "https://example.org/" + "x" * 1_900} for n in range(5)
     ]
@@ -272,7 +272,7 @@ async def test_search_sources_reports_search_method(world: World) -> None:
     assert (reply["hits"], reply["next"]["tool"]) == ([], "store_research")
 
 
-async def test_a_search_costs_two_messages_once_the_server_is_known(
+async def test_search_sources_sends_two_database_messages_when_warm(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await world.agent.call("store_research", **NOTE)
@@ -299,7 +299,7 @@ async def test_search_sources_invalid_cursor_is_refused(agent: Agent, cursor: st
 # The sweep
 
 
-async def test_a_late_result_is_found_after_the_sweep(world: World) -> None:
+async def test_late_result_is_searchable_after_index_sweep(world: World) -> None:
     agent = world.agent
     taken = await agent.take(await agent.plan())
     late = {"stepId": taken["stepId"], "attempt": 9, "resultSummary": {"finding": FLOOD}}

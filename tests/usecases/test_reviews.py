@@ -42,7 +42,9 @@ async def test_a_review_pauses_step_and_plan(world: World, agent: Agent) -> None
     )
 
 
-async def test_a28_one_review_is_open_at_a_time_and_work_at_hand_may_end(agent: Agent) -> None:
+async def test_a28_second_review_is_rejected_while_work_in_progress_may_finish(
+    agent: Agent,
+) -> None:
     plan = await agent.plan(3)
     first = await agent.take(plan)
     second = await agent.take(plan, another=True)
@@ -55,7 +57,7 @@ async def test_a28_one_review_is_open_at_a_time_and_work_at_hand_may_end(agent: 
     )
 
 
-async def test_a_pending_step_cannot_wait_for_a_person(agent: Agent) -> None:
+async def test_request_review_pending_step_raises_invalid_transition(agent: Agent) -> None:
     plan = await agent.plan()
     error = await agent.refused("request_user_review", stepId=plan["stepIds"][0], summary="x")
     assert error["code"] == "INVALID_TRANSITION"
@@ -69,7 +71,7 @@ async def test_request_user_review_on_closed_plan_is_refused(agent: Agent) -> No
     assert error["code"] == "PLAN_TERMINAL"
 
 
-async def test_a38_approve_completes_the_step_with_the_result_given_before(
+async def test_a38_approve_completes_step_with_result_of_review_request(
     world: World, agent: Agent
 ) -> None:
     plan, taken = await under_review(agent, resultSummary={"river": "Nile"})
@@ -84,13 +86,13 @@ async def test_a38_approve_completes_the_step_with_the_result_given_before(
 
 
 @pytest.mark.parametrize("decision", ["approve", "skip"])
-async def test_a3_the_last_step_decided_ends_the_plan(agent: Agent, decision: str) -> None:
+async def test_a3_decision_on_last_step_completes_plan(agent: Agent, decision: str) -> None:
     plan, _ = await under_review(agent, steps=1)
     assert (await decide(agent, plan, decision))["planStatus"] == "completed"
     assert (await agent.call("get_next_step", planId=plan["planId"]))["status"] == "plan_complete"
 
 
-async def test_a23_approve_looks_at_the_conditions(agent: Agent) -> None:
+async def test_a23_approve_evaluates_conditions(agent: Agent) -> None:
     condition = {
         "afterStepOrder": 1,
         "conditionExpression": "result.stop",
@@ -114,7 +116,7 @@ async def test_reject_fails_step_and_plan(agent: Agent) -> None:
     assert len(status["pendingSteps"]) == 1
 
 
-async def test_modify_gives_the_step_back_with_the_feedback_and_a_new_attempt(
+async def test_modify_decision_returns_step_with_feedback_and_new_attempt(
     agent: Agent,
 ) -> None:
     plan, taken = await under_review(agent)
@@ -131,7 +133,9 @@ async def test_modify_gives_the_step_back_with_the_feedback_and_a_new_attempt(
 
 
 @pytest.mark.parametrize("feedback", [{}, {"feedback": " \n"}])
-async def test_modify_needs_feedback(agent: Agent, feedback: Body) -> None:
+async def test_modify_decision_without_feedback_returns_invalid_input(
+    agent: Agent, feedback: Body
+) -> None:
     plan, _ = await under_review(agent)
     args = {"planId": plan["planId"], "decision": "modify", **feedback}
     error = await agent.refused("submit_user_decision", **args)
@@ -139,19 +143,19 @@ async def test_modify_needs_feedback(agent: Agent, feedback: Body) -> None:
     assert (await agent.status(plan))["status"] == "awaiting_review"
 
 
-async def test_a_decision_may_name_the_step_instead(agent: Agent) -> None:
+async def test_decision_with_step_id_instead_of_plan_id_is_accepted(agent: Agent) -> None:
     _, taken = await under_review(agent)
     args = {"stepId": taken["stepId"], "decision": "skip"}
     assert (await agent.call("submit_user_decision", **args))["stepStatus"] == "skipped"
 
 
-async def test_a_decision_must_name_something(agent: Agent) -> None:
+async def test_decision_without_plan_or_step_id_returns_invalid_input(agent: Agent) -> None:
     error = await agent.refused("submit_user_decision", decision="approve")
     assert error["code"] == "INVALID_INPUT"
     assert "planId" in error["message"]
 
 
-async def test_another_step_than_the_one_under_review_is_not_decided(agent: Agent) -> None:
+async def test_decision_on_step_not_under_review_returns_not_awaiting_review(agent: Agent) -> None:
     plan, _ = await under_review(agent)
     args = {"stepId": plan["stepIds"][1], "decision": "approve"}
     error = await agent.refused("submit_user_decision", **args)
@@ -177,7 +181,7 @@ async def test_second_decision_is_refused_with_first_decision_details(
     }
 
 
-async def test_nothing_under_review_cannot_be_decided(agent: Agent) -> None:
+async def test_decision_on_plan_without_review_is_rejected(agent: Agent) -> None:
     plan = await agent.plan()
     args = {"planId": plan["planId"], "decision": "approve"}
     error = await agent.refused("submit_user_decision", **args)

@@ -57,7 +57,7 @@ async def test_run_keeps_definition_version_from_start(agent: Agent) -> None:
     assert (await agent.work_off(first))["status"] == "nothing_ready"
 
 
-async def test_another_process_finds_the_version_a_run_began_with(
+async def test_run_uses_initial_definition_version_after_cache_reset(
     agent: Agent,
 ) -> None:
     """The definition cache is private to a process."""
@@ -88,7 +88,7 @@ async def test_org_definition_overrides_builtin_definition(
     assert (theirs["version"], theirs["stages"][0]["stageSlug"]) == (1, "scope")
 
 
-async def test_a_definition_of_ones_own_wins_before_the_first_run_too(agent: Agent) -> None:
+async def test_custom_definition_overrides_builtin_before_first_run(agent: Agent) -> None:
     mine = {**views(), "slug": "dialectic"}
     assert (await agent.call("add_dag", definition=mine))["version"] == 1
     assert (await agent.run("dialectic"))["stages"][0]["stageSlug"] == "views"
@@ -133,7 +133,7 @@ async def test_add_dag_concurrent_versions_are_numbered_consecutively(
     assert rows == [(12, 12)]
 
 
-async def test_many_first_runs_at_once_keep_the_shipped_definition_once(
+async def test_concurrent_first_runs_store_builtin_definition_once(
     agent: Agent, world: World
 ) -> None:
     runs = await asyncio.gather(*[agent.run("deep-research") for _ in range(8)])
@@ -159,7 +159,7 @@ def faulty() -> Body:
     return a_definition("faulty", round_, loose, wordy, hidden, transitions=ways)
 
 
-async def test_a_definition_that_cannot_be_run_is_refused_with_every_fault(
+async def test_add_dag_invalid_definition_lists_every_error_without_writes(
     agent: Agent, world: World
 ) -> None:
     error = await agent.refused("add_dag", definition=faulty())
@@ -190,7 +190,7 @@ async def test_add_dag_invalid_definition_raises_bad_recipe(
     assert error["details"]["faults"]
 
 
-async def test_a_refusal_is_short_however_many_faults_there_are(agent: Agent) -> None:
+async def test_add_dag_error_with_many_diagnostics_stays_within_size_limit(agent: Agent) -> None:
     steps = [a_recipe_step("é" * 100 + str(n), "nonsense") for n in range(500)]
     answer = await agent.ask("add_dag", {"definition": a_definition("x", a_stage("s", *steps))})
     assert answer.is_error
@@ -234,7 +234,7 @@ async def test_slugs_and_step_keys_accept_any_characters(agent: Agent) -> None:
     )
 
 
-async def test_a_skipped_step_and_a_step_without_units_are_passed(agent: Agent) -> None:
+async def test_skipped_step_completes_without_jobs_and_run_completes(agent: Agent) -> None:
     first = a_recipe_step("first")
     skipped = a_recipe_step("skipped", skip=True)
     last = a_recipe_step("last", "all_to_one")
@@ -249,7 +249,7 @@ async def test_a_skipped_step_and_a_step_without_units_are_passed(agent: Agent) 
     assert [step["jobs"]["done"] for step in stage["steps"]] == [3, 0, 1]
 
 
-async def test_stages_that_fork_and_join_wait_for_each_other(agent: Agent) -> None:
+async def test_joining_stage_waits_for_feedback_on_all_forked_stages(agent: Agent) -> None:
     """The last stage waits for the feedback on both before it; the forks run in parallel."""
     stages = [a_stage(slug, a_recipe_step(f"{slug}-step")) for slug in ("a", "b", "c", "d")]
     ways = [{"from": x, "to": y} for x, y in ("ab", "ac", "bd", "cd")]

@@ -83,7 +83,7 @@ async def test_submit_job_result_structured_content_is_stored_as_json(
 
 
 @decision("B5")
-async def test_parts_become_one_document_and_the_unit_is_done_when_the_last_is(
+async def test_partial_results_become_one_document_after_last_part(
     world: World, agent: Agent, run: Body
 ) -> None:
     await agent.hand_in(await agent.job(run))
@@ -105,7 +105,7 @@ async def test_parts_become_one_document_and_the_unit_is_done_when_the_last_is(
     assert (await agent.work_off(run))["status"] == "run_complete"
 
 
-async def test_a_unit_has_so_many_parts_and_no_more(agent: Agent, run: Body) -> None:
+async def test_submit_job_more_than_max_parts_returns_too_large(agent: Agent, run: Body) -> None:
     await agent.hand_in(await agent.job(run))
     job = await agent.job(run, modelId="a")
     for _ in range(MAX_PARTS - 1):
@@ -117,7 +117,9 @@ async def test_a_unit_has_so_many_parts_and_no_more(agent: Agent, run: Body) -> 
     await agent.hand_in(job, "the last")
 
 
-async def test_a_part_is_one_text(agent: Agent, run: Body) -> None:
+async def test_submit_partial_result_with_several_documents_is_rejected(
+    agent: Agent, run: Body
+) -> None:
     job = await agent.job(run)
     held = {"jobId": job["jobId"], "attempt": job["attempt"], "continues": True}
     texts = [{"modelId": m, "content": "x"} for m in "ab"]

@@ -30,7 +30,9 @@ async def rendered(agent: Agent) -> None:
         pass
 
 
-async def test_runs_are_found_newest_activity_first(agent: Agent, clock: Clock) -> None:
+async def test_find_runs_orders_by_latest_activity_and_filters_by_name_or_id(
+    agent: Agent, clock: Clock
+) -> None:
     older, newer = await agent.run(name="Lakes"), await agent.run(name="Rivers")
     clock.advance(minutes=1)
     await agent.job(older)
@@ -82,7 +84,7 @@ async def test_read_run_detail_shows_workers_and_latest_event(agent: Agent) -> N
     assert board.expected["scope"].total == 1
 
 
-async def test_looking_changes_nothing(agent: Agent) -> None:
+async def test_reading_runs_adds_no_audit_entry(agent: Agent) -> None:
     run = await agent.run()
     seq = (await read_run_detail(looking(agent), run["runId"], RunInclude.BOARD)).run.seq
     await find_runs(looking(agent))
@@ -90,7 +92,7 @@ async def test_looking_changes_nothing(agent: Agent) -> None:
     assert (await read_run_detail(looking(agent), run["runId"], RunInclude.BOARD)).run.seq == seq
 
 
-async def test_the_run_that_is_meant_is_the_only_one_or_the_one_that_is_named(agent: Agent) -> None:
+async def test_resolve_run_returns_only_open_run_or_exact_name_match(agent: Agent) -> None:
     with pytest.raises(NotFound, match="no run is open"):
         await resolve_run(looking(agent), None)
     run = await agent.run(name="Lakes")
@@ -116,7 +118,7 @@ async def test_list_documents_returns_latest_rendered_version(agent: Agent) -> N
     assert (await read_document(looking(agent), before.resource_id)).markdown.startswith("# One")
 
 
-async def test_documents_come_in_the_order_of_the_map(agent: Agent) -> None:
+async def test_list_documents_follows_map_order(agent: Agent) -> None:
     run = await agent.run()
     await agent.work_off(run)
     await agent.feedback(run, "scope")

@@ -59,7 +59,7 @@ async def test_get_next_job_expired_lease_passes_job_to_next_caller(
     assert (last.event, json.loads(last.details)["takenFrom"]) == ("step_started", "ann")
 
 
-async def test_a_late_result_is_refused_and_kept(
+async def test_late_job_result_is_rejected_and_stored_as_late_result(
     world: World, agent: Agent, bob: Agent, clock: Clock, run: Body
 ) -> None:
     job = await agent.job(run)
@@ -85,7 +85,7 @@ async def _contents(world: World, agent: Agent) -> list[str]:
     return [row[0] for row in results[0]]
 
 
-async def test_a_late_failure_is_refused_and_changes_nothing(
+async def test_late_fail_job_is_rejected_and_changes_nothing(
     agent: Agent, bob: Agent, clock: Clock, run: Body
 ) -> None:
     job = await agent.job(run)
@@ -165,7 +165,7 @@ async def test_get_next_job_many_expired_leases_still_returns_job(
 # Retries
 
 
-async def test_a_failed_job_waits_longer_each_time_and_is_then_given_up(
+async def test_failed_job_is_retried_with_growing_delay_until_max_attempts(
     agent: Agent, clock: Clock, run: Body
 ) -> None:
     for attempt, wait in ((1, 5), (2, 10), (3, 20)):
@@ -203,14 +203,16 @@ async def test_retry_failed_restarts_job_in_same_row(agent: Agent, clock: Clock,
     assert (await agent.work_off(run))["status"] == "run_complete"
 
 
-async def test_only_stages_and_steps_there_are_can_be_retried(agent: Agent, run: Body) -> None:
+async def test_retry_failed_unknown_stage_or_step_returns_invalid_input(
+    agent: Agent, run: Body
+) -> None:
     for named in ({"stageSlug": "nope"}, {"stageSlug": "work", "stepKey": "nope"}):
         error = await agent.refused("retry_failed", runId=run["runId"], **named)
         assert error["code"] == "INVALID_INPUT"
         assert "nope" in error["message"]
 
 
-async def test_while_one_job_has_failed_others_go_on(agent: Agent, run: Body) -> None:
+async def test_failed_job_does_not_block_other_jobs_of_stage(agent: Agent, run: Body) -> None:
     await agent.hand_in(await agent.job(run))
     await fail(agent, await agent.job(run), retryable=False)
     assert (await agent.progress(run))["stages"][0]["status"] == "failed"
@@ -275,7 +277,7 @@ async def test_get_next_job_filters_by_model_id(agent: Agent, run: Body) -> None
     assert (await agent.job(run))["modelId"] == "a"
 
 
-async def test_a_session_may_work_for_several_models_at_once(agent: Agent, run: Body) -> None:
+async def test_session_can_hold_jobs_of_several_models(agent: Agent, run: Body) -> None:
     await agent.hand_in(await agent.job(run))
     first = await agent.job(run, sessionId="s", modelId="a")
     second = await agent.job(run, sessionId="s", modelId="b")
@@ -300,7 +302,7 @@ async def test_get_next_job_filters_by_job_types(agent: Agent, run: Body) -> Non
 # Without a run
 
 
-async def test_without_a_run_the_oldest_with_work_is_worked_on(agent: Agent, run: Body) -> None:
+async def test_get_next_job_without_run_returns_job_of_oldest_run(agent: Agent, run: Body) -> None:
     younger = await agent.run("two-steps")
     first = await agent.call("get_next_job")
     second = await agent.call("get_next_job")
@@ -325,7 +327,7 @@ async def test_get_next_job_without_run_id_resumes_job_of_session_first(
     assert reply["status"] == "nothing_ready"
 
 
-async def test_without_a_run_a_silent_holders_job_is_found(
+async def test_get_next_job_without_run_returns_job_with_expired_lease(
     agent: Agent, clock: Clock, run: Body
 ) -> None:
     job = await agent.job(run)
@@ -334,7 +336,7 @@ async def test_without_a_run_a_silent_holders_job_is_found(
     assert (await agent.call("get_next_job"))["jobId"] == job["jobId"]
 
 
-async def test_a_repeated_call_without_a_run_gets_the_same_answer(agent: Agent, run: Body) -> None:
+async def test_get_next_job_without_run_same_key_is_replayed(agent: Agent, run: Body) -> None:
     first = await agent.call("get_next_job", idempotencyKey="k")
     assert first["status"] == "job_ready"
     again = await agent.call("get_next_job", idempotencyKey="k")

@@ -92,7 +92,7 @@ async def test_slow_rendering_does_not_block_agents_or_other_renderers(
     assert len(await pages(world, agent)) == 2
 
 
-async def test_a_run_that_cannot_be_rendered_now_holds_up_no_other(
+async def test_render_all_locked_run_does_not_block_other_runs(
     hasty: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The first run is locked; the second is rendered, the first later."""
@@ -116,7 +116,7 @@ async def hasty(shared_place: Place) -> AsyncIterator[World]:
         yield world
 
 
-async def test_the_background_renders_in_every_org(
+async def test_render_all_orgs_renders_documents_of_every_org(
     world: World, agent: Agent, neighbour: Agent
 ) -> None:
     world.neighbour_may_change = True

@@ -103,7 +103,7 @@ def check_prompt(place: tuple[str, str], job: Body) -> None:
     )
 
 
-async def test_a_step_without_a_prompt_is_asked_plainly(agent: Agent) -> None:
+async def test_job_of_step_without_prompt_gets_default_prompt(agent: Agent) -> None:
     step = a_recipe_step("view", name="Have a view")
     stages = [a_stage("first", step), a_stage("second", {**step, "stepKey": "again"})]
     await agent.call("add_dag", definition=a_definition("views", *stages))
@@ -143,7 +143,7 @@ async def reading(agent: Agent, prompt: str = "Read.", **more: object) -> Body:
     return run
 
 
-async def test_long_inputs_are_cut_fairly_and_nothing_is_lost(agent: Agent) -> None:
+async def test_job_long_inputs_are_cut_evenly_and_fully_retrievable(agent: Agent) -> None:
     run = await reading(agent, input={"brief": "B" * 100_000})
     job = await small(agent, "get_next_job", runId=run["runId"])
     by_author = {job_input.get("modelId", "brief"): job_input for job_input in job["inputs"]}
@@ -160,7 +160,7 @@ async def test_long_inputs_are_cut_fairly_and_nothing_is_lost(agent: Agent) -> N
     assert sum(shares.values()) > 40_000
 
 
-async def test_a_long_prompt_is_cut_and_nothing_is_lost(agent: Agent) -> None:
+async def test_job_long_prompt_is_cut_and_fully_retrievable(agent: Agent) -> None:
     text = "☃" * 60_000
     run = await reading(agent, prompt="Read {{ run.input }}!", input=text)
     job = await small(agent, "get_next_job", runId=run["runId"])
@@ -188,7 +188,7 @@ async def test_get_next_job_long_so_far_is_cut_at_beginning(agent: Agent) -> Non
     assert read == so_far
 
 
-async def test_a_previous_version_is_cut_and_nothing_is_lost(agent: Agent) -> None:
+async def test_job_long_previous_version_is_cut_and_fully_retrievable(agent: Agent) -> None:
     run = await reading(agent)
     done = await agent.hand_in(await agent.job(run), "ö" * 90_000)
     await agent.call("regenerate_document", documentId=done["documentIds"][0])
@@ -229,7 +229,7 @@ async def test_get_job_input_unknown_document_key_is_refused(agent: Agent) -> No
 # Many inputs
 
 
-async def test_many_inputs_are_listed_to_the_last(agent: Agent) -> None:
+async def test_job_many_inputs_are_paged_completely(agent: Agent) -> None:
     """With long names there is not even space for all of them."""
     each = a_recipe_step("each", "per_source_document_by_lineage")
     wanted = [{"documentKey": "each", "stage": "two"}]
@@ -259,7 +259,7 @@ async def test_many_inputs_are_listed_to_the_last(agent: Agent) -> None:
     assert [stage["documentsAvailable"] for stage in cut["stages"]] == [12, 144, 0]
 
 
-async def test_many_documents_to_make_are_listed_to_the_last(agent: Agent) -> None:
+async def test_job_many_documents_to_produce_are_paged_completely(agent: Agent) -> None:
     outputs = [{"documentKey": f"{'文' * 100}{n}"} for n in range(40)]
     plan = a_recipe_step("plan", "all_to_one", jobType="PLAN", outputs=outputs)
     wanted = [{"documentKey": outputs[0]["documentKey"]}]
@@ -338,7 +338,7 @@ async def test_get_next_job_many_open_jobs_reply_is_shortened(agent: Agent) -> N
     assert reply["open"]
 
 
-async def test_of_very_many_open_jobs_the_first_are_counted(
+async def test_get_next_job_counts_open_jobs_up_to_limit(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jobs, "MAX_OPEN_COUNTED", 5)

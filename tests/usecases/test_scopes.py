@@ -78,7 +78,7 @@ async def test_tool_without_required_scope_is_forbidden(world: World, scope: Sco
             assert refused["details"]["needed"] == sorted(needed)  # type: ignore[index]
 
 
-async def test_no_scope_at_all_opens_nothing(world: World) -> None:
+async def test_caller_without_scopes_is_forbidden_from_every_tool_and_read(world: World) -> None:
     nobody = with_scopes(world.agent)
     assert [
         (await nobody.refused(name)).get("code")  # for any arguments
@@ -97,7 +97,7 @@ async def a_review(asker: Agent) -> Body:
     return plan
 
 
-async def test_where_words_are_relayed_the_agent_passes_on_the_decision(world: World) -> None:
+async def test_agent_may_submit_decision_under_relayed_review_policy(world: World) -> None:
     agent = with_scopes(world.agent, Scope.PLAN_WRITE, credential="token:1")
     plan = await a_review(agent)
     reply = await agent.call("submit_user_decision", planId=plan["planId"], decision="approve")
@@ -145,7 +145,7 @@ async def test_submit_user_decision_human_policy_accepts_other_reviewer(
     assert json.loads(last.details)["decidedAs"] == "session:9"
 
 
-async def test_feedback_on_a_stage_is_a_persons_too(world: World) -> None:
+async def test_human_review_policy_requires_review_scope_for_stage_feedback(world: World) -> None:
     await world.set_policy(ReviewPolicy.HUMAN)
     worker = with_scopes(world.agent, Scope.RUN_WRITE, credential="token:1")
     run = await worker.run()

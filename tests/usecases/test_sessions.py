@@ -31,32 +31,32 @@ async def test_a10_get_next_step_another_returns_next_step(agent: Agent) -> None
     assert (await agent.take(plan, sessionId="mine"))["stepId"] == first["stepId"]
 
 
-async def test_a10_without_a_session_each_call_takes_a_step(agent: Agent) -> None:
+async def test_a10_get_next_step_without_session_returns_new_step_each_call(agent: Agent) -> None:
     plan = await agent.plan()
     assert [(await agent.take(plan))["stepOrder"] for _ in range(3)] == [1, 2, 3]
 
 
-async def test_a10_the_same_key_gets_the_same_step(agent: Agent) -> None:
+async def test_a10_get_next_step_same_key_returns_same_step(agent: Agent) -> None:
     plan = await agent.plan()
     first = await agent.take(plan, idempotencyKey="k")
     assert await agent.take(plan, idempotencyKey="k") == {**first, "replayed": True}
     assert (await agent.take(plan))["stepOrder"] == 2
 
 
-async def test_a10_another_users_session_of_the_same_name_is_another(agent: Agent) -> None:
+async def test_a10_get_next_step_other_user_same_session_returns_other_step(agent: Agent) -> None:
     plan = await agent.plan()
     await agent.take(plan, sessionId="1")
     bob = agent.acting_as("bob")
     assert (await bob.take(plan, sessionId="1"))["stepOrder"] == 2
 
 
-async def test_a10_many_retries_at_once_of_one_session_get_one_step(agent: Agent) -> None:
+async def test_a10_concurrent_get_next_step_of_one_session_returns_one_step(agent: Agent) -> None:
     plan = await agent.plan(10)
     calls = [agent.take(plan, sessionId="mine") for _ in range(8)]
     assert {taken["stepOrder"] for taken in await asyncio.gather(*calls)} == {1}
 
 
-async def test_a10_once_submitted_the_next_step_comes(agent: Agent) -> None:
+async def test_a10_get_next_step_after_submit_returns_next_step(agent: Agent) -> None:
     plan = await agent.plan()
     await agent.submit(await agent.take(plan, sessionId="mine"), sessionId="mine")
     taken = await agent.take(plan, sessionId="mine")
@@ -73,7 +73,7 @@ async def test_a10_get_next_step_reclaimed_step_is_not_resumed(agent: Agent) -> 
     assert (await agent.take(plan, sessionId="mine"))["stepOrder"] == 2
 
 
-async def test_a27_a_new_session_on_a_plan_with_history_is_noted_once(
+async def test_a27_new_session_on_plan_with_history_is_recorded_once(
     world: World, agent: Agent
 ) -> None:
     plan = await agent.plan(sessionId="first")
@@ -103,7 +103,7 @@ async def test_a27_first_work_on_plan_records_no_resumption(world: World, agent:
 
 
 @pytest.mark.parametrize("tool", ["get_next_step", "modify_plan", "submit_step_result"])
-async def test_a27_any_call_of_a_new_session_is_a_resumption(
+async def test_a27_first_call_of_new_session_with_any_tool_records_resumption(
     world: World, agent: Agent, tool: str
 ) -> None:
     plan = await agent.plan(sessionId="first")

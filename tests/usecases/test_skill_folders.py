@@ -65,14 +65,14 @@ def test_parse_skill_returns_all_front_matter_and_body() -> None:
 
 
 @pytest.mark.parametrize("name", ["a", "a-b", "x2", "9-lives", "a" * 64])
-def test_a_name_is_of_small_letters_digits_and_single_hyphens(name: str) -> None:
+def test_skill_name_of_lowercase_digits_and_single_hyphens_is_accepted(name: str) -> None:
     assert parse_skill(a_text(name=name), name).name == name
 
 
 @pytest.mark.parametrize(
     "name", ["A", "a_b", "-a", "a-", "a--b", "a b", "ä", "a/b", "..", "a" * 65, "a\n", "claude:x"]
 )
-def test_another_name_is_refused(name: str) -> None:
+def test_skill_name_in_other_format_raises_invalid_skill(name: str) -> None:
     with pytest.raises(InvalidSkill, match="small letters"):
         parse_skill(a_text(name=name), name)
 
@@ -95,7 +95,7 @@ def test_another_name_is_refused(name: str) -> None:
         ({"x": "y" * 9_000}, "over 8,000"),
     ],
 )
-def test_a_head_that_is_not_in_the_format_is_refused_with_a_reason(
+def test_skill_front_matter_invalid_field_raises_invalid_skill(
     head: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(InvalidSkill, match=said):
@@ -121,12 +121,12 @@ def test_a_description_may_have_1024_characters() -> None:
         (a_text(name="other"), "not that of the folder"),
     ],
 )
-def test_a_text_that_is_no_skill_is_refused_with_a_reason(text: str, said: str) -> None:
+def test_parse_skill_malformed_text_raises_invalid_skill(text: str, said: str) -> None:
     with pytest.raises(InvalidSkill, match=said):
         parse_skill(text, "a-skill")
 
 
-def test_a_rule_in_the_body_ends_no_head() -> None:
+def test_horizontal_rule_in_skill_body_does_not_end_front_matter() -> None:
     skill = parse_skill("---\nname: a-skill\ndescription: x\n---\nOne.\n\n---\n\nTwo.", "a-skill")
     assert skill.body == "One.\n\n---\n\nTwo."
 
@@ -142,7 +142,7 @@ TEXTS = st.text(st.characters(codec="utf-8"))
 
 
 @given(TEXTS | st.builds("---\n{}\n---\n{}".format, TEXTS, TEXTS))
-def test_any_text_is_a_skill_or_refused(text: str) -> None:
+def test_parse_skill_any_text_returns_skill_or_raises_invalid_skill(text: str) -> None:
     with contextlib.suppress(InvalidSkill):
         assert isinstance(parse_skill(text, "a-skill"), Skill)
 
@@ -150,13 +150,13 @@ def test_any_text_is_a_skill_or_refused(text: str) -> None:
 # The folders
 
 
-def test_the_built_in_skills_are_in_order() -> None:
+def test_builtin_skills_are_valid() -> None:
     scan = find_skills("")
     assert [skill.name for skill in scan.skills] == ["deep-research", "quick-scan"]
     assert scan.errors == ()
 
 
-def test_skills_of_several_folders_are_read_and_the_last_of_a_name_wins(tmp_path: Path) -> None:
+def test_find_skills_later_folder_overrides_same_name(tmp_path: Path) -> None:
     a_folder(tmp_path / "one", a_text("First."))
     a_folder(tmp_path / "two", a_text("Second."))
     a_folder(tmp_path / "two", name="another")
@@ -190,7 +190,7 @@ def test_read_skill_not_utf8_reports_error(tmp_path: Path) -> None:
     assert fault_of(tmp_path) == "SKILL.md is not UTF-8"
 
 
-def test_there_are_so_many_skills_and_no_more(
+def test_find_skills_over_limit_reports_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loader, "MAX_SKILLS", 3)
@@ -227,7 +227,7 @@ def test_a_link_that_leads_out_of_the_folder_is_refused(tmp_path: Path) -> None:
     assert fault_of(tmp_path / "skills") == "more.md is a link that leads out of the folder"
 
 
-def test_a_skill_file_that_leads_out_of_the_folder_is_refused(tmp_path: Path) -> None:
+def test_skill_file_linked_from_outside_folder_is_rejected(tmp_path: Path) -> None:
     folder = a_folder(tmp_path / "elsewhere")
     linked = tmp_path / "skills" / "a-skill"
     linked.mkdir(parents=True)
@@ -240,13 +240,13 @@ def test_a_link_to_a_folder_is_refused(tmp_path: Path) -> None:
     assert "links to folders are not read" in fault_of(tmp_path)
 
 
-def test_a_link_that_leads_nowhere_is_refused(tmp_path: Path) -> None:
+def test_skill_broken_link_is_rejected(tmp_path: Path) -> None:
     folder = a_folder(tmp_path)
     (folder / "gone.md").symlink_to(folder / "nothing")
     assert "cannot be read" in fault_of(tmp_path)
 
 
-def test_a_link_within_the_folder_and_one_to_the_folder_are_fine(tmp_path: Path) -> None:
+def test_skill_link_within_folder_and_linked_skill_folder_are_accepted(tmp_path: Path) -> None:
     folder = a_folder(tmp_path / "elsewhere")
     (folder / "same.md").symlink_to(folder / "SKILL.md")
     (tmp_path / "skills").mkdir()
@@ -254,7 +254,7 @@ def test_a_link_within_the_folder_and_one_to_the_folder_are_fine(tmp_path: Path)
     assert "a-skill" in {skill.name for skill in find_skills(str(tmp_path / "skills")).skills}
 
 
-def test_a_pipe_is_no_file(tmp_path: Path) -> None:
+def test_skill_named_pipe_is_rejected(tmp_path: Path) -> None:
     os.mkfifo(a_folder(tmp_path) / "pipe")
     assert fault_of(tmp_path) == "pipe is not a file"
 
@@ -271,7 +271,7 @@ def test_find_skills_folder_over_limit_is_skipped(
     assert any("it has over" in fault.message for fault in find_skills(str(tmp_path)).errors)
 
 
-def test_folders_within_folders_have_a_bottom(tmp_path: Path) -> None:
+def test_skill_folder_nested_more_than_8_deep_is_rejected(tmp_path: Path) -> None:
     deep = a_folder(tmp_path)
     for _ in range(9):
         deep = deep / "in"

@@ -21,7 +21,9 @@ async def noted(world: World, plan: Body) -> list[str]:
     return [action for action in actions if action in {"stall_detected", "resumed"}]
 
 
-async def test_a_step_is_stalled_only_after_thirty_minutes(agent: Agent, clock: Clock) -> None:
+async def test_step_is_stalled_only_after_more_than_thirty_minutes(
+    agent: Agent, clock: Clock
+) -> None:
     plan = await agent.plan()
     taken = await agent.take(plan)
     clock.advance(minutes=30)
@@ -119,7 +121,7 @@ async def test_a6_resume_resets_plan_status_while_stalled_field_stays_true(
     assert await noted(world, plan) == ["stall_detected", "resumed"]
 
 
-async def test_a6_a_resumed_plan_stalls_again_after_another_silence(
+async def test_a6_resumed_plan_stalls_again_after_renewed_inactivity(
     world: World, agent: Agent, clock: Clock
 ) -> None:
     plan = await agent.plan(2)
@@ -135,7 +137,7 @@ async def test_a6_a_resumed_plan_stalls_again_after_another_silence(
     assert await noted(world, plan) == ["stall_detected", "resumed", "stall_detected"]
 
 
-async def test_a5_the_stuck_last_step_can_be_handed_back(agent: Agent, clock: Clock) -> None:
+async def test_a5_stalled_last_step_result_completes_plan(agent: Agent, clock: Clock) -> None:
     plan = await agent.plan(1)
     taken = await agent.take(plan)
     clock.advance(minutes=31)
@@ -143,7 +145,7 @@ async def test_a5_the_stuck_last_step_can_be_handed_back(agent: Agent, clock: Cl
     assert (await agent.submit(taken))["planStatus"] == "completed"
 
 
-async def test_a7_the_days_a_person_takes_never_count(agent: Agent, clock: Clock) -> None:
+async def test_a7_review_time_is_excluded_from_stall_detection(agent: Agent, clock: Clock) -> None:
     plan = await agent.plan()
     taken = await agent.take(plan)
     await agent.call("request_user_review", stepId=taken["stepId"], summary="Look.")
@@ -158,7 +160,9 @@ async def test_a7_the_days_a_person_takes_never_count(agent: Agent, clock: Clock
     assert (await agent.status(plan))["status"] == "stalled"
 
 
-async def test_a_stalled_plan_is_open_and_cannot_be_modified(agent: Agent, clock: Clock) -> None:
+async def test_stalled_plan_is_listed_as_active_and_not_modifiable(
+    agent: Agent, clock: Clock
+) -> None:
     plan = await agent.plan()
     await agent.take(plan)
     clock.advance(minutes=31)
@@ -174,7 +178,7 @@ async def test_a_stalled_plan_is_open_and_cannot_be_modified(agent: Agent, clock
 # The sweep
 
 
-async def test_a_sweep_notes_the_stalls_of_every_org(own_world: World) -> None:
+async def test_stall_sweep_records_stalls_of_every_org(own_world: World) -> None:
     own_world.neighbour_may_change = True
     ours = await own_world.agent.plan()
     await own_world.agent.take(ours)
@@ -189,7 +193,7 @@ async def test_a_sweep_notes_the_stalls_of_every_org(own_world: World) -> None:
     assert await sweep_all_orgs(own_world.dispatcher.services) == 0
 
 
-async def test_a35_of_many_sweeps_at_once_one_notes_each_stall(own_world: World) -> None:
+async def test_a35_concurrent_sweeps_record_each_stall_once(own_world: World) -> None:
     agent = own_world.agent
     plans = [await agent.plan() for _ in range(5)]
     for plan in plans:
@@ -225,7 +229,7 @@ async def test_sweep_locked_plan_is_skipped(
     assert await sweep_all_orgs(own_world.dispatcher.services) == 1
 
 
-async def test_the_sweep_goes_on_after_the_database_was_away(
+async def test_stall_sweep_loop_continues_after_database_errors(
     monkeypatch: pytest.MonkeyPatch, world: World
 ) -> None:
     swept = asyncio.Event()

@@ -20,7 +20,9 @@ TEXTS = st.lists(st.sampled_from(["a", "\\", '"', "u", "d83d", "\n", "\x01", "é
 
 
 @given(text=TEXTS, cut=st.integers(1, 60), ascii_only=st.booleans())
-def test_decode_beginning_of_any_cut_is_a_prefix(text: str, cut: int, *, ascii_only: bool) -> None:
+def test_decode_beginning_of_truncated_json_returns_prefix_of_text(
+    text: str, cut: int, *, ascii_only: bool
+) -> None:
     written = json.dumps(text, ensure_ascii=ascii_only)
     piece = decode_beginning(written[: cut + 1])
     assert text.startswith(piece)

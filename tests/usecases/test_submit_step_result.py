@@ -61,7 +61,7 @@ async def test_submit_step_result_stores_result_unchanged(
     assert shown["resultSummary"] == result
 
 
-async def test_a_pending_step_takes_a_result_too(agent: Agent) -> None:
+async def test_submit_pending_step_completes_step(agent: Agent) -> None:
     plan = await agent.plan(2)
     submitted = {"stepId": plan["stepIds"][1], "resultSummary": "early"}
     reply = await agent.call("submit_step_result", **submitted)
@@ -89,7 +89,7 @@ async def test_submit_step_result_stale_attempt_is_refused_and_result_stored(
     assert (await agent.submit(taken))["planStatus"] == "completed"
 
 
-async def test_a_step_that_is_done_takes_no_second_result(agent: Agent) -> None:
+async def test_submit_completed_step_raises_invalid_transition(agent: Agent) -> None:
     plan = await agent.plan(2)
     taken = await agent.take(plan)
     await agent.submit(taken)
@@ -100,7 +100,7 @@ async def test_a_step_that_is_done_takes_no_second_result(agent: Agent) -> None:
     assert error["next"]["tool"] == "get_plan_status"
 
 
-async def test_a_plan_that_is_over_takes_no_result(agent: Agent) -> None:
+async def test_submit_on_closed_plan_returns_plan_terminal(agent: Agent) -> None:
     plan = await agent.plan(1)
     taken = await agent.take(plan)
     await agent.submit(taken)
@@ -122,7 +122,9 @@ async def test_submit_step_result_schema_mismatch_is_refused_with_errors(agent: 
 
 
 @pytest.mark.parametrize("name", ["resultSummary", "stepExecutionReport"])
-async def test_256_kb_are_kept_and_more_is_too_large(agent: Agent, name: str) -> None:
+async def test_submit_accepts_256_kib_and_rejects_more_as_too_large(
+    agent: Agent, name: str
+) -> None:
     plan = await agent.plan(2)
     taken = await agent.take(plan)
     args = {"stepId": taken["stepId"], "resultSummary": "x", name: "x" * (257 * 1024)}
@@ -152,7 +154,7 @@ async def test_submit_step_result_add_steps_branch_inserts_after_step(agent: Age
     assert taken["instructions"] == "Fill it."
 
 
-async def test_a_branch_fails_the_plan_and_freezes_the_rest(agent: Agent) -> None:
+async def test_fail_branch_fails_plan_and_leaves_remaining_steps_pending(agent: Agent) -> None:
     condition = a_condition("result == 'nothing'", "fail", reason="There is nothing.")
     plan = await agent.plan(3, branchingConditions=[condition, a_condition("true", "continue")])
     reply = await agent.submit(await agent.take(plan), "nothing")
@@ -162,7 +164,7 @@ async def test_a_branch_fails_the_plan_and_freezes_the_rest(agent: Agent) -> Non
     assert (status["outcome"], len(status["pendingSteps"])) == ("failed", 2)
 
 
-async def test_a_condition_that_errs_does_not_fire_and_says_so(agent: Agent) -> None:
+async def test_condition_evaluation_error_is_reported_and_does_not_fire(agent: Agent) -> None:
     condition = a_condition("result.sources > 1", "fail")
     plan = await agent.plan(2, branchingConditions=[condition])
     reply = await agent.submit(await agent.take(plan), {"no": "sources"})

@@ -71,7 +71,7 @@ def _without_model(took: Body) -> Body:
     ],
     ids=str,
 )
-async def test_a_usage_of_another_shape_is_refused_and_nothing_changes(
+async def test_submit_malformed_usage_returns_invalid_input_without_writes(
     agent: Agent, usage: object, said: str
 ) -> None:
     plan = await agent.plan(1)
@@ -84,13 +84,13 @@ async def test_a_usage_of_another_shape_is_refused_and_nothing_changes(
     assert (status["counts"]["done"], status["usage"]) == (0, ZERO)
 
 
-async def test_a_usage_that_tells_nothing_counts_as_none(agent: Agent) -> None:
+async def test_empty_usage_is_counted_as_zero(agent: Agent) -> None:
     plan = await agent.plan(1)
     await agent.submit(await agent.take(plan), usage={})
     assert (await agent.status(plan))["usage"] == ZERO
 
 
-async def test_money_is_rounded_to_a_millionth_once(agent: Agent) -> None:
+async def test_cost_is_rounded_to_millionths_per_result(agent: Agent) -> None:
     plan = await agent.plan(3)
     for cost in (0.1 + 0.2, 0.0000005, 0.00000049):
         await agent.submit(await agent.take(plan), usage={"costUsd": cost})

@@ -74,7 +74,7 @@ async def test_search_reflects_writes_and_deletes_of_other_process(library: Libr
     assert await near(other, FLOOD) == await near(library, FLOOD) == [second]
 
 
-async def test_refresh_reads_changes_and_not_everything(
+async def test_vector_cache_refresh_reads_only_changes(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = [await library.store(f"note {n}", FLOOD) for n in range(3)]
@@ -88,7 +88,7 @@ async def test_refresh_reads_changes_and_not_everything(
     assert pages == []
 
 
-async def test_refresh_sees_a_transaction_that_ran_while_others_committed(
+async def test_vector_cache_refresh_includes_transaction_committed_out_of_order(
     library: Library,
 ) -> None:
     """Transactions commit in another order than they begin; none may be missed."""
@@ -111,7 +111,9 @@ async def test_refresh_sees_a_transaction_that_ran_while_others_committed(
     assert set(await near(library, FLOOD)) == {later, subject.id}
 
 
-async def test_concurrent_searches_and_writes_end_in_the_same_state(library: Library) -> None:
+async def test_vector_caches_converge_after_concurrent_searches_and_writes(
+    library: Library,
+) -> None:
     other = another_process(library)
 
     async def write(n: int) -> str:
@@ -131,7 +133,7 @@ async def test_concurrent_searches_and_writes_end_in_the_same_state(library: Lib
     assert set(await near(library, FLOOD)) == set(await near(other, FLOOD)) == stored
 
 
-async def test_erased_passage_is_not_returned_in_the_search_after(
+async def test_deleted_passage_is_not_returned_by_next_search(
     library: Library, shared_place: Place
 ) -> None:
     remaining, erased = [await library.store(name, FLOOD) for name in ("kept", "erased")]
@@ -152,7 +154,7 @@ async def test_erased_passage_is_not_returned_in_the_search_after(
         (Snapshot(running=120, database=5, at=1_000.0 + 86_400), False),  # deletions expired
     ],
 )
-def test_changes_of_another_database_or_time_are_not_applied(
+def test_held_continues_only_same_database_and_unexpired_later_snapshot(
     later: Snapshot,
     leads_on: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
@@ -160,7 +162,7 @@ def test_changes_of_another_database_or_time_are_not_applied(
     assert held.continues(later) is leads_on
 
 
-async def test_changes_that_do_not_lead_on_cause_a_full_read(
+async def test_vector_cache_discontinuous_snapshot_causes_full_read(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = await library.store("flood", FLOOD)
@@ -174,7 +176,7 @@ async def test_changes_that_do_not_lead_on_cause_a_full_read(
     assert pages == ["page"]
 
 
-async def test_more_changes_than_a_page_cause_a_full_read(
+async def test_vector_cache_more_changes_than_one_page_cause_full_read(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await library.store("first", BEES)
@@ -190,7 +192,7 @@ async def test_more_changes_than_a_page_cause_a_full_read(
 # Bounds
 
 
-async def test_org_beyond_the_memory_bound_is_answered_from_pages(
+async def test_vector_cache_org_over_memory_limit_is_searched_page_by_page(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (embeddings, vector_cache, portable_search):
@@ -207,7 +209,7 @@ async def test_org_beyond_the_memory_bound_is_answered_from_pages(
     assert added in await near(small, FLOOD)
 
 
-async def test_orgs_searched_least_recently_make_room(
+async def test_vector_cache_evicts_least_recently_searched_org_to_fit_limit(
     database: Database, shared_place: Place
 ) -> None:
     cache = VectorCache(max_bytes=50_000)
@@ -231,7 +233,7 @@ async def test_vector_cache_memory_per_passage_is_bounded(library: Library) -> N
 # Filters
 
 
-async def test_filters_that_many_passages_fit_are_asked_of_the_nearest(
+async def test_search_with_unselective_filter_filters_nearest_candidates(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kinds = ("note", "finding")
@@ -246,7 +248,7 @@ async def test_filters_that_many_passages_fit_are_asked_of_the_nearest(
     assert await near(library, FLOOD, kinds=("nothing",)) == []
 
 
-async def test_models_are_never_mixed(library: Library) -> None:
+async def test_vector_cache_returns_no_vectors_of_other_model(library: Library) -> None:
     await library.store("flood", FLOOD)
     owner = (library.org_id, "another model")
     held = await library.cache.get(library.database, owner)
@@ -257,7 +259,9 @@ async def test_models_are_never_mixed(library: Library) -> None:
 # Housekeeping
 
 
-async def test_deletions_are_kept_for_two_days(library: Library, shared_place: Place) -> None:
+async def test_passage_deletions_are_retained_for_two_days(
+    library: Library, shared_place: Place
+) -> None:
     for age in (timedelta(hours=47), timedelta(hours=49)):
         await library.write(artifacts.unindex_statement(await library.store("old", FLOOD)))
         with psycopg.connect(shared_place.admin_dsn) as admin:

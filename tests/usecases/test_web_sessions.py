@@ -49,7 +49,7 @@ async def counts(world: World, secret: str) -> bool:
     return True
 
 
-async def test_a_session_made_with_a_token_is_that_token_in_another_form(
+async def test_session_started_by_token_has_identity_and_scopes_of_token(
     world: World, given: IssuedToken, secret: str
 ) -> None:
     known = await authenticate_session(world.dispatcher.services, secret)
@@ -84,7 +84,7 @@ async def test_open_page_does_not_extend_web_session(world: World, secret: str) 
     assert not await counts(world, secret)
 
 
-async def test_a_session_ends_after_seven_days_however_busy(world: World, secret: str) -> None:
+async def test_session_expires_after_seven_days_despite_activity(world: World, secret: str) -> None:
     for _ in range(7 * 4 - 1):
         world.clock.advance(hours=6)
         assert await counts(world, secret)
@@ -108,7 +108,7 @@ async def test_expired_token_ends_web_sessions(world: World) -> None:
     assert not await counts(world, started.secret)
 
 
-async def test_a_disabled_user_has_no_session_any_more(
+async def test_disabling_user_ends_own_sessions_only(
     world: World, secret: str, persons: str
 ) -> None:
     await disable_user(at(world.agent), "ann")
@@ -129,7 +129,7 @@ async def test_change_scopes_applies_at_once_to_web_sessions(
             assert known.caller.scopes == expand_scopes([scope]) & expand_scopes(most)
 
 
-async def test_signing_out_ends_one_session_and_no_other(
+async def test_end_session_leaves_other_sessions_of_user_valid(
     world: World, given: IssuedToken, secret: str
 ) -> None:
     other = await start_by_token(world.dispatcher.services, given.secret)
@@ -139,7 +139,7 @@ async def test_signing_out_ends_one_session_and_no_other(
     assert await counts(world, other.secret)
 
 
-async def test_the_secret_is_kept_nowhere(world: World, secret: str) -> None:
+async def test_session_secret_is_stored_only_as_hash(world: World, secret: str) -> None:
     (rows,) = await world.database.read_org(
         world.agent.org_id, "select hash, s::text from web_session s"
     )

@@ -163,7 +163,7 @@ async def test_settled_deliveries_are_deleted_after_retention_period(
 # Several processes
 
 
-async def test_two_processes_deliver_each_letter_once(world: World) -> None:
+async def test_concurrent_processes_deliver_each_webhook_message_once(world: World) -> None:
     in_flight = 0
     both = asyncio.Event()
 

@@ -186,7 +186,7 @@ async def test_deliveries_are_limited_to_own_org(world: World) -> None:
 # Formats
 
 
-async def test_a_chat_gets_a_text_in_which_nothing_rings(world: World) -> None:
+async def test_slack_message_escapes_mentions(world: World) -> None:
     async with told(world, form="slack") as (other, teller):
         plan = await teller.agent.plan(1, name="<!channel> & <@U1>")
         await teller.agent.work_through(plan)
@@ -224,7 +224,7 @@ async def test_custom_template_overrides_builtin_text(world: World, tmp_path: Pa
         assert other.asked[0].body == {"text": "*Fertig: Rivers*"}
 
 
-async def test_while_a_secret_changes_both_are_signed_with(world: World) -> None:
+async def test_webhook_with_two_secrets_is_signed_with_both(world: World) -> None:
     new = "whsec_bmV3IHNlY3JldCwgbmV3IHNlY3JldCwgbmV3IQ=="
     old = "whsec_dHdlbnR5LWZvdXIgYnl0ZXMgYW5kIG1vcmU="
     async with (

@@ -134,12 +134,12 @@ def within(inner: Area, outer: Area) -> bool:
 
 @settings(max_examples=120)
 @given(layouts())
-def test_nothing_overlaps_and_no_line_goes_through_a_box(layout: Layout) -> None:
+def test_layout_boxes_do_not_overlap_and_lines_avoid_boxes(layout: Layout) -> None:
     check(layout)
 
 
 @each_large
-def test_that_holds_of_hundreds_of_steps_too(sketch: Diagram) -> None:
+def test_large_layout_boxes_do_not_overlap_and_lines_avoid_boxes(sketch: Diagram) -> None:
     check(compute_layout(sketch))
 
 
@@ -155,7 +155,7 @@ def test_layout_siblings_keep_declared_order(lane: Lane) -> None:
 
 @settings(max_examples=30)
 @given(sketches(), WIDTHS)
-def test_the_same_is_drawn_the_same_way(sketch: Diagram, width: int | None) -> None:
+def test_compute_layout_is_deterministic(sketch: Diagram, width: int | None) -> None:
     assert compute_layout(sketch, width=width) == compute_layout(sketch, width=width)
 
 
@@ -176,7 +176,7 @@ def heights(layout: Layout) -> list[int]:
     return sorted({box.y for box in layout.boxes})
 
 
-def test_a_long_chain_is_wrapped_as_text_is() -> None:
+def test_layout_long_chain_wraps_into_rows_in_reading_order() -> None:
     layout = compute_layout(a_chain_of(200))
     assert len(heights(layout)) > 5
     read = sorted(layout.boxes, key=lambda box: (box.y, box.x))
@@ -184,11 +184,11 @@ def test_a_long_chain_is_wrapped_as_text_is() -> None:
     assert 1 < layout.width / layout.height < 2
 
 
-def test_a_chain_on_a_page_is_no_wider_than_the_page() -> None:
+def test_layout_of_chain_does_not_exceed_given_width() -> None:
     assert compute_layout(a_chain_of(13), width=1000).width <= 1000
 
 
-def test_a_band_ends_where_the_fewest_edges_are_cut() -> None:
+def test_layout_row_break_cuts_fewest_edges() -> None:
     keys = list("abcdefghij")
     chain = [*pairwise(keys)]
     layout = compute_layout(a_sketch(a_lane(keys, [*chain, ("e", "g"), ("f", "h")])), width=1500)
@@ -228,7 +228,7 @@ def test_layout_several_unnamed_lanes_get_frames() -> None:
     assert len(compute_layout(a_sketch(a_lane("ab", slug="x"), a_lane("cd", slug="y"))).frames) == 2
 
 
-def test_nothing_to_draw_is_a_small_drawing() -> None:
+def test_layout_of_empty_diagram_is_small() -> None:
     layout = compute_layout(Diagram(name="Nothing", lanes=()))
     assert (layout.boxes, layout.lines) == ((), ())
     assert 0 < layout.width < 100

@@ -36,7 +36,7 @@ def test_stage_annotation_shows_step_and_document_counts() -> None:
     assert marks.stage("antithesis") == Annotation("not_started")
 
 
-def test_a_stage_that_cannot_be_walked_is_unknown() -> None:
+def test_drawing_from_snapshot_stage_with_cycle_has_status_unknown() -> None:
     broken = json.loads(json.dumps(SNAPSHOT))
     broken["dag"]["stages"][0]["recipe"]["edges"].append(["write", "plan"])
     drawing = drawing_from_snapshot(broken)
@@ -44,7 +44,7 @@ def test_a_stage_that_cannot_be_walked_is_unknown() -> None:
     assert drawing.diagram.lanes[0].edges == ()
 
 
-def test_a_terminal_and_a_drawing_have_the_same_words_and_signs() -> None:
+def test_terminal_and_drawing_use_same_status_labels_and_symbols() -> None:
     shown = [*STEP_STYLES.items(), *PROGRESS_STYLES.items()]
     drawn = [(str(status), STATUS_SYMBOLS[status]) for status, _ in shown]
     assert [(str(status), look.icon, look.word) for status, look in shown] == [
@@ -52,7 +52,7 @@ def test_a_terminal_and_a_drawing_have_the_same_words_and_signs() -> None:
     ]
 
 
-def test_the_picture_of_the_example_is_current() -> None:
+def test_example_snapshot_svg_is_up_to_date() -> None:
     example = json.loads((ROOT / "examples" / "snapshot.json").read_text("utf-8"))
     picture = ROOT / "docs" / "pictures" / "snapshot.svg"
     assert picture.read_text("utf-8") == export_drawing(

@@ -73,7 +73,7 @@ def test_svg_any_diagram_is_well_formed_and_harmless(data: st.DataObject) -> Non
 
 @settings(max_examples=100)
 @given(NAMES, NAMES, NAMES)
-def test_no_name_is_more_than_a_name(name: str, key: str, note: str) -> None:
+def test_render_svg_any_name_is_escaped(name: str, key: str, note: str) -> None:
     lane = Lane(slug=key, name=name, steps=(DiagramStep(key, name),))
     marks = Annotations(
         steps={(key, key): Annotation(note, note)},
@@ -123,7 +123,7 @@ def test_status_symbols_have_distinct_icons_except_not_started_and_pending() -> 
     assert STATUS_SYMBOLS["not_started"].icon == STATUS_SYMBOLS["pending"].icon
 
 
-def test_the_style_has_a_rule_for_every_status() -> None:
+def test_style_sheet_has_color_rule_for_every_status() -> None:
     style = style_sheet()
     light, dark = style.split("@media (prefers-color-scheme:dark)")
     for part in (light, dark):
@@ -134,7 +134,7 @@ def test_the_style_has_a_rule_for_every_status() -> None:
     assert "/*" not in style
 
 
-def test_small_boxes_are_explained_below() -> None:
+def test_svg_of_small_boxes_has_legend_with_status_counts() -> None:
     sketch = a_thicket(400)
     marks = Annotations(steps={("plan", "step-0003"): Annotation("failed")})
     root = parsed(render_svg(compute_layout(sketch), marks))
@@ -145,7 +145,7 @@ def test_small_boxes_are_explained_below() -> None:
     ]
 
 
-def test_the_words_below_have_room_however_narrow_the_drawing_is() -> None:
+def test_svg_legend_fits_width_of_narrow_drawing() -> None:
     sketch = a_chain_of(400)
     keys = [step.key for step in sketch.lanes[0].steps]
     annotations = {
@@ -180,7 +180,7 @@ def test_svg_stack_shows_status_parts_of_stacked_steps() -> None:
 # Accessibility
 
 
-def test_a_map_alone_says_nothing_of_where_anything_stands() -> None:
+def test_svg_without_annotations_shows_no_status() -> None:
     lanes = a_lane("abc", [("a", "b")], slug="one"), a_lane("d", slug="two")
     root = parsed(render_svg(compute_layout(a_sketch(*lanes))))
     assert {element.get("data-status") for element in root.iter()} <= {None, "bare", "not_started"}
@@ -214,7 +214,7 @@ def test_svg_steps_with_address_link_to_page() -> None:
     assert root.attrib["role"] == "group"
 
 
-def test_only_a_drawing_for_a_file_has_a_style() -> None:
+def test_svg_contains_style_element_only_if_styled() -> None:
     layout = compute_layout(a_chain_of(1))
     assert "<style>" not in render_svg(layout)
     assert render_svg(layout, styled=True).count("<style>") == 1
@@ -224,7 +224,7 @@ def test_only_a_drawing_for_a_file_has_a_style() -> None:
 # Sizes
 
 
-def test_thirteen_steps_are_less_than_twelve_kilobytes() -> None:
+def test_svg_of_thirteen_steps_is_smaller_than_12_kilobytes() -> None:
     keys = [f"pairwise_synthesis_of_the_technical_approach_{number}" for number in range(13)]
     edges = [(keys[n], keys[m]) for n in range(13) for m in (n + 1, n + 2, n + 5) if m < 13]
     lane = Lane(

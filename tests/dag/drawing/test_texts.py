@@ -31,7 +31,7 @@ MARKS = Annotations(
 
 @settings(max_examples=30)
 @given(st.data())
-def test_every_line_of_mermaid_is_of_a_known_form(data: st.DataObject) -> None:
+def test_mermaid_lines_match_known_forms_with_one_node_per_step(data: st.DataObject) -> None:
     sketch = data.draw(sketches())
     first, *lines = mermaid(sketch, data.draw(any_marks(sketch))).splitlines()
     assert first == "flowchart LR"
@@ -44,13 +44,13 @@ def test_every_line_of_mermaid_is_of_a_known_form(data: st.DataObject) -> None:
 
 
 @given(st.text())
-def test_no_name_ends_the_quotes_of_mermaid(name: str) -> None:
+def test_mermaid_quote_any_name_contains_no_special_characters(name: str) -> None:
     text = quote(name)
     assert not set('"<>\n`&') & set(text)
     text.encode()
 
 
-def test_a_map_in_mermaid() -> None:
+def test_mermaid_renders_stages_steps_and_edges() -> None:
     assert mermaid(SKETCH, MARKS).splitlines()[:8] == [
         "flowchart LR",
         '  subgraph s0["Thesis"]',
@@ -65,7 +65,7 @@ def test_a_map_in_mermaid() -> None:
     assert '    n0_0["a"]' in mermaid(SKETCH)
 
 
-def test_a_map_in_markdown() -> None:
+def test_markdown_outline_renders_stages_and_steps_with_status() -> None:
     assert markdown_outline(SKETCH, MARKS) == (
         "# Rivers\n\n"
         "## Thesis — ◐ in progress, 1 of 2 steps\n\n"
@@ -80,7 +80,7 @@ def test_a_map_in_markdown() -> None:
 
 @settings(max_examples=30)
 @given(st.data())
-def test_every_step_is_a_line_of_the_list(data: st.DataObject) -> None:
+def test_markdown_outline_has_one_list_item_per_step(data: st.DataObject) -> None:
     sketch = data.draw(sketches())
     lines = markdown_outline(sketch, data.draw(any_marks(sketch))).splitlines()
     steps = [line for line in lines if re.match(r"\d+\. ", line)]
@@ -88,7 +88,7 @@ def test_every_step_is_a_line_of_the_list(data: st.DataObject) -> None:
 
 
 @given(st.text())
-def test_a_name_is_one_line_of_plain_text(name: str) -> None:
+def test_escape_markdown_any_name_is_one_line_without_markup(name: str) -> None:
     text = escape_markdown(name)
     assert len(text.splitlines()) <= 1
     assert not re.search(r"(?<!\\)(\\\\)*[<>`*\[]", text)

@@ -65,7 +65,7 @@ def suite() -> Path:
 
 @pytest.mark.conformance
 @pytest.mark.parametrize("revision", NOT_APPLICABLE)
-async def test_every_scenario_that_applies_is_passed(
+async def test_conformance_suite_passes_all_applicable_scenarios(
     suite: Path, revision: str, tmp_path: Path
 ) -> None:
     server = lay_over(
@@ -79,7 +79,7 @@ async def test_every_scenario_that_applies_is_passed(
     assert len(outcomes) - len(failed) == APPLICABLE[revision]
 
 
-def test_the_lock_file_pins_by_content_and_names_no_host() -> None:
+def test_package_lock_has_integrity_hashes_and_no_urls() -> None:
     lock = (HERE / "package-lock.json").read_text()
     assert "://" not in lock
     packages = {name: package for name, package in json.loads(lock)["packages"].items() if name}
