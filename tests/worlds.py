@@ -20,6 +20,7 @@ from waybook.app.skills.skill import Skill, SkillFile
 from waybook.core.decision_context import Channel, ReviewPolicy
 from waybook.core.replay import Rows
 from waybook.store import audit
+from waybook.store.accounts import accounts
 from waybook.store.accounts.accounts import add_org
 from waybook.store.calls import CallLog
 from waybook.store.driver.database import Database

@@ -32,8 +32,10 @@ def nodes_in(html: str) -> int:
     ("steps", "most"), [(13, 30_000), (200, 60_000), (500, 60_000), (5_000, 60_000)]
 )
 def test_plan_page_size_and_node_count_stay_within_limits(
-    steps: int, most: int, tied: bool
-) -> None:  # noqa: FBT001 - a parameter
+    steps: int,
+    most: int,
+    tied: bool,  # noqa: FBT001 - a parameter
+) -> None:
     html = rendered(a_sheet(a_large_plan(steps, tied=tied)))
     assert len(gzip.compress(html.encode(), 6)) <= most
     assert nodes_in(html) <= MOST_NODES

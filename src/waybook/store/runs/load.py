@@ -186,13 +186,13 @@ def read_rows(records: Iterable[StoredRow]) -> RunRows:
     rows: RunRows = {}
     for record in records:
         rows.setdefault(record.entity, {})[record.id] = {
-            name: _retold(value) if name in TIMES and value else value
+            name: _audit_time(str(value)) if name in TIMES and value else value
             for name, value in record.values.items()
         }
     return rows
 
 
-def _retold(value: str) -> str:
+def _audit_time(value: str) -> str:
     return datetime.fromisoformat(value).astimezone(UTC).isoformat()
 
 
