@@ -93,6 +93,6 @@ def strip() -> int:
     for query in queries():
         bare, count = bared(query)
         if count:
-            vars(query).update(vars(Query(query.name, bare)))
+            vars(query).update(vars(Query(query.name, bare, query.row)))
         removed += count
     return removed

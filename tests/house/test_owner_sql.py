@@ -18,7 +18,7 @@ BY_KEY = {"reseal_entry"}
 COPIES = {"copy_calls"}
 
 IMPORTS_OWNERS = "from waybook.store.maintenance.owner import "
-LOADED = re.compile(r'\bload\("([\w/]+)"\)')
+LOADED = re.compile(r'\bload\(\s*"([\w/]+)"')
 RUN_UNCHECKED = re.compile(r'\bowner\.(?:execute|fetch)\(\s*SQL\["(\w+)"\]')
 TABLE = re.compile(r"^create table (\w+) \((.*?)^\)", re.MULTILINE | re.DOTALL)
 NAMED_TABLE = re.compile(r"\b(?:from|join|update|into)\s+(\{table\}|\w+)")

@@ -82,9 +82,7 @@ class Library:
         hits = fuse(await self.lists(text, **scope))
         if not hits:
             return []
-        statement = search.hits_statement((hit.subject_id, hit.part) for hit in hits)
-        (rows,) = await self.database.read_org(self.org_id, statement)
-        titles = {row[1]: row[5] for row in rows}
+        titles = dict(await self.rows("select subject_id::text, title from passage"))
         return [titles[hit.subject_id] for hit in hits]
 
     async def rows(self, question: str) -> Sequence[tuple[Any, ...]]:

@@ -151,7 +151,7 @@ async def test_search_long_text_returns_matching_passage(library: Library) -> No
         library.org_id, search.hits_statement([(hit.subject_id, hit.part)])
     )
     assert hit.part > 1
-    assert "perovskite" in rows[0][6]
+    assert "perovskite" in rows[0].body
 
 
 @pytest.mark.parametrize(
