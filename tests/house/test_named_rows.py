@@ -19,39 +19,6 @@ READS = frozenset(
 #: Depth of a value: the results of several statements, the rows of one, one row.
 RESULTS, ROWS, ROW, OTHER = 3, 2, 1, 0
 
-#: Modules that still read rows by position; entries may only be removed.
-PERMITTED = frozenset(
-    f"{APP}{path}.py"
-    for path in (
-        "context/continuation",
-        "context/job",
-        "context/parts",
-        "context/step",
-        "operations/rendering",
-        "queries/documents",
-        "queries/inbox",
-        "queries/plan",
-        "queries/plans",
-        "queries/run",
-        "queries/runs",
-        "queries/status_results",
-        "queries/workflows",
-        "request/definition_cache",
-        "request/locking",
-        "request/request_context",
-        "tools/plans/complete_skill",
-        "tools/plans/get_next_step",
-        "tools/plans/get_step_context",
-        "tools/plans/list_active_plans",
-        "tools/plans/store_research_output",
-        "tools/runs/get_job_input",
-        "tools/runs/get_next_job",
-        "tools/runs/list_dags",
-        "tools/runs/regenerate_document",
-        "tools/runs/submit_job_result",
-    )
-)
-
 
 class PositionalReads(ast.NodeVisitor):
     """Find positional reads of rows in one function, following names in the order of the text."""
@@ -164,7 +131,7 @@ def reads_by_position(module: Module) -> bool:
 
 def test_rows_outside_the_store_are_read_by_name() -> None:
     outside = [module for module in modules() if not module.name.startswith(STORE)]
-    assert {module.name for module in outside if reads_by_position(module)} - PERMITTED == set()
+    assert {module.name for module in outside if reads_by_position(module)} == set()
 
 
 @pytest.mark.parametrize(

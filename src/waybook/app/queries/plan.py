@@ -29,7 +29,7 @@ from waybook.plan.stalls import stalled_steps
 from waybook.plan.states import CLOSED_PLAN, PlanStatus, StepStatus, derive_plan_status
 from waybook.store import audit, calls
 from waybook.store.audit import SealedEntry
-from waybook.store.driver.queries import Statement
+from waybook.store.driver.queries import Statement, first_value
 from waybook.store.plans import details, lists, load
 from waybook.store.plans.details import HistoryEntry, Research, StepStatusChange
 from waybook.store.plans.lists import ReviewRecord
@@ -314,5 +314,4 @@ async def plan_as_of(
 
 async def _seq_at(ctx: RequestContext, plan_id: str, at: datetime | None) -> int:
     (rows,) = await ctx.read(audit.SQL["until"](subject_id=id_or_nil(plan_id), at=at))
-    ((seq,),) = rows
-    return int(seq)
+    return int(first_value(rows))

@@ -124,8 +124,10 @@ class LockedPlan(Locked[Decision[object]]):
             await super().send_last(statements)
             return
         async with self.ctx.transaction() as tx:
-            results = await tx.commit(plans.lock_if_unchanged_statement(self.loaded), *statements)
-        self.ctx.services.database.clock.set(results[0][0][1])
+            (lock,), *_ = await tx.commit(
+                plans.lock_if_unchanged_statement(self.loaded), *statements
+            )
+        self.ctx.services.database.clock.set(lock.now)
 
     def mark_stale(self) -> None:
         self.ctx.services.plan_cache.mark_contended(self._key)

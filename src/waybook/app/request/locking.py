@@ -25,7 +25,7 @@ from waybook.store.calls import Key, StoredAnswer
 from waybook.store.driver.connection import Message, Results
 from waybook.store.driver.database import Transaction, TransactionScope
 from waybook.store.driver.ids import new_id
-from waybook.store.driver.queries import Statement
+from waybook.store.driver.queries import Statement, first_value
 from waybook.store.driver.wire import KeyConflict, StaleCache
 from waybook.store.runs import jobs, load
 from waybook.store.runs.load import LOAD_STATEMENT_COUNT, LoadedRun
@@ -311,8 +311,9 @@ async def run_of_job(ctx: RequestContext, job_id: str) -> str:
     (rows,) = await ctx.read(jobs.run_of_job_statement(job_id))
     if not rows:
         raise job_not_found()
-    ctx.services.job_parents.put(ctx.caller.org_id, job_id, rows[0][0])
-    return str(rows[0][0])
+    run_id: str = first_value(rows)
+    ctx.services.job_parents.put(ctx.caller.org_id, job_id, run_id)
+    return run_id
 
 
 def run_not_found() -> NotFound:

@@ -12,7 +12,7 @@ from waybook.json_values import Body
 from waybook.store.calls import Key, StoredAnswer
 from waybook.store.driver.connection import Results
 from waybook.store.driver.database import TransactionScope
-from waybook.store.driver.queries import Statement
+from waybook.store.driver.queries import Statement, first_value
 from waybook.store.plans import load, writer
 from waybook.store.plans.load import LoadedPlan, PlanRequest
 
@@ -65,8 +65,9 @@ class RequestContext:
         (rows,) = await self.read(load.plan_of_step_statement(step_id))
         if not rows:
             raise not_found("step")
-        self.cache_step_plan(step_id, rows[0][0])
-        return str(rows[0][0])
+        plan_id: str = first_value(rows)
+        self.cache_step_plan(step_id, plan_id)
+        return plan_id
 
     def cache_step_plan(self, step_id: str, plan_id: str) -> None:
         """Cache the step's plan id."""

@@ -186,7 +186,7 @@ def read_rows(records: Iterable[StoredRow]) -> RunRows:
     rows: RunRows = {}
     for record in records:
         rows.setdefault(record.entity, {})[record.id] = {
-            name: _audit_time(str(value)) if name in TIMES and value else value
+            name: _audit_time(value) if name in TIMES and isinstance(value, str) else value
             for name, value in record.values.items()
         }
     return rows

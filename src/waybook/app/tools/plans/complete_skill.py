@@ -14,6 +14,7 @@ from waybook.json_values import Body, Json
 from waybook.store import audit, skill_executions
 from waybook.store.audit import ChainHead
 from waybook.store.plans import writer
+from waybook.store.skill_executions import SkillExecutionRow
 
 
 class CompleteSkill(MutatingArguments):
@@ -29,15 +30,18 @@ async def complete_skill(ctx: RequestContext, args: CompleteSkill) -> ToolReply:
     async def decide() -> Proposal[Written]:
         if not opened.results[0]:
             raise not_found("skill execution")
-        execution, skill, status, _, seq, digest, started_at = opened.results[0][0]
-        if status != "started":
+        execution: SkillExecutionRow = opened.results[0][0]
+        skill = execution.skill
+        if execution.status != "started":
             raise InvalidTransition(
                 f"this use of the skill {skill} is completed already",
-                old=status,
+                old=execution.status,
                 new="completed",
                 next_call=NextCall("list_active_plans", {}, "see what else is open"),
             )
-        head = ChainHead(seq, bytes(digest), started_at.astimezone(UTC))
+        head = ChainHead(
+            execution.audit_seq, execution.audit_hash, execution.started_at.astimezone(UTC)
+        )
         now = head.after(opened.now)
         row: dict[str, Json] = {
             "status": "completed",
@@ -46,18 +50,18 @@ async def complete_skill(ctx: RequestContext, args: CompleteSkill) -> ToolReply:
         }
         before: dict[str, Json] = {"status": "started"}
         changes = tuple(
-            Change(Entity.SKILL_EXECUTION, execution, name, before.get(name), value)
+            Change(Entity.SKILL_EXECUTION, execution.id, name, before.get(name), value)
             for name, value in row.items()
         )
         entry = Entry(Event.SKILL_COMPLETED, {"skill": skill}, changes)
         write_context = audit.WriteContext(now=now, actor=ctx.actor(), head=head)
         body: Body = {
-            "skillExecutionId": execution,
+            "skillExecutionId": execution.id,
             "name": skill,
             "status": "completed",
             "next": next_call("list_active_plans", "see what else is open"),
         }
-        statements = writer.complete_skill(row, execution, entry, write_context)
+        statements = writer.complete_skill(row, execution.id, entry, write_context)
         return Proposal(Written(statements), body)
 
     return await update(opened, decide)

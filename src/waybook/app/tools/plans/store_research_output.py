@@ -13,6 +13,7 @@ from waybook.json_values import Body, Json
 from waybook.plan.output import NewOutput, Output, StoredOutput, parse_text_type, store_output
 from waybook.plan.states import CLOSED_PLAN
 from waybook.store.plans import details, load
+from waybook.store.plans.rows import PlanBrief
 
 
 class StoreResearchOutput(MutatingArguments):
@@ -54,8 +55,10 @@ def _reply(locked: LockedPlan, stored: StoredOutput, before: list[Output]) -> Bo
 def _next(locked: LockedPlan, there: list[Output]) -> Json:
     if locked.plan.status not in CLOSED_PLAN:
         return next_call("get_next_step", "go on with the plan", planId=locked.plan.id)
-    ((*_, media_type, _, _, skill_execution),) = locked.results[1]
-    return next_after_completion(locked.plan.id, media_type, skill_execution, there)
+    brief: PlanBrief = locked.results[1][0]
+    return next_after_completion(
+        locked.plan.id, brief.output_media_type, brief.skill_execution_id, there
+    )
 
 
 TOOL = Tool(
