@@ -61,7 +61,7 @@ demo: env
 
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal -q
 # The tests that need no database; tests/layers.py has the layers of all tests.
-UNIT := $(addprefix tests/,conditions dag endpoints fuzz notices orgs plan record research run test_redaction.py test_settings.py)
+UNIT := $(addprefix tests/,accounts conditions core dag fuzz integrations notifications plan research run test_redaction.py test_settings.py)
 SMOKE := tests/acceptance/test_smoke.py
 
 fast: env
@@ -84,7 +84,7 @@ test-15: env
 # The same with every condition on the org taken out of the queries: row-level security alone keeps
 # orgs apart.
 test-rls: env
-	@WAYBOOK_TEST_WITHOUT_ORG=1 $(PYTEST) -m "not slow" tests/store tests/usecases tests/transport tests/acceptance tests/backup
+	@WAYBOOK_TEST_WITHOUT_ORG=1 $(PYTEST) -m "not slow" tests/store tests/app tests/transport tests/acceptance tests/backup
 
 # Where there is no network but loopback, not even for what goes round Python. What the tests fetch
 # of Node's packages must have been fetched before.
@@ -168,7 +168,7 @@ fan-in: env
 # ONLY="a word" plants the bugs that have it in their name.
 SEED :=
 MINUTES := 60
-FAULTS = PYTHONPATH=tests $(BIN)/python -m faults.run $(if $(SEED),--seed $(SEED))
+FAULTS = PYTHONPATH=tests:tests/support $(BIN)/python -m faults.run $(if $(SEED),--seed $(SEED))
 
 faults: env
 	@$(FAULTS) short
@@ -190,7 +190,7 @@ bench: env
 	@$(BIN)/python benchmarks/step_cycle.py
 	@$(BIN)/python benchmarks/report.py
 	@$(BIN)/python benchmarks/layout.py
-	@PYTHONPATH=tests $(BIN)/python benchmarks/pages.py
+	@PYTHONPATH=tests:tests/support $(BIN)/python benchmarks/pages.py
 	@$(BIN)/python benchmarks/live.py
 	@$(BIN)/python benchmarks/flood.py
 

@@ -13,7 +13,7 @@ import statistics
 import time
 
 from plan_builders import NOON
-from plan_sheets import a_large_plan, a_sheet
+from plan_details import make_large_plan, make_plan_detail
 from waybook.plan.model import Plan
 from waybook.transport.http.dashboard.plan_view import plan_view
 from waybook.transport.http.html.layout import TEMPLATES
@@ -24,7 +24,7 @@ AIMS = ((13, 10, 30_000), (500, 50, 60_000), (5_000, 80, 60_000))
 
 def made(plan: Plan) -> str:
     """Render the page."""
-    sheet = a_sheet(plan)
+    sheet = make_plan_detail(plan)
     shown = {"view": plan_view(sheet), "plan": plan, "refusal": None, "now": NOON}
     asked = {"path": f"/plans/{plan.id}", "query": {}}
     framed = {**asked, "person": None, "waiting": 1, "token": "t" * 43}
@@ -46,7 +46,7 @@ def main(rounds: int) -> None:
     """Print the results, and fail beyond the limits."""
     print(f"{'the page of a plan':22}{'CPU ms':>8}{'aim':>6}{'kB':>8}{'packed':>8}{'limit':>7}")
     for steps, aim, most in AIMS:
-        plan = a_large_plan(steps)
+        plan = make_large_plan(steps)
         took, text = milliseconds(plan, rounds), made(plan).encode()
         packed = len(gzip.compress(text, 6))
         sizes = f"{len(text) / 1_000:8.0f}{packed / 1_000:8.1f}{most / 1_000:7.0f}"

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 
 import run_place
 from layers import MARKERS, WITHOUT_DATABASE, is_repetition, layer_of
-from looking_out import complain, noted, stop_watching, watch_over_this_run
+from network_guard_report import fail_on_network_use, recorded_attempts, start_guard, stop_guard
 from run_place import NO_FIFTEEN, NO_PGBOUNCER, NO_PGVECTOR
 
 settings.register_profile(
@@ -40,11 +40,11 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", f"{name}: {meaning}")
     if run_place.PLACE not in os.environ:
         config.stash[ALIVE] = run_place.open_place()
-    watch_over_this_run()
+    start_guard()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    stop_watching()
+    stop_guard()
     if ALIVE in config.stash:
         run_place.close_place(config.stash[ALIVE])
 
@@ -134,7 +134,7 @@ def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEv
 
 
 @pytest.fixture(autouse=True)
-def within_this_machine() -> Iterator[None]:
+def loopback_only() -> Iterator[None]:
     """Fail a test that connects to another machine, even if it ignores the refusal."""
     yield
-    complain(noted())
+    fail_on_network_use(recorded_attempts())

@@ -19,22 +19,23 @@ MARKERS = {
 #: The marker of each folder or file in `tests/`; the longest matching path applies.
 LAYERS = {
     "acceptance": "database",
+    "accounts": "unit",
+    "app": "database",
     "backup": "database",
     "browser": "browser",
     "cli": "database",
     "conditions": "unit",
     "conditions/test_same_as_cel.py": "model",
+    "core": "unit",
     "dag": "unit",
-    "endpoints": "unit",
+    "embedded_postgres": "database",
     "faults": "faults",
     "fuzz": "unit",
-    "house": "project",
-    "notices": "unit",
-    "orgs": "unit",
+    "integrations": "unit",
+    "notifications": "unit",
     "plan": "unit",
     "plan/test_model_check.py": "model",
-    "postgres": "database",
-    "record": "unit",
+    "project": "project",
     "research": "unit",
     "run": "unit",
     "run/test_any_run.py": "model",
@@ -45,13 +46,12 @@ LAYERS = {
     "test_redaction.py": "unit",
     "test_settings.py": "unit",
     "transport": "database",
-    "usecases": "database",
 }
 
 WITHOUT_DATABASE = frozenset({"unit", "model"})
 
 #: These layers are above the store, where the servers differ: on 15 they run in `make test-15`.
-SAME_ON_EVERY_SERVER = ("usecases", "transport")
+SAME_ON_EVERY_SERVER = ("app", "transport")
 
 
 def layer_of(path: Path) -> str:

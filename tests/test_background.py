@@ -8,6 +8,7 @@ from uuid import UUID
 import psycopg
 import pytest
 
+from org_env import OrgEnv
 from waybook import background
 from waybook.app.operations.diagnostics import CheckState, about_loops
 from waybook.app.request.loop_health import MAX_FAILURES_IN_A_ROW
@@ -15,7 +16,6 @@ from waybook.app.request.request_context import RequestContext
 from waybook.app.request.services import Services
 from waybook.errors import Unavailable
 from waybook.settings import Settings
-from worlds import World
 
 ERRORS = [psycopg.InternalError("cache lookup failed"), RuntimeError("odd"), Unavailable("gone")]
 
@@ -43,7 +43,7 @@ class Turns:
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 async def test_repeat_after_any_error_continues_and_logs_at_most_one_traceback(
-    alone: World, caplog: pytest.LogCaptureFixture, error: Exception
+    alone: OrgEnv, caplog: pytest.LogCaptureFixture, error: Exception
 ) -> None:
     services, turns, seen = alone.dispatcher.services, Turns(error, error, error), []
 
@@ -63,7 +63,7 @@ async def test_repeat_after_any_error_continues_and_logs_at_most_one_traceback(
     assert len(traced) == (0 if isinstance(error, Unavailable) else 1)
 
 
-async def test_repeat_canceled_during_turn_or_pause_raises_cancelled_error(alone: World) -> None:
+async def test_repeat_canceled_during_turn_or_pause_raises_cancelled_error(alone: OrgEnv) -> None:
     services, begun = alone.dispatcher.services, asyncio.Event()
 
     async def turn() -> None:
@@ -100,7 +100,7 @@ LOOPS: dict[str, tuple[str, Loop]] = {
 
 @pytest.mark.parametrize("name", LOOPS)
 async def test_background_loop_unexpected_error_continues_with_next_iteration(
-    alone: World, monkeypatch: pytest.MonkeyPatch, name: str
+    alone: OrgEnv, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     services, (target, loop) = alone.dispatcher.services, LOOPS[name]
     turns = Turns(psycopg.InternalError("cache lookup failed"), RuntimeError("odd"))
@@ -116,7 +116,7 @@ async def test_background_loop_unexpected_error_continues_with_next_iteration(
     assert turns.errors == []
 
 
-def test_loop_health_check_repeated_failures_has_state_fail(alone: World) -> None:
+def test_loop_health_check_repeated_failures_has_state_fail(alone: OrgEnv) -> None:
     loops = alone.dispatcher.services.loops
     assert [check.state for check in about_loops(loops)] == [CheckState.OK]
     loops.note_failure("rendering", RuntimeError("password=hunter2hunter2"))
@@ -129,7 +129,7 @@ def test_loop_health_check_repeated_failures_has_state_fail(alone: World) -> Non
 
 
 async def test_work_in_every_org_first_org_fails_remaining_orgs_are_processed(
-    own_world: World,
+    own_world: OrgEnv,
 ) -> None:
     services, seen = own_world.dispatcher.services, list[UUID]()
 
@@ -145,7 +145,7 @@ async def test_work_in_every_org_first_org_fails_remaining_orgs_are_processed(
     assert len(seen) > 1
 
 
-def test_loop_health_check_does_not_show_third_party_error_text(alone: World) -> None:
+def test_loop_health_check_does_not_show_third_party_error_text(alone: OrgEnv) -> None:
     loops = alone.dispatcher.services.loops
     loops.note_failure("work", psycopg.errors.UniqueViolation("Key (slug)=(acme) already exists"))
     (finding,) = about_loops(loops)

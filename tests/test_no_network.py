@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from guarded.sitecustomize import NOTED, is_here
-from looking_out import complain
+from network_guard.sitecustomize import NOTED, is_local_address
+from network_guard_report import fail_on_network_use
 
 #: Reserved for documentation: no host has this address.
 NOBODY = "192.0.2.1"
@@ -47,12 +47,12 @@ def test_network_guard_applies_to_subprocesses(noted: Path) -> None:
 
 def test_network_guard_suppressed_attempt_still_fails_test(noted: Path) -> None:
     noted.touch()
-    complain(noted)
+    fail_on_network_use(noted)
     with suppress(OSError):
         socket.create_connection((NOBODY, 9), 1)
     with pytest.raises(pytest.fail.Exception, match=NOBODY):
-        complain(noted)
-    complain(noted)
+        fail_on_network_use(noted)
+    fail_on_network_use(noted)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_network_guard_suppressed_attempt_still_fails_test(noted: Path) -> None:
     ],
 )
 def test_network_guard_local_address_is_local(address: object) -> None:
-    assert is_here(address)
+    assert is_local_address(address)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_network_guard_local_address_is_local(address: object) -> None:
     ],
 )
 def test_network_guard_external_address_is_not_local(address: object) -> None:
-    assert not is_here(address)
+    assert not is_local_address(address)
 
 
 def test_network_guard_is_enabled_for_every_test() -> None:

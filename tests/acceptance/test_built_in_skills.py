@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from house.repository import code_blocks
+from org_env import AgentClient, Body, OrgEnv
+from project.repository import code_blocks
 from waybook.app.dispatcher import Dispatcher
 from waybook.app.registry import TOOLS
 from waybook.app.request.arguments import parse_arguments
 from waybook.app.skills.loader import read_skills
 from waybook.core.decision_context import Channel
-from worlds import Agent, Body, World
 
 SKILLS = {skill.name: skill for skill in read_skills("")}
 PLANS: dict[str, Body] = {
@@ -84,7 +84,7 @@ WEAK: dict[str, object] = {
 class Worker:
     """Agent that follows a skill's instructions and does nothing else."""
 
-    agent: Agent
+    agent: AgentClient
     skill: str
     results: dict[str, object] = field(default_factory=dict)
     plan: Body = field(default_factory=dict)
@@ -106,14 +106,14 @@ class Worker:
                 return await self.ask(step)
             if step["stepType"] == "search" and self.skill == "deep-research":
                 await self.keep(step)
-            await self.hand_in(step)
+            await self.submit(step)
         return step
 
     async def next(self) -> Body:
         named = {"planId": self.plan["planId"], "sessionId": SESSION}
         return await self.agent.call("get_next_step", **named)
 
-    async def hand_in(self, step: Body) -> None:
+    async def submit(self, step: Body) -> None:
         result = {**GOOD, **self.results}[step["title"]]
         await self.agent.submit(step, result, confidence=0.8, sessionId=SESSION)
 
@@ -137,10 +137,10 @@ class Worker:
 
 
 @pytest.fixture
-def skilled(world: World) -> Agent:
+def skilled(world: OrgEnv) -> AgentClient:
     """Return Ann's agent, in a world with the built-in skills."""
     services = replace(world.dispatcher.services, skills=tuple(SKILLS.values()))
-    return Agent(Dispatcher(services, world.dispatcher.calls), world.agent.caller)
+    return AgentClient(Dispatcher(services, world.dispatcher.calls), world.agent.caller)
 
 
 async def check_the_end(worker: Worker, complete: Body) -> None:
@@ -190,7 +190,9 @@ def test_skill_links_match_bundled_files(name: str) -> None:
 # Quick scan
 
 
-async def test_quick_scan_strong_results_completes_without_added_steps(skilled: Agent) -> None:
+async def test_quick_scan_strong_results_completes_without_added_steps(
+    skilled: AgentClient,
+) -> None:
     worker = Worker(skilled, "quick-scan")
     await worker.begin()
     complete = await worker.work()
@@ -198,7 +200,7 @@ async def test_quick_scan_strong_results_completes_without_added_steps(skilled: 
     await check_the_end(worker, complete)
 
 
-async def test_quick_scan_weak_results_adds_second_search(skilled: Agent) -> None:
+async def test_quick_scan_weak_results_adds_second_search(skilled: AgentClient) -> None:
     worker = Worker(skilled, "quick-scan", WEAK)
     await worker.begin()
     complete = await worker.work()
@@ -207,7 +209,7 @@ async def test_quick_scan_weak_results_adds_second_search(skilled: Agent) -> Non
     await check_the_end(worker, complete)
 
 
-async def test_quick_scan_result_without_sources_raises_invalid_input(skilled: Agent) -> None:
+async def test_quick_scan_result_without_sources_raises_invalid_input(skilled: AgentClient) -> None:
     worker = Worker(skilled, "quick-scan")
     await worker.begin()
     step = await worker.next()
@@ -228,7 +230,7 @@ STRAIGHT = [
 ]
 
 
-async def decide(agent: Agent, plan: Body, decision: str, **more: str) -> Body:
+async def decide(agent: AgentClient, plan: Body, decision: str, **more: str) -> Body:
     person = agent.acting_as("pat", Channel.DASHBOARD)
     return await person.call(
         "submit_user_decision", planId=plan["planId"], decision=decision, **more
@@ -236,7 +238,7 @@ async def decide(agent: Agent, plan: Body, decision: str, **more: str) -> Body:
 
 
 async def test_deep_research_strong_results_runs_review_then_report(
-    skilled: Agent,
+    skilled: AgentClient,
 ) -> None:
     worker = Worker(skilled, "deep-research")
     await worker.begin()
@@ -249,7 +251,7 @@ async def test_deep_research_strong_results_runs_review_then_report(
     await check_the_end(worker, complete)
 
 
-async def test_deep_research_weak_results_adds_search_and_revision(skilled: Agent) -> None:
+async def test_deep_research_weak_results_adds_search_and_revision(skilled: AgentClient) -> None:
     worker = Worker(skilled, "deep-research", WEAK)
     await worker.begin()
     await worker.work()
@@ -269,7 +271,7 @@ async def test_deep_research_weak_results_adds_search_and_revision(skilled: Agen
 
 
 async def test_deep_research_review_modified_repeats_step_and_review(
-    skilled: Agent,
+    skilled: AgentClient,
 ) -> None:
     worker = Worker(skilled, "deep-research")
     await worker.begin()
@@ -287,7 +289,7 @@ async def test_deep_research_review_modified_repeats_step_and_review(
     await check_the_end(worker, complete)
 
 
-async def test_deep_research_unanswerable_question_fails_plan(skilled: Agent) -> None:
+async def test_deep_research_unanswerable_question_fails_plan(skilled: AgentClient) -> None:
     frame = {"answerable": False, "subQuestions": ["Which is nicest?"], "doneWhen": "never"}
     worker = Worker(skilled, "deep-research", {"Frame the question": frame})
     await worker.begin()
@@ -299,7 +301,7 @@ async def test_deep_research_unanswerable_question_fails_plan(skilled: Agent) ->
 @pytest.mark.parametrize("verdict", ["sound", "weak"])
 @pytest.mark.parametrize("severity", ["minor", "serious"])
 async def test_deep_research_weak_verdict_or_serious_objection_adds_revision(
-    skilled: Agent, verdict: str, severity: str
+    skilled: AgentClient, verdict: str, severity: str
 ) -> None:
     attack = {"verdict": verdict, "objections": [{"objection": "x", "severity": severity}]}
     worker = Worker(skilled, "deep-research", {"Attack the answer": attack})

@@ -9,14 +9,14 @@ import httpx2
 import pytest
 from rich.console import Console
 
-from transport.faces import a_browser
+from org_env import AgentClient, Body, OrgEnv, make_step
+from transport.page_client import make_browser
 from waybook.app.queries.plan import PlanInclude, read_plan_detail
 from waybook.app.queries.plans import PlanFilter, PlanOrder, plan_summaries
 from waybook.app.request.request_context import RequestContext
 from waybook.cli.commands.plans import _as_json
 from waybook.cli.terminal.plan_board import Viewport, plan_display
 from waybook.core.decision_context import Channel
-from worlds import Agent, Body, World, a_step
 
 NAMES = ("Find the gauges", "Compare.", "Weigh both", "Write it", "Last one")
 
@@ -42,11 +42,11 @@ EXPECTED = Shown()
 
 
 @pytest.fixture
-async def plan(world: World) -> Body:
+async def plan(world: OrgEnv) -> Body:
     """Return a plan with a step done, one failed, one stalled and two pending."""
     agent = world.agent
-    steps = [a_step(title=name) for name in NAMES]
-    steps[1] = a_step("Compare.\nAll of them.")
+    steps = [make_step(title=name) for name in NAMES]
+    steps[1] = make_step("Compare.\nAll of them.")
     plan = await agent.plan(steps, name="Rivers")
     await agent.submit(await agent.take(plan))
     taken = await agent.take(plan)
@@ -58,12 +58,12 @@ async def plan(world: World) -> Body:
     return plan
 
 
-def context(agent: Agent) -> RequestContext:
+def context(agent: AgentClient) -> RequestContext:
     caller = replace(agent.caller, channel=Channel.CLI)
     return RequestContext(services=agent.dispatcher.services, caller=caller)
 
 
-async def test_plan_status_reply_shows_the_plan(agent: Agent, plan: Body) -> None:
+async def test_plan_status_reply_shows_the_plan(agent: AgentClient, plan: Body) -> None:
     reply = await agent.status(plan)
     lists = ("completedSteps", "failedSteps", "activeSteps", "pendingSteps")
     titles = {step["stepOrder"]: step.get("title") for name in lists for step in reply[name]}
@@ -84,7 +84,7 @@ async def test_plan_status_reply_shows_the_plan(agent: Agent, plan: Body) -> Non
     assert shown == EXPECTED
 
 
-async def test_plan_list_reply_shows_the_plan(agent: Agent, plan: Body) -> None:
+async def test_plan_list_reply_shows_the_plan(agent: AgentClient, plan: Body) -> None:
     (listed,) = (await agent.call("list_active_plans"))["plans"]
     counts = listed["counts"]
     assert listed["planId"] == plan["planId"]
@@ -93,7 +93,7 @@ async def test_plan_list_reply_shows_the_plan(agent: Agent, plan: Body) -> None:
     assert shown == EXPECTED
 
 
-async def test_plans_command_shows_the_plan(agent: Agent, plan: Body) -> None:
+async def test_plans_command_shows_the_plan(agent: AgentClient, plan: Body) -> None:
     page = await plan_summaries(context(agent), PlanFilter(order=PlanOrder.ACTIVITY))
     listed: Body = _as_json(page.plans[0], "http://localhost")
     counts: Body = listed["counts"]
@@ -108,7 +108,7 @@ async def test_plans_command_shows_the_plan(agent: Agent, plan: Body) -> None:
     assert (listed["planId"], shown) == (plan["planId"], EXPECTED)
 
 
-async def test_status_command_shows_the_plan(agent: Agent, plan: Body) -> None:
+async def test_status_command_shows_the_plan(agent: AgentClient, plan: Body) -> None:
     board = await read_plan_detail(context(agent), plan["planId"], PlanInclude.BOARD)
     console = Console(width=120, file=io.StringIO())
     console.print(plan_display(board, Viewport(width=120)))
@@ -127,8 +127,8 @@ async def test_status_command_shows_the_plan(agent: Agent, plan: Body) -> None:
     assert shown == EXPECTED
 
 
-async def test_plan_page_shows_the_plan(world: World, plan: Body) -> None:
-    async with a_browser(world.agent) as browser:
+async def test_plan_page_shows_the_plan(world: OrgEnv, plan: Body) -> None:
+    async with make_browser(world.agent) as browser:
         text = await page(browser, f"/plans/{plan['planId']}")
     done, total = found(r"<b>(\d+)</b> of <b>(\d+)</b> done", text)
     rows = re.findall(
@@ -148,8 +148,8 @@ async def test_plan_page_shows_the_plan(world: World, plan: Body) -> None:
     assert shown == EXPECTED
 
 
-async def test_plan_list_page_shows_the_plan(world: World, plan: Body) -> None:
-    async with a_browser(world.agent) as browser:
+async def test_plan_list_page_shows_the_plan(world: OrgEnv, plan: Body) -> None:
+    async with make_browser(world.agent) as browser:
         text = await page(browser, "/")
     row = text[text.index(f'id="p-{plan["planId"]}"') :]
     done, total, failed = found(r"<b>(\d+)</b> of <b>(\d+)</b>, (\d+) failed", row)
@@ -159,8 +159,8 @@ async def test_plan_list_page_shows_the_plan(world: World, plan: Body) -> None:
     assert (int(order), name) == (3, NAMES[2])
 
 
-async def test_plan_exports_show_the_plan(world: World, plan: Body) -> None:
-    async with a_browser(world.agent) as browser:
+async def test_plan_exports_show_the_plan(world: OrgEnv, plan: Body) -> None:
+    async with make_browser(world.agent) as browser:
         report = await page(browser, f"/plans/{plan['planId']}/export.md")
         rows: Body = (await browser.get(f"/plans/{plan['planId']}/export.json")).json()
     status, done, total = found(r"\*\*(\w+)\*\*, (\d) of (\d) steps done", report)

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from decisions import decision
-from definitions import a_definition, a_recipe_step, a_stage
-from servers import Server, fresh_place
+from decision_proofs import decision
+from org_env import AgentClient, Body, OrgEnv, make_env
+from postgres_servers import Server, new_database
+from sample_definitions import make_definition, make_recipe_step, make_stage
 from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Transaction
-from worlds import Agent, Body, World, a_world
 
 TRIES = 10_000 if os.environ.get("WAYBOOK_WALK") == "wide" else 200
 #: Runs prepared before their jobs are ended.
@@ -23,18 +23,18 @@ AT_A_TIME = 100
 
 
 @pytest.fixture
-async def two_lines(eighteen: Server) -> AsyncIterator[World]:
+async def two_lines(eighteen: Server) -> AsyncIterator[OrgEnv]:
     """Yield a world in a separate database, with exactly two connections."""
-    with fresh_place(eighteen) as place:
-        async with a_world(place, pool_size=2) as world:
+    with new_database(eighteen) as place:
+        async with make_env(place, pool_size=2) as world:
             await world.agent.call("add_dag", definition=fan_in())
             yield world
 
 
 def fan_in() -> Body:
     """Return a step with a job for each of two models, and a step that depends on both."""
-    both, then = a_recipe_step("both"), a_recipe_step("then", "all_to_one")
-    return a_definition("fan-in", a_stage("work", both, then, edges=[("both", "then")]))
+    both, then = make_recipe_step("both"), make_recipe_step("then", "all_to_one")
+    return make_definition("fan-in", make_stage("work", both, then, edges=[("both", "then")]))
 
 
 class Overlap:
@@ -64,7 +64,7 @@ class Overlap:
         self.both.clear()
 
 
-async def ready(agent: Agent) -> tuple[Body, Body]:
+async def ready(agent: AgentClient) -> tuple[Body, Body]:
     """Return a run whose last two jobs are in progress."""
     run = await agent.run("fan-in")
     return await agent.job(run), await agent.job(run)
@@ -72,7 +72,7 @@ async def ready(agent: Agent) -> tuple[Body, Body]:
 
 @decision("B1", "B5", "B17")
 async def test_two_last_jobs_ending_concurrently_close_step_once(
-    two_lines: World, monkeypatch: pytest.MonkeyPatch
+    two_lines: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = two_lines.agent
     for _ in range(TRIES // AT_A_TIME):
@@ -81,13 +81,13 @@ async def test_two_last_jobs_ending_concurrently_close_step_once(
             overlap = Overlap(patch)
             for pair in waiting:
                 overlap.start()
-                ended = await asyncio.gather(*[agent.hand_in(job) for job in pair])
+                ended = await asyncio.gather(*[agent.submit_documents(job) for job in pair])
                 closed = sorted(done["stage"]["progress"]["completedSteps"] for done in ended)
                 assert closed == [0, 1]
     await all_as_it_should(two_lines, closed=TRIES)
 
 
-async def all_as_it_should(world: World, *, closed: int) -> None:
+async def all_as_it_should(world: OrgEnv, *, closed: int) -> None:
     """Check that every step whose jobs are done is closed and opened its successor exactly once."""
     queries = (
         """select count(*) from stage_step
@@ -102,7 +102,7 @@ async def all_as_it_should(world: World, *, closed: int) -> None:
 
 @decision("B17")
 async def test_step_with_concurrent_done_and_failed_job_stays_open_until_retry(
-    two_lines: World, monkeypatch: pytest.MonkeyPatch
+    two_lines: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After the failed job is retried and done, the step closes."""
     agent = two_lines.agent
@@ -112,19 +112,19 @@ async def test_step_with_concurrent_done_and_failed_job_stays_open_until_retry(
         with monkeypatch.context() as patch:
             Overlap(patch).start()
             await asyncio.gather(
-                agent.hand_in(good),
+                agent.submit_documents(good),
                 agent.call("fail_job", **held, error="No.", retryable=False),
             )
         stage = (await agent.progress(good))["stages"][0]
         assert stage["steps"][0]["jobs"] == {"done": 1, "active": 0, "failed": 1}
         await agent.call("retry_failed", runId=good["runId"], stageSlug="work")
-        done = await agent.hand_in(await agent.job(good))
+        done = await agent.submit_documents(await agent.job(good))
         assert done["stage"]["progress"]["completedSteps"] == 1
     await all_as_it_should(two_lines, closed=20)
 
 
 async def test_get_next_job_two_concurrent_calls_return_distinct_jobs(
-    two_lines: World, monkeypatch: pytest.MonkeyPatch
+    two_lines: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = two_lines.agent
     for _ in range(20):
@@ -135,5 +135,5 @@ async def test_get_next_job_two_concurrent_calls_return_distinct_jobs(
         assert {job["modelId"] for job in taken} == {"a", "b"}
         assert (await agent.call("get_next_job", runId=run["runId"]))["status"] == "nothing_ready"
         for job in taken:
-            await agent.hand_in(job)
+            await agent.submit_documents(job)
     await all_as_it_should(two_lines, closed=20)

@@ -12,8 +12,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from acceptance.doomed import PATIENCE, a_doomed_process, said
-from run_documents import a_run_of_three_steps, available, pages, render_all
+from acceptance.crashing_process import PATIENCE, crashing_process, read_marker
+from org_env import AgentClient, Body, OrgEnv, open_test_database
+from run_documents import available, make_run_of_three_steps, pages, render_all
 from waybook.app.dispatcher import Dispatcher
 from waybook.app.request.services import Services
 from waybook.dag.progress.invariants import check
@@ -21,7 +22,6 @@ from waybook.errors import Unavailable
 from waybook.store.calls import CallLog
 from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Transaction
-from worlds import Agent, Body, World, a_database
 
 TABLES = (
     "dag_definition",
@@ -45,7 +45,7 @@ class Cut:
     received.
     """
 
-    def __init__(self, world: World, patch: pytest.MonkeyPatch, at: int, last: int) -> None:
+    def __init__(self, world: OrgEnv, patch: pytest.MonkeyPatch, at: int, last: int) -> None:
         self.sent = 0
         send = Transaction.send
 
@@ -64,21 +64,23 @@ class Cut:
         patch.setattr(Transaction, "send", one_by_one)
 
 
-def end_backend(world: World, pid: int) -> None:
+def end_backend(world: OrgEnv, pid: int) -> None:
     with psycopg.connect(world.place.admin_dsn, autocommit=True) as admin:
         ended = admin.execute("select pg_terminate_backend(%s, 10000)", (pid,)).fetchone()
     assert ended == (True,)
 
 
 @asynccontextmanager
-async def elsewhere(world: World) -> AsyncIterator[Agent]:
+async def elsewhere(world: OrgEnv) -> AsyncIterator[AgentClient]:
     """Yield Ann's agent, as another process serves her."""
-    async with a_database(world.place) as database:
+    async with open_test_database(world.place) as database:
         database.frozen_now = world.clock.now
-        yield Agent(Dispatcher(Services(database=database), CallLog(database)), world.agent.caller)
+        yield AgentClient(
+            Dispatcher(Services(database=database), CallLog(database)), world.agent.caller
+        )
 
 
-async def counts(world: World) -> list[int]:
+async def counts(world: OrgEnv) -> list[int]:
     queries = [f"select count(*) from {table}" for table in TABLES]  # noqa: S608 - names from above
     return [rows[0][0] for rows in await world.database.read_org(world.agent.org_id, *queries)]
 
@@ -86,52 +88,59 @@ async def counts(world: World) -> list[int]:
 # Calls under test
 
 
-async def a_last_result(agent: Agent) -> tuple[Body, str, Body]:
+async def make_last_result(agent: AgentClient) -> tuple[Body, str, Body]:
     """Prepare the last job of a step; its end closes the step, opens the next, renders a page."""
-    run = await a_run_of_three_steps(agent)
-    await agent.hand_in(await agent.job(run))
-    await agent.hand_in(await agent.job(run))
+    run = await make_run_of_three_steps(agent)
+    await agent.submit_documents(await agent.job(run))
+    await agent.submit_documents(await agent.job(run))
     job = await agent.job(run)
     held = {"jobId": job["jobId"], "attempt": job["attempt"]}
     return run, "submit_job_result", {**held, "content": "# Found"}
 
 
-async def a_claim(agent: Agent) -> tuple[Body, str, Body]:
-    run = await a_run_of_three_steps(agent)
+async def make_claim(agent: AgentClient) -> tuple[Body, str, Body]:
+    run = await make_run_of_three_steps(agent)
     return run, "get_next_job", {"runId": run["runId"]}
 
 
-async def a_failure(agent: Agent) -> tuple[Body, str, Body]:
-    run = await a_run_of_three_steps(agent)
+async def make_failure(agent: AgentClient) -> tuple[Body, str, Body]:
+    run = await make_run_of_three_steps(agent)
     job = await agent.job(run)
     held = {"jobId": job["jobId"], "attempt": job["attempt"]}
     return run, "fail_job", {**held, "error": "No.", "retryable": True}
 
 
-async def a_stages_feedback(agent: Agent) -> tuple[Body, str, Body]:
+async def make_stages_feedback(agent: AgentClient) -> tuple[Body, str, Body]:
     run = await agent.run()
     await agent.work_off(run)
     named = {"runId": run["runId"], "stageSlug": "scope"}
     return run, "submit_stage_feedback", {**named, "feedback": "Go on."}
 
 
-async def a_rewriting(agent: Agent) -> tuple[Body, str, Body]:
-    run = await a_run_of_three_steps(agent)
-    done = await agent.hand_in(await agent.job(run))
+async def make_rewriting(agent: AgentClient) -> tuple[Body, str, Body]:
+    run = await make_run_of_three_steps(agent)
+    done = await agent.submit_documents(await agent.job(run))
     return run, "regenerate_document", {"documentId": done["documentIds"][0]}
 
 
-async def a_late_result(agent: Agent) -> tuple[Body, str, Body]:
-    run = await a_run_of_three_steps(agent)
+async def make_late_result(agent: AgentClient) -> tuple[Body, str, Body]:
+    run = await make_run_of_three_steps(agent)
     job = await agent.job(run)
     return run, "submit_job_result", {"jobId": job["jobId"], "attempt": 7, "content": "late"}
 
 
-ACTS = [a_last_result, a_claim, a_failure, a_stages_feedback, a_rewriting, a_late_result]
-Act = Callable[[Agent], Awaitable[tuple[Body, str, Body]]]
+ACTS = [
+    make_last_result,
+    make_claim,
+    make_failure,
+    make_stages_feedback,
+    make_rewriting,
+    make_late_result,
+]
+Act = Callable[[AgentClient], Awaitable[tuple[Body, str, Body]]]
 
 
-async def once(world: World, act: Act) -> tuple[list[int], int]:
+async def once(world: OrgEnv, act: Act) -> tuple[list[int], int]:
     """Return the number of added rows and of statements when no connection is lost."""
     _, tool, args = await act(world.agent)
     await world.agent.ask(tool, args)  # so that the definition is cached from now on
@@ -149,7 +158,7 @@ def difference(before: list[int], after: list[int]) -> list[int]:
 
 @pytest.mark.parametrize("act", ACTS, ids=lambda act: act.__name__)
 async def test_call_cut_off_at_any_statement_repeated_takes_effect_once(
-    alone: World, act: Act
+    alone: OrgEnv, act: Act
 ) -> None:
     world = alone
     effect, last = await once(world, act)
@@ -173,13 +182,13 @@ async def test_call_cut_off_at_any_statement_repeated_takes_effect_once(
                 await goes_on(agent, world, run)
 
 
-async def goes_on(agent: Agent, world: World, run: Body) -> None:
+async def goes_on(agent: AgentClient, world: OrgEnv, run: Body) -> None:
     """Check that the run completes, every document is rendered, and all counts add up."""
     while (reply := await agent.call("get_next_job", runId=run["runId"]))[
         "status"
     ] != "run_complete":
         if reply["status"] == "job_ready":
-            await agent.hand_in(reply)
+            await agent.submit_documents(reply)
         elif reply["status"] == "awaiting_feedback":
             await agent.feedback(run, reply["stageSlug"])
         else:
@@ -195,15 +204,15 @@ async def goes_on(agent: Agent, world: World, run: Body) -> None:
 # Rendering
 
 
-async def to_render(agent: Agent) -> Body:
+async def to_render(agent: AgentClient) -> Body:
     """Prepare a run with three documents that wait to be rendered."""
-    run = await a_run_of_three_steps(agent)
+    run = await make_run_of_three_steps(agent)
     assert (await agent.work_off(run))["status"] == "run_complete"
     return run
 
 
 async def test_rendering_cut_off_at_any_statement_is_done_by_next_reader(
-    alone: World,
+    alone: OrgEnv,
 ) -> None:
     world, agent = alone, alone.agent
     run = await to_render(agent)
@@ -229,14 +238,14 @@ async def test_rendering_cut_off_at_any_statement_is_done_by_next_reader(
             assert len(await available(other, run)) == 3
 
 
-async def cut_short(agent: Agent) -> None:
+async def cut_short(agent: AgentClient) -> None:
     try:
         await render_all(agent)
     except Unavailable:
         return
 
 
-async def eventually_rendered(agent: Agent, run: Body) -> None:
+async def eventually_rendered(agent: AgentClient, run: Body) -> None:
     """Render until all is done; the server may first have to detect a lost connection."""
     async with asyncio.timeout(PATIENCE):
         while len(await available(agent, run)) < 3:
@@ -291,21 +300,21 @@ asyncio.run(main())
 
 
 @contextmanager
-def a_renderer(world: World, moment: str) -> Iterator[subprocess.Popen[str]]:
+def open_renderer(world: OrgEnv, moment: str) -> Iterator[subprocess.Popen[str]]:
     """Run a process that renders, stops at this point, and is killed."""
     place = world.place
-    with a_doomed_process(WORKER, place.app_dsn, place.server.role or "", moment) as process:
+    with crashing_process(WORKER, place.app_dsn, place.server.role or "", moment) as process:
         yield process
 
 
 @pytest.mark.parametrize("moment", ["rendering", "written", "committed"])
 async def test_renderer_killed_during_rendering_other_process_renders_rest(
-    alone: World, moment: str
+    alone: OrgEnv, moment: str
 ) -> None:
     agent = alone.agent
     run = await to_render(agent)
-    with a_renderer(alone, moment) as process:
-        assert await said(process) == moment
+    with open_renderer(alone, moment) as process:
+        assert await read_marker(process) == moment
         assert len(await available(agent, run)) == (3 if moment == "committed" else 0)
     await eventually_rendered(agent, run)
     made = [row[:3] for row in await pages(alone, agent)]

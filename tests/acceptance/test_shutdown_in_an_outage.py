@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from fault_link import fault_link
-from servers import Server, fresh_place
+from postgres_servers import Server, new_database
 from waybook.client import Client
 from waybook.errors import WaybookError
 
@@ -44,7 +44,7 @@ def serving(database_url: str, owner_url: str) -> Iterator[tuple[subprocess.Pope
 
 async def test_serve_sigterm_while_database_hangs_exits_within_limit(eighteen: Server) -> None:
     with (
-        fresh_place(eighteen) as place,
+        new_database(eighteen) as place,
         fault_link(place.app_dsn) as (link, dsn),
         serving(dsn, place.owner_dsn) as (process, address),
     ):

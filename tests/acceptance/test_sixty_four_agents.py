@@ -11,16 +11,16 @@ from contextlib import contextmanager
 from mcp import Client
 from mcp_types import TextContent
 
-from postgres.places import a_place
+from embedded_postgres.data_directories import make_data_directory
 from waybook.json_values import Json
 
 AGENTS = 64
 
 
 @contextmanager
-def a_served_house() -> Iterator[str]:
+def served_app() -> Iterator[str]:
     """Run `waybook serve` on the embedded database, as a user would; yield its address."""
-    with a_place() as place:
+    with make_data_directory() as place:
         command = [sys.executable, "-m", "waybook", "serve", "--port", "0"]
         environment = {**os.environ, "WAYBOOK_DATA_DIR": str(place / "data"), "NO_COLOR": "1"}
         server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
@@ -59,7 +59,7 @@ async def work(url: str, plan_id: Json, name: str, everybody: asyncio.Barrier) -
 
 
 async def test_sixty_four_agents_each_claim_and_complete_one_distinct_step() -> None:
-    with a_served_house() as address:
+    with served_app() as address:
         url = f"{address}/mcp"
         async with Client(url) as client:
             steps: list[Json] = [

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from mcp import Client, StdioServerParameters
 
-from postgres.places import a_place
+from embedded_postgres.data_directories import make_data_directory
 
 SECONDS = 120
 
@@ -18,7 +18,7 @@ SECONDS = 120
 @pytest.fixture
 def data_dir() -> Iterator[Path]:
     """Yield an empty data directory; its server stops with the test."""
-    with a_place() as place:
+    with make_data_directory() as place:
         yield place / "data"
 
 

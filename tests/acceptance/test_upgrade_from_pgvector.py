@@ -8,8 +8,12 @@ import psycopg
 import pytest
 
 from background_rounds import index_all
+from embedded_postgres.data_directories import (
+    make_data_directory,
+    remove_data_directory,
+    server_home,
+)
 from pgvector import usable_server
-from postgres.places import a_place, leave, server_home
 from waybook.accounts.model import LOCAL_ORG
 from waybook.bootstrap import start_application
 from waybook.core.decision_context import Channel
@@ -40,7 +44,7 @@ select org_id, subject_id, part, 'static-1', array_fill(0.05, array[288])::halfv
 @pytest.fixture
 def old_data_dir(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Yield a data directory as the earlier version left it, its server still running."""
-    with a_place() as place:
+    with make_data_directory() as place:
         data_dir = place / "data"
         with attach(data_dir) as attachment:
             with psycopg.connect(attachment.admin_dsn, autocommit=True) as admin:
@@ -98,7 +102,7 @@ async def test_upgrade_from_pgvector_of_running_server_keeps_search_working(
 
 async def test_stopped_server_is_upgraded_before_listening(old_data_dir: Path) -> None:
     # The earlier version had another bootstrap; this version's must be repeated at the start.
-    leave(old_data_dir)
+    remove_data_directory(old_data_dir)
     server_home(old_data_dir).bootstrapped.write_bytes(b"of an earlier version")
     with (
         attach(old_data_dir) as attachment,

@@ -5,12 +5,12 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from acceptance.doomed import a_doomed_process, said
-from endpoint_server import an_endpoint
+from acceptance.crashing_process import crashing_process, read_marker
+from fake_endpoint import fake_endpoint
+from org_env import Body, FakeClock, OrgEnv
 from waybook.app.operations.delivery import LEASE
 from waybook.notifications.message import DeliveryStatus
-from webhook_worlds import SECRET, TAKEN, a_teller, told, verified
-from worlds import Body, Clock, World
+from webhook_env import SECRET, TAKEN, make_webhook_env, received_events, verified
 
 #: Completes a plan, or delivers pending notifications, prints its progress, then waits.
 TELLER = """
@@ -76,53 +76,57 @@ asyncio.run(main())
 
 
 @contextmanager
-def a_process(
-    world: World, url: str, moment: str, **arguments: object
+def open_process(
+    world: OrgEnv, url: str, moment: str, **arguments: object
 ) -> Iterator[subprocess.Popen[str]]:
     """Run a separate process that stops at this point and is killed."""
     place = world.place
     named = [place.app_dsn, place.server.role or "", str(world.agent.org_id)]
     rest = [world.clock.now.isoformat(), url, SECRET, moment, json.dumps(arguments)]
-    with a_doomed_process(TELLER, *named, *rest) as process:
+    with crashing_process(TELLER, *named, *rest) as process:
         yield process
 
 
-async def last_step(world: World) -> Body:
+async def last_step(world: OrgEnv) -> Body:
     """Return the submission that completes a plan."""
     step = await world.agent.take(await world.agent.plan(1))
     return {"stepId": step["stepId"], "attempt": 1, "resultSummary": "found"}
 
 
-async def test_webhook_sender_killed_before_commit_sends_no_message(world: World) -> None:
-    async with told(world) as (other, teller):
-        with a_process(world, other.url, "before the commit", **await last_step(world)) as process:
-            assert await said(process) == "written"
+async def test_webhook_sender_killed_before_commit_sends_no_message(world: OrgEnv) -> None:
+    async with received_events(world) as (other, teller):
+        with open_process(
+            world, other.url, "before the commit", **await last_step(world)
+        ) as process:
+            assert await read_marker(process) == "written"
         assert await teller.deliver() == 0
         assert await teller.deliveries() == []
-        assert other.asked == []
+        assert other.requests == []
 
 
-async def test_webhook_sender_killed_after_commit_other_process_delivers(world: World) -> None:
-    async with told(world) as (other, teller):
-        with a_process(world, other.url, "after the commit", **await last_step(world)) as process:
-            assert await said(process) == "committed"
-        assert other.asked == []
+async def test_webhook_sender_killed_after_commit_other_process_delivers(world: OrgEnv) -> None:
+    async with received_events(world) as (other, teller):
+        with open_process(
+            world, other.url, "after the commit", **await last_step(world)
+        ) as process:
+            assert await read_marker(process) == "committed"
+        assert other.requests == []
         assert await teller.deliver() == 1
-        assert [verified(request)["type"] for request in other.asked] == ["plan.completed"]
+        assert [verified(request)["type"] for request in other.requests] == ["plan.completed"]
 
 
 async def test_webhook_sender_killed_before_noting_delivery_resends_same_id(
-    world: World, clock: Clock
+    world: OrgEnv, clock: FakeClock
 ) -> None:
-    async with an_endpoint(TAKEN) as other, a_teller(world, other.url) as teller:
+    async with fake_endpoint(TAKEN) as other, make_webhook_env(world, other.url) as teller:
         await teller.agent.call("submit_step_result", **await last_step(world))
-        with a_process(world, other.url, "before the note") as process:
-            assert await said(process) == "delivered"
-        assert len(other.asked) == 1
+        with open_process(world, other.url, "before the note") as process:
+            assert await read_marker(process) == "delivered"
+        assert len(other.requests) == 1
         assert await teller.deliver() == 0
         clock.advance(seconds=LEASE.total_seconds())
         assert await teller.deliver() == 1
-        first, second = other.asked
+        first, second = other.requests
         assert first.headers["webhook-id"] == second.headers["webhook-id"]
         assert verified(first) == verified(second)
         (settled,) = await teller.deliveries()

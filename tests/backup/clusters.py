@@ -15,10 +15,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from postgres.processes import eventually
-from postgres.processes import kill as kill_processes
+from embedded_postgres.processes import eventually
+from embedded_postgres.processes import kill as kill_processes
+from postgres_servers import Server, ServerDatabase, _answers, _has_user
 from run_place import FIFTEEN, NO_FIFTEEN, PLACE
-from servers import Place, Server, _answers, _has_user
 from waybook.store.driver.ids import new_id
 from waybook.store.maintenance.migrate import APP_ROLE, migrate
 
@@ -56,13 +56,13 @@ class Cluster:
         return f"host={self.home} user=postgres dbname=postgres"
 
     @property
-    def place(self) -> Place:
+    def place(self) -> ServerDatabase:
         """Return the database of this cluster in the form other tests use."""
         url = f"host={self.home} user={BUILDER} dbname=postgres"
         server = Server(
             name="15", admin_dsn=self.admin_dsn, owner_dsn=url, app_dsn=url, role=APP_ROLE
         )
-        return Place(server=server, dbname=DBNAME)
+        return ServerDatabase(server=server, dbname=DBNAME)
 
     def configure(self, **settings: str) -> None:
         """Set these, effective with the next start or reload; `{home}` is the cluster's folder."""

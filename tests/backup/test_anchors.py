@@ -6,8 +6,9 @@ import psycopg
 import pytest
 
 from backup.copies import anchored, back_up, check_audit_of, empty_database, restore_into
-from erasures import add_user, erased, quietly, slug_of
-from servers import Place, fresh_place
+from erasure_checks import add_user, erased, ignore_progress, slug_of
+from org_env import OrgEnv, open_test_database
+from postgres_servers import ServerDatabase, new_database
 from waybook.accounts.model import LOCAL_ORG
 from waybook.app.operations.anchors import AnchorCheck, check_anchor, write_anchor
 from waybook.app.operations.erasure import erase_org
@@ -17,29 +18,28 @@ from waybook.app.request.services import Services
 from waybook.core.decision_context import Channel
 from waybook.errors import InvalidInput
 from waybook.store.maintenance.retention import RetentionPolicy, apply_retention
-from worlds import World, a_database
 
 
-def judge(world: World) -> RequestContext:
+def judge(world: OrgEnv) -> RequestContext:
     return RequestContext(services=world.dispatcher.services, caller=world.agent.caller)
 
 
-async def taken(world: World, tmp_path: Path) -> Path:
+async def taken(world: OrgEnv, tmp_path: Path) -> Path:
     """Return an anchor of the world as it is now."""
     file = tmp_path / "anchor.jsonl"
     await write_anchor(judge(world), file)
     return file
 
 
-async def compared(place: Place, file: Path) -> AnchorCheck:
-    async with a_database(place) as database:
+async def compared(place: ServerDatabase, file: Path) -> AnchorCheck:
+    async with open_test_database(place) as database:
         caller = Caller(org_id=LOCAL_ORG, user="judge", channel=Channel.CLI)
         services = Services(database=database, skills=())
         return await check_anchor(RequestContext(services=services, caller=caller), file)
 
 
 async def test_check_anchor_database_with_later_writes_passes(
-    own_world: World, tmp_path: Path
+    own_world: OrgEnv, tmp_path: Path
 ) -> None:
     plan = await own_world.agent.plan()
     file = await taken(own_world, tmp_path)
@@ -51,18 +51,18 @@ async def test_check_anchor_database_with_later_writes_passes(
 
 
 async def test_check_anchor_empty_database_reports_every_chain_missing(
-    own_world: World, tmp_path: Path
+    own_world: OrgEnv, tmp_path: Path
 ) -> None:
     await own_world.agent.plan()
     file = await taken(own_world, tmp_path)
-    with fresh_place(own_world.place.server) as empty:
+    with new_database(own_world.place.server) as empty:
         check = await compared(empty, file)
     assert check.error_count == check.chains == len(anchored(file))
     assert "is missing, and no erasure explains it" in next(iter(check.errors.values()))[0]
 
 
 async def test_check_anchor_older_consistent_copy_reports_error(
-    own_world: World, tmp_path: Path
+    own_world: OrgEnv, tmp_path: Path
 ) -> None:
     plan = await own_world.agent.plan()
     older = tmp_path / "older.zip"
@@ -79,7 +79,7 @@ async def test_check_anchor_older_consistent_copy_reports_error(
 
 
 async def test_check_anchor_rewritten_entry_reports_different_hash(
-    own_world: World, tmp_path: Path
+    own_world: OrgEnv, tmp_path: Path
 ) -> None:
     own_world.is_sound = False
     plan = await own_world.agent.plan()
@@ -92,7 +92,7 @@ async def test_check_anchor_rewritten_entry_reports_different_hash(
     assert errors == [f"plan {plan['planId']}: entry 1 has a different hash"]
 
 
-async def test_check_anchor_erased_user_passes(own_world: World, tmp_path: Path) -> None:
+async def test_check_anchor_erased_user_passes(own_world: OrgEnv, tmp_path: Path) -> None:
     await add_user(own_world.place, own_world.agent, "eve")
     await own_world.agent.acting_as("eve").plan()
     longer = await own_world.agent.acting_as("eve").plan()
@@ -103,7 +103,7 @@ async def test_check_anchor_erased_user_passes(own_world: World, tmp_path: Path)
 
 
 async def test_check_anchor_chain_deleted_after_erasure_reports_missing_entry(
-    own_world: World, tmp_path: Path
+    own_world: OrgEnv, tmp_path: Path
 ) -> None:
     own_world.is_sound = False
     await add_user(own_world.place, own_world.agent, "eve")
@@ -117,7 +117,7 @@ async def test_check_anchor_chain_deleted_after_erasure_reports_missing_entry(
 
 
 async def test_check_anchor_erasure_before_anchor_does_not_explain_deleted_chain(
-    own_world: World, tmp_path: Path
+    own_world: OrgEnv, tmp_path: Path
 ) -> None:
     """An erasure before the anchor does not explain later changes to the chain."""
     own_world.is_sound = False
@@ -131,16 +131,16 @@ async def test_check_anchor_erasure_before_anchor_does_not_explain_deleted_chain
     assert errors == [f"plan {plan['planId']}: entry 1 is missing, and no erasure explains it"]
 
 
-async def test_check_anchor_erased_org_passes(own_world: World, tmp_path: Path) -> None:
+async def test_check_anchor_erased_org_passes(own_world: OrgEnv, tmp_path: Path) -> None:
     await own_world.agent.plan()
     file = await taken(own_world, tmp_path)
     slug = slug_of(own_world.agent)
-    await erase_org(own_world.place.owner_dsn, slug, by="operator", progress=quietly)
+    await erase_org(own_world.place.owner_dsn, slug, by="operator", progress=ignore_progress)
     assert (await check_anchor(judge(own_world), file)).ok
 
 
 async def test_check_anchor_plan_deleted_by_retention_passes(
-    own_world: World, tmp_path: Path
+    own_world: OrgEnv, tmp_path: Path
 ) -> None:
     plan = await own_world.agent.plan()
     await own_world.agent.work_through(plan)
@@ -157,7 +157,7 @@ async def test_check_anchor_plan_deleted_by_retention_passes(
 
 
 async def test_check_anchor_deleted_erasure_record_reports_error(
-    own_world: World, tmp_path: Path
+    own_world: OrgEnv, tmp_path: Path
 ) -> None:
     own_world.is_sound = False
     await add_user(own_world.place, own_world.agent, "eve")
@@ -173,7 +173,7 @@ async def test_check_anchor_deleted_erasure_record_reports_error(
 
 @pytest.mark.parametrize("line_count", [0, 1, 2, -1])
 async def test_check_anchor_truncated_file_raises_invalid_input(
-    own_world: World, tmp_path: Path, line_count: int
+    own_world: OrgEnv, tmp_path: Path, line_count: int
 ) -> None:
     await own_world.agent.plan()
     file = await taken(own_world, tmp_path)
@@ -184,7 +184,7 @@ async def test_check_anchor_truncated_file_raises_invalid_input(
 
 
 async def test_check_anchor_file_with_removed_line_raises_invalid_input(
-    own_world: World, tmp_path: Path
+    own_world: OrgEnv, tmp_path: Path
 ) -> None:
     await own_world.agent.plan()
     file = await taken(own_world, tmp_path)

@@ -19,9 +19,10 @@ from backup.copies import (
     fill,
     restore_into,
 )
-from erasures import quietly, slug_of
-from postgres.processes import eventually
-from servers import Place, Server, fresh_place
+from embedded_postgres.processes import eventually
+from erasure_checks import ignore_progress, slug_of
+from org_env import AgentClient, OrgEnv, make_env
+from postgres_servers import Server, ServerDatabase, new_database
 from waybook.app.operations.anchors import check_anchor
 from waybook.app.operations.backup import back_up as back_up_to
 from waybook.app.operations.erasure import erase_org
@@ -38,11 +39,10 @@ from waybook.store.maintenance.migrate import (
     owner_connection,
 )
 from waybook.store.maintenance.org_tables import org_tables
-from worlds import Agent, World, a_world
 
 
 async def test_restored_backup_has_the_same_rows_in_every_table(
-    own_world: World, tmp_path: Path
+    own_world: OrgEnv, tmp_path: Path
 ) -> None:
     await fill(own_world)
     file = tmp_path / "backup.zip"
@@ -59,7 +59,7 @@ async def test_restored_backup_has_the_same_rows_in_every_table(
 
 
 async def test_backup_during_concurrent_writes_restores_consistent_snapshot(
-    own_world: World, tmp_path: Path
+    own_world: OrgEnv, tmp_path: Path
 ) -> None:
     """Writers continue in the middle of the backup, which waits until they have written."""
     await fill(own_world)
@@ -77,7 +77,7 @@ async def test_backup_during_concurrent_writes_restores_consistent_snapshot(
     async def work() -> list[str]:
         await asyncio.to_thread(started.wait, 30)
         made = []
-        for agent in (own_world.agent, own_world.neighbour):
+        for agent in (own_world.agent, own_world.other_org):
             plan = await agent.plan()
             await agent.work_through(plan)
             made.append(plan["planId"])
@@ -98,8 +98,8 @@ async def test_backup_from_postgres_15_restores_on_postgres_18(
     fifteen: Server, eighteen: Server, tmp_path: Path
 ) -> None:
     file = tmp_path / "backup.zip"
-    with fresh_place(fifteen) as old, empty_database(eighteen) as new:
-        async with a_world(old) as world:
+    with new_database(fifteen) as old, empty_database(eighteen) as new:
+        async with make_env(old) as world:
             await fill(world)
             back_up(old, file)
         restore_into(new, file)
@@ -109,24 +109,26 @@ async def test_backup_from_postgres_15_restores_on_postgres_18(
 
 
 async def test_restored_database_allows_plan_to_be_completed(
-    own_world: World, tmp_path: Path
+    own_world: OrgEnv, tmp_path: Path
 ) -> None:
     plan = await own_world.agent.plan()
     file = tmp_path / "backup.zip"
     back_up(own_world.place, file)
     with empty_database(own_world.place.server) as copy:
         restore_into(copy, file)
-        async with a_world(copy) as world:
-            agent = Agent(world.dispatcher, own_world.agent.caller)
+        async with make_env(copy) as world:
+            agent = AgentClient(world.dispatcher, own_world.agent.caller)
             assert (await agent.work_through(plan))["status"] == "plan_complete"
 
 
 async def test_backup_of_erased_org_includes_erasure_and_tombstone_rows(
-    own_world: World, tmp_path: Path
+    own_world: OrgEnv, tmp_path: Path
 ) -> None:
     await own_world.agent.plan()
     place, file = own_world.place, tmp_path / "backup.zip"
-    await erase_org(place.owner_dsn, slug_of(own_world.agent), by="operator", progress=quietly)
+    await erase_org(
+        place.owner_dsn, slug_of(own_world.agent), by="operator", progress=ignore_progress
+    )
     back_up(place, file)
     with empty_database(place.server) as copy:
         restore_into(copy, file)
@@ -136,7 +138,7 @@ async def test_backup_of_erased_org_includes_erasure_and_tombstone_rows(
 
 
 def test_restore_into_nonempty_database_is_refused_and_changes_nothing(
-    own_place: Place, tmp_path: Path
+    own_place: ServerDatabase, tmp_path: Path
 ) -> None:
     file = tmp_path / "backup.zip"
     back_up(own_place, file)
@@ -162,7 +164,7 @@ def test_backup_of_an_older_schema_restores_and_is_migrated(server: Server, tmp_
 
 
 def test_restore_older_backup_into_migrated_database_is_refused(
-    own_place: Place, tmp_path: Path
+    own_place: ServerDatabase, tmp_path: Path
 ) -> None:
     file = tmp_path / "backup.zip"
     with empty_database(own_place.server) as old:
@@ -173,7 +175,7 @@ def test_restore_older_backup_into_migrated_database_is_refused(
 
 
 def test_restore_backup_from_newer_program_raises_invalid_input(
-    own_place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    own_place: ServerDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "backup.zip"
     back_up(own_place, file)
@@ -195,7 +197,9 @@ def test_backup_of_outdated_schema_raises_misconfigured_naming_migrate(
     assert [*tmp_path.iterdir()] == []
 
 
-def test_backup_file_has_mode_600_and_is_not_overwritten(own_place: Place, tmp_path: Path) -> None:
+def test_backup_file_has_mode_600_and_is_not_overwritten(
+    own_place: ServerDatabase, tmp_path: Path
+) -> None:
     file = tmp_path / "backup.zip"
     back_up(own_place, file)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -206,14 +210,16 @@ def test_backup_file_has_mode_600_and_is_not_overwritten(own_place: Place, tmp_p
     assert [*tmp_path.iterdir()] == [file]
 
 
-def test_backup_manifest_lists_web_sessions_as_left_out(own_place: Place, tmp_path: Path) -> None:
+def test_backup_manifest_lists_web_sessions_as_left_out(
+    own_place: ServerDatabase, tmp_path: Path
+) -> None:
     manifest = back_up(own_place, tmp_path / "backup.zip")
     assert manifest.left_out["web_session"] == "people sign in again"
     assert not {"web_session", "schema_migration"} & {*manifest.tables}
 
 
 def test_backup_leaves_out_tables_with_extension_types(fifteen: Server, tmp_path: Path) -> None:
-    with fresh_place(fifteen) as place:
+    with new_database(fifteen) as place:
         with psycopg.connect(place.admin_dsn) as admin:
             admin.execute("create extension hstore")
             admin.execute("create table vectors (org_id uuid, single hstore)")
@@ -226,7 +232,7 @@ def test_backup_leaves_out_tables_with_extension_types(fifteen: Server, tmp_path
     assert "plain" in manifest.tables
 
 
-async def test_canceled_backup_leaves_no_file(own_world: World, tmp_path: Path) -> None:
+async def test_canceled_backup_leaves_no_file(own_world: OrgEnv, tmp_path: Path) -> None:
     """The second block is not reached: the first waits until the task is canceled."""
     await fill(own_world)
     reached, canceled = asyncio.Event(), threading.Event()
@@ -249,7 +255,7 @@ async def test_canceled_backup_leaves_no_file(own_world: World, tmp_path: Path) 
     assert len(blocks) == 1
 
 
-def test_schema_contains_only_tables_that_backup_covers(shared_place: Place) -> None:
+def test_schema_contains_only_tables_that_backup_covers(shared_place: ServerDatabase) -> None:
     """Sequences, triggers and tables without an org would each need their own code."""
     with psycopg.connect(shared_place.admin_dsn) as admin:
         carried = {table.name for table in org_tables(admin)}

@@ -13,13 +13,13 @@ import pytest
 
 from backup import stopped
 from backup.copies import all_rows, back_up, empty_database, restore_into
-from belongings import everything
-from postgres.processes import eventually
-from servers import Place, Server, fresh_place
+from embedded_postgres.processes import eventually
+from foreign_records import all_foreign_records
+from org_env import OrgEnv, make_env
+from postgres_servers import Server, ServerDatabase, new_database
 from waybook.errors import InvalidInput
 from waybook.store.maintenance.archive import ANCHORS, Archive, Member, open_archive
 from waybook.store.maintenance.migrate import migrate
-from worlds import World, a_world
 
 FLIPS = 60
 
@@ -29,18 +29,18 @@ def original(eighteen: Server, tmp_path_factory: pytest.TempPathFactory) -> Path
     """Return an archive of a small database with rows of most kinds."""
     file = tmp_path_factory.mktemp("archives") / "backup.zip"
 
-    async def fill(place: Place) -> None:
-        async with a_world(place) as world:
-            await everything(world.agent)
+    async def fill(place: ServerDatabase) -> None:
+        async with make_env(place) as world:
+            await all_foreign_records(world.agent)
 
-    with fresh_place(eighteen) as place:
+    with new_database(eighteen) as place:
         asyncio.run(fill(place))
         back_up(place, file)
     return file
 
 
 @pytest.fixture
-def copy(eighteen: Server) -> Iterator[Place]:
+def copy(eighteen: Server) -> Iterator[ServerDatabase]:
     with empty_database(eighteen) as place:
         migrate(place.owner_dsn)
         yield place
@@ -55,7 +55,7 @@ def contents(file: Path) -> tuple[object, list[list[bytes]]]:
 
 @pytest.mark.parametrize("fraction", [0.1, 0.5, 0.9, 0.999])
 def test_restore_of_a_truncated_archive_changes_nothing(
-    original: Path, copy: Place, tmp_path: Path, fraction: float
+    original: Path, copy: ServerDatabase, tmp_path: Path, fraction: float
 ) -> None:
     file = tmp_path / "cut.zip"
     data = original.read_bytes()
@@ -96,7 +96,7 @@ def test_archive_with_flipped_bit_is_rejected_or_has_unchanged_contents(
 
 
 def test_restore_damage_found_while_loading_rolls_back(
-    original: Path, copy: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    original: Path, copy: ServerDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The check before loading is disabled, so that the last member is found damaged."""
     monkeypatch.setattr(Archive, "verify", lambda *_: None)
@@ -124,7 +124,7 @@ def test_archive_with_replaced_member_is_rejected(original: Path, tmp_path: Path
 
 
 def test_restore_row_of_other_org_is_rejected_by_row_level_security(
-    original: Path, copy: Place, monkeypatch: pytest.MonkeyPatch
+    original: Path, copy: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The archive checks are disabled: only row-level security protects the org."""
     monkeypatch.setattr(Archive, "verify", lambda *_: None)
@@ -142,7 +142,7 @@ def test_restore_row_of_other_org_is_rejected_by_row_level_security(
     assert all_rows(copy) == before
 
 
-def start_stopped(what: str, place: Place, file: Path) -> subprocess.Popen[str]:
+def start_stopped(what: str, place: ServerDatabase, file: Path) -> subprocess.Popen[str]:
     """Start a backup or a restore that stops in the middle."""
     command = [sys.executable, stopped.__file__, what, place.owner_dsn, str(file)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -156,7 +156,7 @@ def kill(process: subprocess.Popen[str]) -> None:
     process.communicate()
 
 
-def is_left_alone(place: Place) -> bool:
+def is_left_alone(place: ServerDatabase) -> bool:
     """Return whether no other connection to this database exists."""
     with psycopg.connect(place.admin_dsn) as admin:
         ((others,),) = admin.execute(
@@ -166,7 +166,9 @@ def is_left_alone(place: Place) -> bool:
     return not others
 
 
-def test_restore_killed_midway_leaves_database_unchanged(original: Path, copy: Place) -> None:
+def test_restore_killed_midway_leaves_database_unchanged(
+    original: Path, copy: ServerDatabase
+) -> None:
     before = all_rows(copy)
     kill(start_stopped("restore", copy, original))
     eventually(lambda: is_left_alone(copy), "the server has noticed")
@@ -175,8 +177,8 @@ def test_restore_killed_midway_leaves_database_unchanged(original: Path, copy: P
     assert len(all_rows(copy)["plan"]) > 1
 
 
-async def test_backup_killed_midway_leaves_no_archive(alone: World, tmp_path: Path) -> None:
-    await everything(alone.agent)
+async def test_backup_killed_midway_leaves_no_archive(alone: OrgEnv, tmp_path: Path) -> None:
+    await all_foreign_records(alone.agent)
     file = tmp_path / "backup.zip"
     kill(start_stopped("backup", alone.place, file))
     assert not file.exists()
@@ -185,7 +187,7 @@ async def test_backup_killed_midway_leaves_no_archive(alone: World, tmp_path: Pa
 
 
 def test_restore_missing_or_non_backup_file_raises_invalid_input(
-    copy: Place, tmp_path: Path
+    copy: ServerDatabase, tmp_path: Path
 ) -> None:
     file = tmp_path / "letter.txt"
     file.write_text("Dear Ann,")

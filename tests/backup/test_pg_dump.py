@@ -17,26 +17,26 @@ from backup.copies import (
     fill,
 )
 from backup.test_anchors import compared
+from org_env import OrgEnv
+from postgres_servers import ServerDatabase
 from run_place import FIFTEEN
-from servers import Place
 from waybook.embedded_postgres import cluster
 from waybook.store.driver.ids import new_id
-from worlds import World
 
 
-def program(place: Place, name: str) -> Path:
+def program(place: ServerDatabase, name: str) -> Path:
     """Return a program of the server's version; the wheel of the embedded server has it too."""
     directory = FIFTEEN if place.server.name == "15" else cluster._carried() / "bin"
     return directory / name
 
 
-def run(place: Place, name: str, *words: str | Path) -> subprocess.CompletedProcess[str]:
+def run(place: ServerDatabase, name: str, *words: str | Path) -> subprocess.CompletedProcess[str]:
     command: list[str | Path] = [program(place, name), *words]
     return subprocess.run(command, check=False, capture_output=True, text=True)
 
 
 @contextmanager
-def reader(place: Place) -> Iterator[str]:
+def reader(place: ServerDatabase) -> Iterator[str]:
     """Yield the connection of a role that may read everything, and nothing else."""
     name, password = f"reader_{new_id()[-12:]}", new_id()
     with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
@@ -49,7 +49,7 @@ def reader(place: Place) -> Iterator[str]:
 
 
 async def test_pg_dump_by_a_role_that_bypasses_rls_has_every_row(
-    own_world: World, tmp_path: Path
+    own_world: OrgEnv, tmp_path: Path
 ) -> None:
     await fill(own_world)
     place, dump, ours = own_world.place, tmp_path / "waybook.dump", tmp_path / "backup.zip"
@@ -70,7 +70,7 @@ async def test_pg_dump_by_a_role_that_bypasses_rls_has_every_row(
 
 
 async def test_pg_dump_by_the_owner_fails_or_loses_every_row(
-    own_world: World, tmp_path: Path
+    own_world: OrgEnv, tmp_path: Path
 ) -> None:
     await own_world.agent.plan()
     place, dump, ours = own_world.place, tmp_path / "waybook.dump", tmp_path / "backup.zip"

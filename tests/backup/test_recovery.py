@@ -8,9 +8,9 @@ from pathlib import Path
 from backup.clusters import own_cluster
 from backup.copies import all_rows, check_audit_of
 from backup.test_anchors import compared, judge
-from postgres.processes import eventually
+from embedded_postgres.processes import eventually
+from org_env import AgentClient, OrgEnv, make_env, make_step
 from waybook.app.operations.anchors import write_anchor
-from worlds import Agent, World, a_step, a_world
 
 WRITERS = 3
 ACKNOWLEDGED_BEFORE_THE_KILL = 12
@@ -24,7 +24,7 @@ async def test_point_in_time_recovery_matches_anchor_of_target_time(tmp_path: Pa
     then, later = tmp_path / "then.jsonl", tmp_path / "later.jsonl"
     with own_cluster(**ARCHIVING) as cluster:
         archive = cluster.home / "archive"
-        async with a_world(cluster.place) as world:
+        async with make_env(cluster.place) as world:
             plan = await world.agent.plan()
             copy = cluster.base_backup("--wal-method=none")
             await world.agent.work_through(plan)
@@ -54,7 +54,7 @@ async def test_synchronous_standby_has_every_acknowledged_call(tmp_path: Path) -
         primary.ask("select pg_reload_conf()")
         synchronous = "select count(*) > 0 from pg_stat_replication where sync_state = 'sync'"
         eventually(lambda: primary.ask(synchronous), "the standby is synchronous")
-        async with a_world(primary.place) as world:
+        async with make_env(primary.place) as world:
             world.is_sound = False  # its server is killed
             await write_anchor(judge(world), anchor)
             acknowledged = await killed_at_work(world, primary.kill)
@@ -71,7 +71,7 @@ async def test_check_anchor_promoted_lagging_standby_reports_missing_plan(tmp_pa
     with own_cluster() as primary:
         standby = primary.base_backup("--write-recovery-conf")
         standby.start()
-        async with a_world(primary.place) as world:
+        async with make_env(primary.place) as world:
             world.is_sound = False  # its server is killed
             written = primary.ask("select pg_current_wal_lsn()::text")
             received = "select pg_last_wal_replay_lsn() >= %s::pg_lsn"
@@ -89,13 +89,13 @@ async def test_check_anchor_promoted_lagging_standby_reports_missing_plan(tmp_pa
         assert [plan["planId"] in error for error in missing[world.agent.org_id]] == [True]
 
 
-async def killed_at_work(world: World, kill: Callable[[], None]) -> list[str]:
+async def killed_at_work(world: OrgEnv, kill: Callable[[], None]) -> list[str]:
     """Kill the server while agents write; return the ids of acknowledged plans."""
     acknowledged: list[str] = []
     enough = asyncio.Event()
 
-    async def write(agent: Agent) -> None:
-        args = {"name": "Rivers", "researchQuestion": "Which?", "steps": [a_step()]}
+    async def write(agent: AgentClient) -> None:
+        args = {"name": "Rivers", "researchQuestion": "Which?", "steps": [make_step()]}
         while not (answer := await agent.ask("create_research_plan", args)).is_error:
             acknowledged.append(str(answer.body["planId"]))
             if len(acknowledged) >= ACKNOWLEDGED_BEFORE_THE_KILL:

@@ -14,7 +14,8 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
 from node_packages import Unreachable, install
-from transport.doors import always
+from org_env import OrgEnv
+from transport.fake_dispatcher import always
 from waybook.app.dispatcher import Dispatcher
 from waybook.app.request.caller import Caller
 from waybook.transport.gateway import ToolGateway
@@ -23,7 +24,6 @@ from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools
-from worlds import World
 
 HERE: Final = Path(__file__).parent / "chat"
 SCRIPTS: Final = {".js", ".mjs"}
@@ -45,7 +45,7 @@ def packages() -> Path:
 
 
 @asynccontextmanager
-async def a_chat(world: World, user: str, profile: str = "all") -> AsyncIterator[str]:
+async def open_chat(world: OrgEnv, user: str, profile: str = "all") -> AsyncIterator[str]:
     """Serve MCP to a chat as this user, and the chat page; yield its address."""
     package_directory = packages()
 

@@ -13,9 +13,9 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 
-from browser.site import Site, a_site
-from servers import Place, Server, fresh_place
-from worlds import World, a_world, open_owner
+from browser.served_site import Site, serve_site
+from org_env import OrgEnv, make_env, open_owner
+from postgres_servers import Server, ServerDatabase, new_database
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 #: Makes no outside requests, and needs no permissions that tests lack.
@@ -51,21 +51,21 @@ async def browser() -> AsyncIterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def place(eighteen: Server) -> Iterator[Place]:
+def place(eighteen: Server) -> Iterator[ServerDatabase]:
     """Yield a database on one server only: pages do not depend on the server version."""
-    with fresh_place(eighteen) as made, open_owner(made):
+    with new_database(eighteen) as made, open_owner(made):
         yield made
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def world(place: Place) -> AsyncIterator[World]:
-    async with a_world(place) as made:
+async def world(place: ServerDatabase) -> AsyncIterator[OrgEnv]:
+    async with make_env(place) as made:
         yield made
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def site(world: World) -> AsyncIterator[Site]:
-    async with a_site(world) as made:
+async def site(world: OrgEnv) -> AsyncIterator[Site]:
+    async with serve_site(world) as made:
         yield made
 
 

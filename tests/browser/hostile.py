@@ -3,29 +3,29 @@
 from itertools import cycle
 from typing import Any
 
-from browser.payloads import ALL, PAYLOADS, pieces
-from definitions import a_definition, a_recipe_step, a_stage
+from browser.xss_payloads import ALL, PAYLOADS, payloads
+from org_env import AgentClient, Body
+from sample_definitions import make_definition, make_recipe_step, make_stage
 from waybook.background import render_all_orgs
-from worlds import Agent, Body
 
 #: Short texts, one payload each; as long as an id may be.
 SHORT = [payload.replace("\n", " ").replace("\t", " ")[:180] for payload in PAYLOADS]
 
 
-async def hostile_pages(agent: Agent) -> list[str]:
+async def hostile_pages(agent: AgentClient) -> list[str]:
     """Write all of it; return the pages that show it."""
     pages = ["/", "/?state=all", "/inbox", "/runs", "/dags", "/outputs", "/audit", "/calls"]
-    for piece in pieces(180):
+    for piece in payloads(180):
         pages += await _plan(agent, piece)
     for media in ("markdown", "html", "plain"):
-        pages += await _output(agent, pieces(180)[0], media)
+        pages += await _output(agent, payloads(180)[0], media)
     for number in range(0, len(SHORT), 16):
         pages += await _run(agent, f"hostile-{number}", SHORT[number : number + 16])
     await agent.call("start_skill", name="survey", sessionId=SHORT[0])
     return pages
 
 
-async def _plan(agent: Agent, text: str) -> list[str]:
+async def _plan(agent: AgentClient, text: str) -> list[str]:
     """Create a plan hostile in every field, done and under review, with research and an output."""
     somebody = agent.acting_as(text[:150])
     steps = [
@@ -68,7 +68,7 @@ async def _plan(agent: Agent, text: str) -> list[str]:
     return [place, f"{place}/steps/{plan['stepIds'][0]}"]
 
 
-async def _research(agent: Agent, plan: Body, step: Body, text: str) -> None:
+async def _research(agent: AgentClient, plan: Body, step: Body, text: str) -> None:
     text = "".join(character for character in text if character.isprintable())
     sources = [{"title": text[:180], "quote": ALL[:1_500]}]
     named = {"planId": plan["planId"], "stepId": step["stepId"], "kind": SHORT[0][:60]}
@@ -84,7 +84,7 @@ async def _research(agent: Agent, plan: Body, step: Body, text: str) -> None:
     await agent.ask("store_research", {**named, **research, "sources": evil})
 
 
-async def _output(agent: Agent, text: str, media: str) -> list[str]:
+async def _output(agent: AgentClient, text: str, media: str) -> list[str]:
     plan = await agent.plan(1, name=text)
     await agent.work_through(plan)
     stored = await agent.call(
@@ -97,17 +97,20 @@ async def _output(agent: Agent, text: str, media: str) -> list[str]:
     return [f"/outputs/{stored['outputId']}", f"/plans/{plan['planId']}/outputs"]
 
 
-async def _run(agent: Agent, slug: str, words: list[str]) -> list[str]:
+async def _run(agent: AgentClient, slug: str, words: list[str]) -> list[str]:
     """Create a run hostile in definition, name, input, models, documents, errors and feedback."""
     texts = cycle(words)
     prompt = ALL.replace("{", "(").replace("}", ")")
     steps = [
-        a_recipe_step(f"step{n}", name=next(texts), prompt=prompt, outputType=next(texts)[:60])
+        make_recipe_step(f"step{n}", name=next(texts), prompt=prompt, outputType=next(texts)[:60])
         for n in range(2)
     ]
-    stages = [a_stage("one", *steps), a_stage("two", a_recipe_step("last", name=next(texts)))]
+    stages = [
+        make_stage("one", *steps),
+        make_stage("two", make_recipe_step("last", name=next(texts))),
+    ]
     named_stages = [{**stage, "name": next(texts)} for stage in stages]
-    definition = a_definition(slug, *named_stages, description=prompt) | {"name": words[0]}
+    definition = make_definition(slug, *named_stages, description=prompt) | {"name": words[0]}
     await agent.call("add_dag", definition=definition)
     run = await agent.run(slug, words[:8], name=words[0], input=ALL)
     job = await agent.job(run, sessionId=words[0])
@@ -116,7 +119,7 @@ async def _run(agent: Agent, slug: str, words: list[str]) -> list[str]:
     failed = f"/runs/{run['runId']}"
     done = await agent.run(slug, words[8:] or words, name=words[-1], input={"a": ALL})
     while (job := await agent.call("get_next_job", runId=done["runId"]))["status"] == "job_ready":
-        await agent.hand_in(job, ALL)
+        await agent.submit_documents(job, ALL)
     await agent.feedback(done, "one", ALL)
     while await render_all_orgs(agent.dispatcher.services):
         pass

@@ -6,7 +6,7 @@ import pytest
 from playwright.async_api import Page
 
 from browser.axe import PACKAGES, accessible
-from browser.site import Site
+from browser.served_site import Site
 
 
 async def test_accessible_page_with_unnamed_link_raises_assertion_error(

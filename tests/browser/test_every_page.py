@@ -6,11 +6,11 @@ fixed, so two screenshots differ only if the page does.
 
 from playwright.async_api import Page
 
-from browser.a_days_work import Work, a_days_work
+from auth_env import make_token
 from browser.axe import accessible
 from browser.pictures import take_picture
-from browser.site import Site
-from trust_worlds import a_token
+from browser.sample_org import SampleOrg, create_sample_org
+from browser.served_site import Site
 from waybook.transport.http.dashboard.routes import dashboard_routes
 
 #: By the name of the screenshot: the route, and the values of its parameters.
@@ -32,8 +32,8 @@ PAGES = {
     "tokens": "/tokens",
 }
 #: Requests a page may make, itself included, and its maximum sizes.
-MOST_REQUESTS = 6
-MOST_NODES = 15_000
+MAX_REQUESTS = 6
+MAX_NODES = 15_000
 #: Shown in a sandbox where no script runs, not even axe-core.
 SANDBOXED = {"output"}
 #: Routes tested elsewhere because they are not pages.
@@ -53,7 +53,7 @@ async def test_page_list_covers_every_dashboard_get_route(site: Site) -> None:
     assert shown - FILES == set(PAGES.values())
 
 
-def addressed(route: str, work: Work) -> str:
+def addressed(route: str, work: SampleOrg) -> str:
     steps = work.plan["stepIds"]
     assert isinstance(steps, list)
     places = {
@@ -69,8 +69,8 @@ def addressed(route: str, work: Work) -> str:
 
 
 async def test_every_page_opens_and_is_accessible(page: Page, site: Site) -> None:
-    work = await a_days_work(site.world)
-    await a_token(site.world.agent)
+    work = await create_sample_org(site.world)
+    await make_token(site.world.agent)
     urls: list[str] = []
     page.on("request", lambda request: urls.append(request.url))
     for name, route in PAGES.items():
@@ -78,8 +78,8 @@ async def test_every_page_opens_and_is_accessible(page: Page, site: Site) -> Non
         reply = await page.goto(site.address + addressed(route, work))
         assert reply is not None
         assert reply.status == 200, (name, await page.content())
-        assert len([url for url in urls if url.startswith(site.address)]) <= MOST_REQUESTS, urls
-        assert await page.locator("*").count() <= MOST_NODES
+        assert len([url for url in urls if url.startswith(site.address)]) <= MAX_REQUESTS, urls
+        assert await page.locator("*").count() <= MAX_NODES
         if name not in SANDBOXED:
             await accessible(page)
         for theme in ("dark", "light"):

@@ -8,10 +8,10 @@ from urllib.parse import urlencode
 from playwright.async_api import BrowserContext, Frame, Page
 
 from database_rows import rows
-from transport.sound_forms import sound_forms
-from transport.whole_house import a_port
+from org_env import OrgEnv
+from transport.full_app import free_port
+from transport.valid_forms import valid_forms
 from waybook.transport.http.html.forms import COOKIE
-from worlds import World
 
 #: Cookies ignore ports: a server on another port of this host can set this one.
 PLANTED = "p" * 43
@@ -82,13 +82,13 @@ async def somebody_elses_site() -> AsyncIterator[str]:
 
 
 async def test_cross_origin_page_requests_are_refused_and_change_nothing(
-    world: World, context: BrowserContext
+    world: OrgEnv, context: BrowserContext
 ) -> None:
-    forms = (await sound_forms(world.agent)).values()
+    forms = (await valid_forms(world.agent)).values()
     encoded = [(where, urlencode(fields)) for where, fields in forms]
     plan = f"/api/plans/{(await world.agent.plan())['planId']}/outputs"
     before = rows(world)
-    async with a_port(world.agent) as site, somebody_elses_site() as elsewhere:
+    async with free_port(world.agent) as site, somebody_elses_site() as elsewhere:
         page = await context.new_page()
         await page.goto(elsewhere)
         args = {"site": site, "plan": plan, "forms": encoded, "planted": PLANTED}

@@ -5,8 +5,8 @@ from urllib.parse import quote
 from playwright.async_api import BrowserContext, Page, Request
 
 from browser.hostile import SHORT, hostile_pages
-from browser.payloads import PAYLOADS
-from browser.site import Site
+from browser.served_site import Site
+from browser.xss_payloads import PAYLOADS
 
 #: Finds texts that were interpreted as markup or script.
 STRANGE = """() => {

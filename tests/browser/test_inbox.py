@@ -7,8 +7,8 @@ import pytest_asyncio
 from playwright.async_api import Browser, Locator, Page, expect
 
 from browser.axe import accessible
-from browser.site import Site
-from worlds import Body
+from browser.served_site import Site
+from org_env import Body
 
 RESULT = {"rivers": [{"name": "Nile", "km": 6650}, {"name": "Amazon", "km": 6400}]}
 

@@ -5,8 +5,8 @@ from urllib.parse import urlsplit
 
 from playwright.async_api import BrowserContext, Page, Route, expect
 
-from browser.site import Site, a_site
-from worlds import World
+from browser.served_site import Site, serve_site
+from org_env import OrgEnv
 
 TABS = 12
 FORM = """<details id="more"><summary>More</summary>
@@ -74,11 +74,11 @@ async def test_live_update_keeps_typed_text(page: Page, site: Site) -> None:
 
 
 async def test_many_tabs_receive_live_updates_and_reconnect_after_restart(
-    world: World, context: BrowserContext
+    world: OrgEnv, context: BrowserContext
 ) -> None:
     """A browser opens six connections per server: all tabs share one stream."""
     plan = await world.agent.plan(4, name="Rivers of the north")
-    async with a_site(world) as site:
+    async with serve_site(world) as site:
         tabs = [await context.new_page() for _ in range(TABS)]
         for tab in tabs:
             await tab.goto(site.address)
@@ -89,7 +89,7 @@ async def test_many_tabs_receive_live_updates_and_reconnect_after_restart(
     await asyncio.gather(*(expect(t.locator("#live")).to_have_text("reconnecting") for t in tabs))
     # No event is published for this: pages refresh when they reconnect.
     await world.agent.submit(await world.agent.take(plan))
-    async with a_site(world, port or 0):
+    async with serve_site(world, port or 0):
         await asyncio.gather(*(expect(tab.locator("#live")).to_have_text("live") for tab in tabs))
         await asyncio.gather(*(_shows(tab, "2 of 4") for tab in tabs))
         await world.agent.submit(await world.agent.take(plan))

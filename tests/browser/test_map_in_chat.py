@@ -4,11 +4,11 @@ import json
 
 from playwright.async_api import Page, expect
 
-from browser.chat_host import a_chat, call_in_chat
-from browser.site import Site
-from worlds import a_step
+from browser.chat_host import call_in_chat, open_chat
+from browser.served_site import Site
+from org_env import make_step
 
-MOST_BYTES = 10_000
+MAX_BYTES = 10_000
 #: The polling interval of the page, plus a margin for a busy machine.
 SOON = 15_000
 
@@ -23,12 +23,12 @@ async def test_plan_map_in_chat_updates_live_and_records_review_decisions(
 ) -> None:
     agent = site.world.agent
     names = ["Find <b>them</b>", "Compare", "Write it up"]
-    plan = await agent.plan([a_step(title=name) for name in names], name="Rivers & <i>lakes</i>")
-    async with a_chat(site.world, "pat", profile="plan") as address:
+    plan = await agent.plan([make_step(title=name) for name in names], name="Rivers & <i>lakes</i>")
+    async with open_chat(site.world, "pat", profile="plan") as address:
         await page.goto(address)
         learnt, app = await call_in_chat(page, "get_plan_status", {"planId": plan["planId"]})
         assert learnt["mimeType"] == "text/html;profile=mcp-app"
-        assert learnt["bytes"] < MOST_BYTES
+        assert learnt["bytes"] < MAX_BYTES
         assert "draw_map" not in learnt["forModels"]
         await expect(app.get_by_role("heading")).to_have_text("Rivers & <i>lakes</i>")
         await expect(app.locator("#done")).to_have_text("0 of 3 steps done")
@@ -80,7 +80,7 @@ async def test_chat_map_of_run_continues_after_feedback(page: Page, site: Site) 
     agent = site.world.agent
     run = await agent.run()
     await agent.work_off(run)
-    async with a_chat(site.world, "pat", profile="runs") as address:
+    async with open_chat(site.world, "pat", profile="runs") as address:
         await page.goto(address)
         _, app = await call_in_chat(page, "get_run_progress", {"runId": run["runId"]}, "dark")
         await expect(app.locator("#done")).to_contain_text("1 of ")
@@ -100,8 +100,8 @@ async def test_chat_map_of_run_continues_after_feedback(page: Page, site: Site) 
 
 
 async def test_chat_map_draws_workflow_and_reports_unknown_plan(page: Page, site: Site) -> None:
-    theirs = site.world.neighbours_plan["planId"]
-    async with a_chat(site.world, "pat") as address:
+    theirs = site.world.other_org_plan["planId"]
+    async with open_chat(site.world, "pat") as address:
         await page.goto(address)
         _, app = await call_in_chat(page, "get_dag_map", {"dagSlug": "deep-research"})
         await expect(app.locator("svg .stage").first).to_be_visible()

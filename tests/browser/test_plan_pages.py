@@ -3,14 +3,14 @@
 from playwright.async_api import Browser, Page, expect
 
 from browser.axe import accessible
-from browser.site import Site
-from worlds import Body, a_step
+from browser.served_site import Site
+from org_env import Body, make_step
 
 
-async def a_busy_plan(site: Site) -> Body:
+async def make_busy_plan(site: Site) -> Body:
     """Create a plan with every state and event that a page can show, except a review."""
     agent, clock = site.world.agent, site.world.clock
-    steps = [a_step(f"Look at river {n}.", title=f"River {n}") for n in range(1, 60)]
+    steps = [make_step(f"Look at river {n}.", title=f"River {n}") for n in range(1, 60)]
     plan = await agent.plan(steps, name="Rivers of the north", budget={"tokens": 1000})
     first = await agent.take(plan, sessionId="day")
     clock.advance(minutes=4)
@@ -31,7 +31,7 @@ async def a_busy_plan(site: Site) -> Body:
 
 
 async def test_plan_page_stalled_step_is_retried_by_user(page: Page, site: Site) -> None:
-    plan = await a_busy_plan(site)
+    plan = await make_busy_plan(site)
     requests: list[str] = []
     page.on("request", lambda request: requests.append(request.url))
     await page.goto(f"{site.address}/plans/{plan['planId']}")

@@ -3,11 +3,11 @@
 from playwright.async_api import Page, expect
 
 from browser.axe import accessible
-from browser.site import Site
-from worlds import Agent, Body
+from browser.served_site import Site
+from org_env import AgentClient, Body
 
 
-async def some_plans(agent: Agent) -> list[Body]:
+async def some_plans(agent: AgentClient) -> list[Body]:
     """Create three plans: one in progress, one that waits for a person, one completed."""
     plans = [await agent.plan(3, name=f"{name} of the north") for name in ("Rivers", "Lakes")]
     for plan in plans:

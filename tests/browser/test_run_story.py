@@ -5,12 +5,12 @@ import re
 from playwright.async_api import Browser, Page, expect
 
 from browser.axe import accessible
-from browser.site import Site
+from browser.served_site import Site
+from org_env import AgentClient, Body
 from waybook.background import render_all_orgs
-from worlds import Agent, Body
 
 
-async def a_waiting_run(agent: Agent) -> Body:
+async def make_waiting_run(agent: AgentClient) -> Body:
     """Create a run that waits for a person, with documents to read."""
     run = await agent.run("dialectic", ["opus", "sonnet"], name="Rivers of the north")
     await agent.work_off(run)
@@ -20,7 +20,7 @@ async def a_waiting_run(agent: Agent) -> Body:
 
 
 async def test_run_page_feedback_opens_next_stage(page: Page, site: Site) -> None:
-    run = await a_waiting_run(site.world.agent)
+    run = await make_waiting_run(site.world.agent)
     await page.goto(f"{site.address}/runs")
     await page.get_by_role("link", name="Rivers of the north").click()
     await expect(page.locator("#standing")).to_contain_text("1 of 5 stages")
@@ -36,7 +36,7 @@ async def test_run_page_feedback_opens_next_stage(page: Page, site: Site) -> Non
 async def test_run_page_feedback_and_regenerate_work_without_javascript(
     browser: Browser, site: Site
 ) -> None:
-    run = await a_waiting_run(site.world.agent)
+    run = await make_waiting_run(site.world.agent)
     context = await browser.new_context(java_script_enabled=False)
     page = await context.new_page()
     await page.goto(f"{site.address}/runs/{run['runId']}")
@@ -51,7 +51,7 @@ async def test_run_page_feedback_and_regenerate_work_without_javascript(
 
 async def test_run_pages_are_accessible_and_fit_narrow_window(page: Page, site: Site) -> None:
     agent = site.world.agent
-    run = await a_waiting_run(agent)
+    run = await make_waiting_run(agent)
     failing = await agent.run()
     job = await agent.job(failing)
     held = {"jobId": job["jobId"], "attempt": job["attempt"]}

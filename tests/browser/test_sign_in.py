@@ -7,13 +7,13 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page, expect
 
+from auth_env import make_token
 from browser.axe import accessible
 from browser.pictures import take_picture
-from browser.site import Site
-from sign_in_worlds import Team, a_served_team
-from trust_worlds import a_token
+from browser.served_site import Site
+from org_env import OrgEnv
+from sign_in_env import Team, serve_team
 from waybook.core.decision_context import ReviewPolicy, Scope
-from worlds import World
 
 #: Browser message for an unsuccessful response, at any address.
 REFUSED = "Failed to load resource"
@@ -27,13 +27,13 @@ class Door:
     address: str
 
     @property
-    def world(self) -> World:
+    def world(self) -> OrgEnv:
         return self.team.world
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def door(world: World) -> AsyncIterator[Door]:
-    async with a_served_team(world) as (team, address):
+async def door(world: OrgEnv) -> AsyncIterator[Door]:
+    async with serve_team(world) as (team, address):
         yield Door(team, address)
 
 
@@ -64,7 +64,7 @@ async def sign_in(tab: Page, secret: str) -> None:
 async def test_sign_in_review_and_sign_out_leaves_no_page_readable(tab: Page, door: Door) -> None:
     world, agent = door.world, door.world.agent
     await world.set_policy(ReviewPolicy.HUMAN)
-    pat = await a_token(agent, "pat", scopes=(Scope.REVIEW,))
+    pat = await make_token(agent, "pat", scopes=(Scope.REVIEW,))
     plan = await agent.plan(1, name="Rivers of the south")
     taken = await agent.take(plan)
     await agent.call("request_user_review", stepId=taken["stepId"], summary="Nile or Amazon?")
@@ -109,7 +109,7 @@ async def test_sign_in_with_org_issuer_returns_to_requested_page(tab: Page, door
 
 
 async def test_sign_in_page_is_accessible(browser: Browser, door: Door) -> None:
-    pat = await a_token(door.world.agent, "pat", scopes=(Scope.REVIEW,))
+    pat = await make_token(door.world.agent, "pat", scopes=(Scope.REVIEW,))
     for width in (1280, 390):
         context = await browser.new_context(viewport={"width": width, "height": 800})
         page = await context.new_page()

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 import pytest
 
 from cli.terminal import Terminal
-from postgres.places import a_place
+from embedded_postgres.data_directories import make_data_directory
 from waybook.embedded_postgres.supervisor import Attachment, attach
 
 
 @pytest.fixture(scope="session")
 def attachment() -> Iterator[Attachment]:
-    with a_place() as place, attach(place / "data") as attached:
+    with make_data_directory() as place, attach(place / "data") as attached:
         yield attached
 
 

@@ -42,7 +42,7 @@ class Terminal:
         assert result.exit_code == 0, result.output
         return result.output
 
-    def told(self, *words: str) -> Any:  # noqa: ANN401 - JSON
+    def json_output(self, *words: str) -> Any:  # noqa: ANN401 - JSON
         """Return the JSON output of a command."""
         return json.loads(self.say(*words, "--json"))
 

@@ -24,7 +24,7 @@ def worked_on(terminal: Terminal) -> str:
 
 
 def test_audit_list_prints_newest_first(terminal: Terminal, worked_on: str) -> None:
-    entries = terminal.told("audit", "list", worked_on)
+    entries = terminal.json_output("audit", "list", worked_on)
     assert [entry["seq"] for entry in entries] == [4, 3, 2, 1]
     output = terminal.say("audit", "list", worked_on)
     assert "completed step 1" in output
@@ -32,13 +32,13 @@ def test_audit_list_prints_newest_first(terminal: Terminal, worked_on: str) -> N
 
 
 def test_audit_list_without_subject_lists_every_subject(terminal: Terminal, worked_on: str) -> None:
-    entries = terminal.told("audit", "list", "--limit", "1000")
+    entries = terminal.json_output("audit", "list", "--limit", "1000")
     assert {entry["seq"] for entry in entries if entry["subjectId"] == worked_on} == {1, 2, 3, 4}
-    assert terminal.told("audit", "list", "--since", "2999-01-01") == []
+    assert terminal.json_output("audit", "list", "--since", "2999-01-01") == []
 
 
 def test_audit_verify_untampered_chain_passes(terminal: Terminal, worked_on: str) -> None:
-    verdict = terminal.told("audit", "verify")
+    verdict = terminal.json_output("audit", "verify")
     (chain,) = [chain for chain in verdict["chains"] if chain["subjectId"] == worked_on]
     assert verdict["ok"]
     assert chain["entries"] == 4
@@ -128,16 +128,16 @@ def test_audit_verify_covers_skill_executions(terminal: Terminal) -> None:
     terminal.call("complete_skill", skillExecutionId=started["skillExecutionId"])
     used = ("skill_execution", started["skillExecutionId"])
     assert terminal.inside(subjects) - before == {used}
-    assert terminal.told("audit", "verify")["ok"]
+    assert terminal.json_output("audit", "verify")["ok"]
 
 
 def test_audit_as_of_shows_plan_at_that_time(terminal: Terminal, worked_on: str) -> None:
     def first_step(moment: str) -> str:
-        rows = terminal.told("audit", "as-of", worked_on, moment)["rows"]
+        rows = terminal.json_output("audit", "as-of", worked_on, moment)["rows"]
         (status,) = [row["status"] for row in rows["step"].values() if row["order"] == 1]
         return str(status)
 
-    entries = {entry["seq"]: entry for entry in terminal.told("audit", "list", worked_on)}
+    entries = {entry["seq"]: entry for entry in terminal.json_output("audit", "list", worked_on)}
     assert [first_step(seq) for seq in "123"] == ["pending", "in_progress", "completed"]
     assert first_step(entries[2]["at"]) == "in_progress"
     assert "after entry 2" in terminal.say("audit", "as-of", worked_on, "2")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli.terminal import Terminal
-from postgres.places import a_place
+from embedded_postgres.data_directories import make_data_directory
 from waybook.cli.commands.anchoring import ANCHOR_NAME
 from waybook.embedded_postgres.supervisor import attach
 
@@ -15,7 +15,7 @@ from waybook.embedded_postgres.supervisor import attach
 @pytest.fixture(scope="module")
 def elsewhere() -> Iterator[Terminal]:
     """Provide a second, empty data directory."""
-    with a_place() as place, attach(place / "data") as attached:
+    with make_data_directory() as place, attach(place / "data") as attached:
         yield Terminal(attached.data_dir)
 
 
@@ -44,10 +44,10 @@ def test_restore_into_empty_data_directory_passes_anchor_verification(
     assert not (elsewhere.data_dir / ANCHOR_NAME).exists()
 
     assert "✓ restored from" in elsewhere.say("restore", str(archive), columns=200)
-    verified = elsewhere.told(*verify)
+    verified = elsewhere.json_output(*verify)
     assert verified["ok"]
     assert verified["anchors"][0]["chains"] >= 1
-    assert any(plan["name"] == "Kept" for plan in elsewhere.told("plans"))
+    assert any(plan["name"] == "Kept" for plan in elsewhere.json_output("plans"))
     again = elsewhere.run("restore", str(archive))
     assert again.exit_code == 1
     assert "not empty" in again.stderr
@@ -59,10 +59,10 @@ def test_audit_verify_updates_stored_anchor_only_if_chains_match(
     assert archive.exists()
     anchor = terminal.data_dir / ANCHOR_NAME
     anchor.unlink(missing_ok=True)
-    assert terminal.told("audit", "verify")["anchors"] == []
+    assert terminal.json_output("audit", "verify")["anchors"] == []
     before = anchor.read_bytes()
     terminal.plan("Later")
-    assert terminal.told("audit", "verify")["anchors"][0]["ok"]
+    assert terminal.json_output("audit", "verify")["anchors"][0]["ok"]
     assert len(anchor.read_bytes()) > len(before)
     other = elsewhere.data_dir / ANCHOR_NAME
     other.write_bytes(anchor.read_bytes())
@@ -82,7 +82,7 @@ def test_audit_anchor_mismatching_chains_keeps_file_unless_forced(
     assert refused.exit_code == 1
     assert "do not match" in refused.stdout
     assert file.read_bytes() == before
-    assert elsewhere.told("audit", "anchor", str(file), "--force")["file"] == str(file)
+    assert elsewhere.json_output("audit", "anchor", str(file), "--force")["file"] == str(file)
     assert file.read_bytes() != before
 
 
@@ -99,7 +99,7 @@ def test_backup_never_replaces_a_file_unless_forced(terminal: Terminal, tmp_path
     refused = terminal.run("backup", str(file))
     assert (refused.exit_code, file.read_text()) == (1, "mine")
     assert "--force" in refused.stderr
-    assert terminal.told("backup", str(file), "--force")["rows"] > 0
+    assert terminal.json_output("backup", str(file), "--force")["rows"] > 0
 
 
 def test_backup_verify_finds_damage_without_a_database(

@@ -45,7 +45,7 @@ def test_call_is_audited_with_channel_cli(terminal: Terminal) -> None:
         "steps": [{"stepType": "custom", "instructions": "Do."}],
     }
     made = json.loads(terminal.say("call", "create_research_plan", json.dumps(args)))
-    (entry,) = terminal.told("audit", "list", made["planId"])
+    (entry,) = terminal.json_output("audit", "list", made["planId"])
     assert entry["channel"] == "cli"
 
 

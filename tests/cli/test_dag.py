@@ -34,14 +34,14 @@ stages:
 """
 
 
-def a_file(folder: Path, text: str, name: str = "dag.yaml") -> str:
+def make_file(folder: Path, text: str, name: str = "dag.yaml") -> str:
     path = folder / name
     path.write_text(text)
     return str(path)
 
 
 def test_dag_list_shows_built_in_workflows(terminal: Terminal) -> None:
-    dags = {dag["dagSlug"]: dag for dag in terminal.told("dag", "list")}
+    dags = {dag["dagSlug"]: dag for dag in terminal.json_output("dag", "list")}
     assert len(dags["dialectic"]["stages"]) == 5
     output = terminal.say("dag", "list", columns=100)
     assert "dialectic" in output
@@ -54,7 +54,7 @@ def test_dag_list_shows_built_in_workflows(terminal: Terminal) -> None:
 def test_dag_show_with_models_prints_expected_job_count(
     terminal: Terminal, models: str, total: int
 ) -> None:
-    reply = terminal.told("dag", "show", "dialectic", "--models", models)
+    reply = terminal.json_output("dag", "show", "dialectic", "--models", models)
     assert sum(stage["expected"]["total"] for stage in reply["stages"]) == total
     output = terminal.say("dag", "show", "dialectic", "--models", models, columns=100)
     assert f"{total} jobs with" in output
@@ -93,13 +93,13 @@ def test_dag_add_creates_version_only_if_definition_changed(
     terminal: Terminal, tmp_path: Path
 ) -> None:
     text = MINE.format(slug="mine")
-    output = terminal.say("dag", "add", a_file(tmp_path, text))
+    output = terminal.say("dag", "add", make_file(tmp_path, text))
     assert "✓ mine was added as version 1" in output
-    assert "is here already, as version 1" in terminal.say("dag", "add", a_file(tmp_path, text))
+    assert "is here already, as version 1" in terminal.say("dag", "add", make_file(tmp_path, text))
     changed = text.replace("Two views", "Several views")
-    reply = terminal.told("dag", "add", a_file(tmp_path, changed))
+    reply = terminal.json_output("dag", "add", make_file(tmp_path, changed))
     assert (reply["version"], reply["status"]) == (2, "added")
-    assert "mine" in {dag["dagSlug"] for dag in terminal.told("dag", "list")}
+    assert "mine" in {dag["dagSlug"] for dag in terminal.json_output("dag", "list")}
 
 
 def test_dag_add_reads_json_from_stdin(terminal: Terminal) -> None:
@@ -112,14 +112,14 @@ def test_dag_add_reads_json_from_stdin(terminal: Terminal) -> None:
 def test_dag_add_invalid_definition_prints_every_fault_and_adds_nothing(
     terminal: Terminal, tmp_path: Path
 ) -> None:
-    failed = terminal.run("dag", "add", a_file(tmp_path, BAD))
+    failed = terminal.run("dag", "add", make_file(tmp_path, BAD))
     assert failed.exit_code == 1
     lines = failed.stderr.splitlines()
     assert lines[0] == "✗ BAD_RECIPE: 2 faults, nothing was added"
     assert lines[1] == "  stages[0].recipe.steps[0].granularityStrategy  unknown_strategy"
     assert "did you mean 'per_model'?" in " ".join(line.strip() for line in lines)
     assert "  stages[0].recipe.steps[1].jobType  bad_form" in lines
-    assert "bad" not in {dag["dagSlug"] for dag in terminal.told("dag", "list")}
+    assert "bad" not in {dag["dagSlug"] for dag in terminal.json_output("dag", "list")}
 
 
 def test_dag_add_unparsable_text_prints_error_with_line(terminal: Terminal) -> None:
@@ -132,7 +132,7 @@ def test_dag_add_unparsable_text_prints_error_with_line(terminal: Terminal) -> N
 def test_dag_add_invalid_definition_with_json_flag_prints_diagnostics(
     terminal: Terminal, tmp_path: Path
 ) -> None:
-    failed = terminal.run("dag", "add", a_file(tmp_path, BAD), "--json")
+    failed = terminal.run("dag", "add", make_file(tmp_path, BAD), "--json")
     assert failed.exit_code == 1
     error = json.loads(failed.stdout)["error"]
     assert [fault["fault"] for fault in error["details"]["faults"]] == [

@@ -29,10 +29,10 @@ def test_demo_completes_plan_and_passes_audit_verify(terminal: Terminal, played:
     assert "the plan is complete" in played
     assert "every seal holds, state = replay(audit)" in played
     # Newest first; the demo is played again if its module is run in two parts.
-    plan, *_ = [p for p in terminal.told("plans", "--all") if p["name"] == script.PLAN_NAME]
+    plan, *_ = [p for p in terminal.json_output("plans", "--all") if p["name"] == script.PLAN_NAME]
     assert plan["status"] == "completed"
     assert plan["counts"] == {"done": 11, "total": 11, "completed": 10, "skipped": 1}
-    assert terminal.told("audit", "verify")["ok"]
+    assert terminal.json_output("audit", "verify")["ok"]
 
 
 @pytest.mark.parametrize(
@@ -66,16 +66,18 @@ def test_demo_output_contains_every_expected_event(played: str, moment: str) -> 
     assert moment in played
 
 
-def the_run(terminal: Terminal) -> Body:
-    match, *_ = [run for run in terminal.told("runs", "--all") if run["name"] == script.RUN_NAME]
+def make_run(terminal: Terminal) -> Body:
+    match, *_ = [
+        run for run in terminal.json_output("runs", "--all") if run["name"] == script.RUN_NAME
+    ]
     return cast("Body", match)
 
 
 def test_demo_run_completes_with_all_documents_available(terminal: Terminal, played: str) -> None:
     assert "78 of 78 documents available" in played
-    run = the_run(terminal)
+    run = make_run(terminal)
     assert run["status"] == "completed"
-    report = terminal.told("run", run["runId"])
+    report = terminal.json_output("run", run["runId"])
     assert check(report) == []
     stages = {stage["stageSlug"]: stage for stage in report["stages"]}
     jobs = {
@@ -89,7 +91,7 @@ def test_demo_documents_are_complete_without_template_placeholders(
     terminal: Terminal, played: str, tmp_path: Path
 ) -> None:
     assert played
-    run_id = the_run(terminal)["runId"]
+    run_id = make_run(terminal)["runId"]
     terminal.say("documents", run_id, "--out", str(tmp_path), "--format", "markdown")
     texts = [path.read_text() for path in tmp_path.rglob("*.md")]
     assert len(texts) == 78
@@ -101,7 +103,7 @@ def test_demo_last_event_is_less_than_30_minutes_in_the_past(
     terminal: Terminal, played: str
 ) -> None:
     assert played
-    (last, *_) = terminal.told("audit", "list", the_run(terminal)["runId"])
+    (last, *_) = terminal.json_output("audit", "list", make_run(terminal)["runId"])
 
     async def now(here: AppSession) -> datetime:
         (((timestamp,),),) = await here.call.read("select app_now()")
@@ -121,9 +123,9 @@ def test_demo_plan_audit_has_every_expected_event_and_actor(
 ) -> None:
     assert played
     plan_id = next(
-        p["planId"] for p in terminal.told("plans", "--all") if p["name"] == script.PLAN_NAME
+        p["planId"] for p in terminal.json_output("plans", "--all") if p["name"] == script.PLAN_NAME
     )
-    entries = terminal.told("audit", "list", plan_id, "--limit", "100")
+    entries = terminal.json_output("audit", "list", plan_id, "--limit", "100")
     assert {entry["event"] for entry in entries} == {
         "plan_modified",
         "session_resumed",
@@ -145,7 +147,7 @@ def test_demo_command_alone_completes_with_empty_stderr() -> None:
 # The simulated clock
 
 
-def a_clock() -> SimulatedClock:
+def make_clock() -> SimulatedClock:
     return SimulatedClock(cast("Database", SimpleNamespace(frozen_now=None)), NINE, FAST)
 
 
@@ -154,7 +156,7 @@ async def nothing() -> None:
 
 
 async def test_simulated_clock_wakes_actors_in_time_order() -> None:
-    clock = a_clock()
+    clock = make_clock()
     heard: list[tuple[str, timedelta]] = []
 
     async def act(name: str, *minutes: float) -> None:
@@ -174,7 +176,7 @@ async def test_simulated_clock_wakes_actors_in_time_order() -> None:
 
 
 async def test_simulated_clock_canceled_actor_does_not_stop_clock() -> None:
-    clock = a_clock()
+    clock = make_clock()
 
     async def sleeper() -> None:
         await clock.sleep(60)
@@ -193,7 +195,7 @@ async def test_simulated_clock_canceled_actor_does_not_stop_clock() -> None:
 
 
 async def test_simulated_clock_wakes_one_actor_at_a_time_if_another_is_canceled() -> None:
-    clock = a_clock()
+    clock = make_clock()
     awake: list[str] = []
 
     async def works(name: str) -> None:
@@ -222,7 +224,7 @@ async def test_simulated_clock_wakes_one_actor_at_a_time_if_another_is_canceled(
 
 
 async def test_simulated_clock_actor_raises_stops_run() -> None:
-    clock = a_clock()
+    clock = make_clock()
 
     async def falls() -> None:
         await clock.sleep(1)
@@ -240,7 +242,7 @@ async def test_simulated_clock_actor_raises_stops_run() -> None:
 
 
 async def test_simulated_clock_draws_once_per_frame_except_at_reading_pauses() -> None:
-    clock = a_clock()
+    clock = make_clock()
     drawn: list[timedelta] = []
 
     async def show() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.runs_in_terminal import finished, waiting
+from cli.sample_runs import completed_run, run_awaiting_feedback
 from cli.terminal import Terminal
 from waybook.app.queries.documents import DocumentListItem
 from waybook.cli.commands.documents import file_names
@@ -15,15 +15,15 @@ from waybook.cli.commands.documents import file_names
 
 @pytest.fixture(scope="module")
 def done(terminal: Terminal) -> str:
-    return finished(terminal, "Documents to read", models=2)
+    return completed_run(terminal, "Documents to read", models=2)
 
 
 def test_documents_are_listed_in_the_order_of_the_stages(terminal: Terminal, done: str) -> None:
-    documents = terminal.told("documents", done)
+    documents = terminal.json_output("documents", done)
     assert len(documents) == 8 + 20 + 3 + 6 + 6
     stages = list(dict.fromkeys(document["stageSlug"] for document in documents))
     assert stages == ["thesis", "antithesis", "synthesis", "parenthesis", "paralysis"]
-    report = terminal.told("run", done)
+    report = terminal.json_output("run", done)
     available = {d["resourceId"] for stage in report["stages"] for d in stage["documents"]}
     assert {document["resourceId"] for document in documents} == available
     output = terminal.say("documents", done, columns=120)
@@ -31,13 +31,13 @@ def test_documents_are_listed_in_the_order_of_the_stages(terminal: Terminal, don
 
 
 def test_documents_pending_are_rendered_before_listing(terminal: Terminal) -> None:
-    run_id = waiting(terminal, "Not rendered yet")
-    assert terminal.told("run", run_id)["stages"][0]["documentsAvailable"] == 0
+    run_id = run_awaiting_feedback(terminal, "Not rendered yet")
+    assert terminal.json_output("run", run_id)["stages"][0]["documentsAvailable"] == 0
     assert "4 of 4 available, of the stages begun so far" in terminal.say("documents", run_id)
 
 
 def test_documents_stage_option_lists_only_selected_stage(terminal: Terminal, done: str) -> None:
-    documents = terminal.told("documents", done, "--stage", "synthesis")
+    documents = terminal.json_output("documents", done, "--stage", "synthesis")
     assert {document["documentKey"] for document in documents} == {
         "product_requirements",
         "system_architecture",
@@ -64,7 +64,7 @@ def test_documents_format_option_writes_only_selected_format(
     terminal: Terminal, done: str, tmp_path: Path
 ) -> None:
     words = ("--stage", "thesis", "--format", "html", "--out", str(tmp_path))
-    documents = terminal.told("documents", done, *words)
+    documents = terminal.json_output("documents", done, *words)
     assert all(document["files"] for document in documents)
     assert {path.suffix for path in tmp_path.rglob("*.*")} == {".html"}
 
@@ -96,7 +96,7 @@ def test_documents_of_run_without_documents_prints_empty_message(terminal: Termi
 TEXTS = st.text(min_size=1, max_size=90)
 
 
-def a_document(
+def make_document(
     number: int, key: str, model: str, lineage: str, reviewer: str | None
 ) -> DocumentListItem:
     return DocumentListItem(
@@ -118,7 +118,7 @@ def a_document(
 def test_file_names_are_unique_and_stay_inside_folder(
     rows: list[tuple[str, str, str, str | None]],
 ) -> None:
-    listed = [a_document(number, *row) for number, row in enumerate(rows)]
+    listed = [make_document(number, *row) for number, row in enumerate(rows)]
     names = file_names(listed, ["one/../stage"])
     assert len({name.lower() for name in names.values()}) == len(listed)
     for name in names.values():

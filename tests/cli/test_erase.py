@@ -42,10 +42,10 @@ def test_org_erase_requires_slug_confirmation(
 def test_org_erase_with_yes_skips_confirmation_and_prints_json(
     terminal: Terminal, attachment: Attachment, acme: str
 ) -> None:
-    reply = terminal.told("org", "erase", acme, "--yes")
+    reply = terminal.json_output("org", "erase", acme, "--yes")
     assert reply["rows"] == {"org": 1}
     assert acme not in slugs(attachment)
-    verified = terminal.told("audit", "verify")
+    verified = terminal.json_output("audit", "verify")
     (record,) = [chain for chain in verified["chains"] if chain["orgId"] == reply["orgId"]]
     assert verified["ok"]
     assert record["note"].startswith("the org was erased at ")
@@ -68,12 +68,12 @@ def test_user_erase_requires_confirmation_and_audit_verify_passes(
         ).fetchall()
     failed = terminal.run("user", "erase", "local", name, typed="nobody\n")
     assert failed.exit_code == 1
-    reply = terminal.told("user", "erase", "local", name, "--yes")
+    reply = terminal.json_output("user", "erase", "local", name, "--yes")
     assert reply["pseudonym"].startswith("erased-")
     assert reply["rows"]["plan_brief"] >= 1
-    entries = terminal.told("audit", "list", plan_id)
+    entries = terminal.json_output("audit", "list", plan_id)
     assert {entry["actor"] for entry in entries} == {reply["pseudonym"]}
-    assert terminal.told("audit", "verify")["ok"]
+    assert terminal.json_output("audit", "verify")["ok"]
 
 
 def test_retain_deletes_expired_rows(terminal: Terminal, attachment: Attachment) -> None:
@@ -83,4 +83,4 @@ def test_retain_deletes_expired_rows(terminal: Terminal, attachment: Attachment)
     output = terminal.say("retain")
     assert "mcp_tool_call_log" in output
     assert "✓ nothing is older than it may be" in output
-    assert terminal.told("retain") == {"gone": {}}
+    assert terminal.json_output("retain") == {"gone": {}}

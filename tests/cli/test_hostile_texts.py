@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from canaries import ALL, pieces
-from cli.runs_in_terminal import Worker
+from cli.sample_runs import Worker
 from cli.terminal import Terminal
-from definitions import a_definition, a_recipe_step, a_stage
+from injection_samples import ALL, samples
+from sample_definitions import make_definition, make_recipe_step, make_stage
 from waybook.cli.app import COMMANDS as ALL_COMMANDS
 from waybook.cli.output import print_text
 from waybook.cli.runtime import AppSession, get_console
@@ -19,7 +19,7 @@ from waybook.core.hidden_characters import count_hidden
 #: Characters that a terminal interprets, or that reorder its lines.
 OBEYED = {"control", "bidi"}
 MARKUP = "[red]approved[/red]"
-SHORT = next(piece for piece in pieces(180) if MARKUP in piece)
+SHORT = next(piece for piece in samples(180) if MARKUP in piece)
 #: Names in workflows may not contain control characters.
 PLAIN = "".join(letter for letter in SHORT if unicodedata.category(letter) != "Cc")
 
@@ -60,10 +60,10 @@ def stored(terminal: Terminal) -> Stored:
         }
         await agent.call("request_user_review", stepId=third["stepId"], **review_args)
         stages = [
-            a_stage("one", a_recipe_step("step", name=PLAIN)),
-            a_stage("two", a_recipe_step("last", name=PLAIN)),
+            make_stage("one", make_recipe_step("step", name=PLAIN)),
+            make_stage("two", make_recipe_step("last", name=PLAIN)),
         ]
-        definition = a_definition("hostile", *stages) | {"name": PLAIN}
+        definition = make_definition("hostile", *stages) | {"name": PLAIN}
         await agent.call("add_dag", definition=definition)
         run = {"dagSlug": "hostile", "name": SHORT, "input": ALL, "models": [SHORT]}
         run_id = (await agent.call("start_run", **run))["runId"]
@@ -146,7 +146,7 @@ def test_json_output_escapes_terminal_control_characters(
 
 
 def test_plans_json_returns_stored_text_unchanged(terminal: Terminal, stored: Stored) -> None:
-    (match,) = [plan for plan in terminal.told("plans") if plan["planId"] == stored.plan_id]
+    (match,) = [plan for plan in terminal.json_output("plans") if plan["planId"] == stored.plan_id]
     assert match["name"] == SHORT
 
 

@@ -11,7 +11,7 @@ from waybook.settings import LoadedSettings, Settings
 TOKEN = "wb_" + "a1" * 20
 
 
-def a_record(
+def make_record(
     message: str, *values: object, error: BaseException | None = None
 ) -> logging.LogRecord:
     exc_info = (type(error), error, error.__traceback__) if error else None
@@ -35,20 +35,20 @@ def broken() -> Exception:
 
 
 def test_json_line_formatter_writes_one_line_per_record() -> None:
-    line = JsonLineFormatter().format(a_record("a %s\nb", "plan"))
+    line = JsonLineFormatter().format(make_record("a %s\nb", "plan"))
     assert "\n" not in line
     assert json.loads(line)["message"] == "a plan\nb"
 
 
 def test_log_line_redacts_secret_in_message_and_values() -> None:
     record = json.loads(
-        JsonLineFormatter().format(a_record(f"%s is not {TOKEN}", {"cookie": TOKEN}))
+        JsonLineFormatter().format(make_record(f"%s is not {TOKEN}", {"cookie": TOKEN}))
     )
     assert record["message"] == "{'cookie': '…'} is not wb_…"
 
 
 def test_log_line_redacts_secret_in_trace_and_cause() -> None:
-    line = JsonLineFormatter().format(a_record("broke", error=broken()))
+    line = JsonLineFormatter().format(make_record("broke", error=broken()))
     record = json.loads(line)
     assert "KeyError: 'wb_…'" in record["trace"]
     assert "ValueError: Authorization: Bearer …" in record["trace"]
@@ -59,7 +59,7 @@ def test_log_line_redacts_secret_in_trace_and_cause() -> None:
 def test_configured_log_handler_redacts_secrets_and_control_characters() -> None:
     handler = logging.StreamHandler()
     _log_to(handler, LoadedSettings(Settings(model_key="correct horse"), {}))
-    line = handler.format(a_record("said %s", "correct horse, \x9b31m\u202e"))
+    line = handler.format(make_record("said %s", "correct horse, \x9b31m\u202e"))
     assert "correct horse" not in line
     assert json.loads(line)["message"] == "said …, \x9b31m\u202e"
     assert not contains_hidden(line)
@@ -67,6 +67,6 @@ def test_configured_log_handler_redacts_secrets_and_control_characters() -> None
 
 def test_log_line_redacts_secret_from_settings() -> None:
     line = JsonLineFormatter(redactor(["correct horse"])).format(
-        a_record("said %s", "correct horse")
+        make_record("said %s", "correct horse")
     )
     assert json.loads(line)["message"] == "said …"

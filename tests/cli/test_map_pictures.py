@@ -7,22 +7,22 @@ from xml.etree import ElementTree as ET
 import pytest
 from click.testing import CliRunner, Result
 
-from cli.runs_in_terminal import half_done
+from cli.sample_runs import run_in_progress
 from cli.terminal import Terminal
-from dag_builders import a_chain, a_dag, a_stage, a_step
-from dag_evidence import Body, a_job, a_snapshot
+from dag_builders import make_chain, make_dag, make_stage, make_step
+from dag_evidence import Body, make_job, make_snapshot
 from waybook.cli.app import app
 from waybook.dag.definitions.definition import write_definition
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-DAG = a_dag(
-    a_stage("thesis", a_step("plan"), a_step("write"), edges=a_chain("plan", "write")),
-    a_stage("antithesis"),
+DAG = make_dag(
+    make_stage("thesis", make_step("plan"), make_step("write"), edges=make_chain("plan", "write")),
+    make_stage("antithesis"),
 )
-SNAPSHOT = a_snapshot(
+SNAPSHOT = make_snapshot(
     DAG,
-    a_job("thesis", "plan", "completed"),
-    a_job("thesis", "write", "processing"),
+    make_job("thesis", "plan", "completed"),
+    make_job("thesis", "write", "processing"),
     runs={"thesis": ["alpha", "beta"]},
 )
 
@@ -113,7 +113,7 @@ def test_status_svg_shows_plan_progress(terminal: Terminal) -> None:
 
 
 def test_run_svg_shows_run_progress(terminal: Terminal, tmp_path: Path) -> None:
-    run_id = half_done(terminal, "A dialectic on the wall")
+    run_id = run_in_progress(terminal, "A dialectic on the wall")
     target = tmp_path / "run.svg"
     terminal.say("run", run_id, "--svg", str(target))
     svg = target.read_text("utf-8")

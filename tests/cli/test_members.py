@@ -16,22 +16,22 @@ from cli.terminal import Terminal
 def org(terminal: Terminal) -> str:
     """Create an org for one test."""
     slug = f"acme-{uuid4().hex[:8]}"
-    made = terminal.told("org", "add", slug, "--name", "Acme")
+    made = terminal.json_output("org", "add", slug, "--name", "Acme")
     assert (made["slug"], made["name"], made["reviewPolicy"]) == (slug, "Acme", "relayed")
     return slug
 
 
-def a_token(terminal: Terminal, org: str, user: str = "ann", *more: str) -> Any:  # noqa: ANN401 - JSON
+def make_token(terminal: Terminal, org: str, user: str = "ann", *more: str) -> Any:  # noqa: ANN401 - JSON
     """Add a user with all permissions to the org, and return a token for it."""
     terminal.say("user", "add", user, "--org", org, "--scope", "admin")
-    return terminal.told("token", "add", user, "--label", "laptop", "--org", org, *more)
+    return terminal.json_output("token", "add", user, "--label", "laptop", "--org", org, *more)
 
 
 def test_org_list_show_and_set_report_settings(terminal: Terminal, org: str) -> None:
-    assert org in [row["slug"] for row in terminal.told("org", "list")]
+    assert org in [row["slug"] for row in terminal.json_output("org", "list")]
     assert org in terminal.say("org", "list", columns=160)
     terminal.say("org", "set", org, "--review-policy", "human", "--name", "Acme & Co")
-    shown = terminal.told("org", "show", org)
+    shown = terminal.json_output("org", "show", org)
     assert (shown["name"], shown["reviewPolicy"], shown["users"]) == ("Acme & Co", "human", 0)
     assert "human" in terminal.say("org", "show", org)
     assert terminal.run("org", "set", org).exit_code == 2
@@ -57,20 +57,20 @@ def test_user_add_disable_and_enable_change_listed_user(terminal: Terminal, org:
     assert "Nobody yet" in terminal.say("user", "list", "--org", org)
     output = terminal.say("user", "add", "ann", "--org", org, "--email", "ann@example.org")
     assert f"waybook token add ann --label laptop --org {org}" in output
-    [ann] = terminal.told("user", "list", "--org", org)
+    [ann] = terminal.json_output("user", "list", "--org", org)
     assert ann["scopes"] == ["plan:write", "run:write", "review"]
     terminal.say("user", "disable", "ann", "--org", org)
     assert "disabled" in terminal.say("user", "list", "--org", org, columns=160)
     assert terminal.run("user", "disable", "ann", "--org", org).exit_code == 1
-    assert terminal.told("user", "enable", "ann", "--org", org)["disabledAt"] is None
+    assert terminal.json_output("user", "enable", "ann", "--org", org)["disabledAt"] is None
     assert terminal.run("user", "enable", "bob", "--org", org).exit_code == 1
     issuer = "https://id.example.org"
-    bob = terminal.told("user", "add", "bob", "--org", org, "--sign-in", issuer, "bob-2")
+    bob = terminal.json_output("user", "add", "bob", "--org", org, "--sign-in", issuer, "bob-2")
     assert (bob["issuer"], bob["subject"]) == (issuer, "bob-2")
 
 
 def test_user_scopes_changes_permissions_and_is_audited(terminal: Terminal, org: str) -> None:
-    token = a_token(terminal, org, "ann", "--scope", "plan:write")
+    token = make_token(terminal, org, "ann", "--scope", "plan:write")
     step = '{"stepType": "search", "instructions": "Look."}'
     plan = f'{{"name": "x", "researchQuestion": "Which?", "steps": [{step}]}}'
     acting = ("--token", token["token"])
@@ -78,13 +78,15 @@ def test_user_scopes_changes_permissions_and_is_audited(terminal: Terminal, org:
     assert "ann may now, at most: plan:read review" in output
     refused = terminal.run("call", "create_research_plan", plan, *acting)
     assert (refused.exit_code, "plan:write" in refused.stderr + refused.stdout) == (1, True)
-    reply = terminal.told("user", "scopes", "ann", "admin", "--org", org)
+    reply = terminal.json_output("user", "scopes", "ann", "admin", "--org", org)
     assert reply["scopes"] == ["admin"]
-    assert terminal.told("call", "create_research_plan", plan, *acting)["planId"]
+    assert terminal.json_output("call", "create_research_plan", plan, *acting)["planId"]
     for wrong in ((), ("everything",)):
         assert terminal.run("user", "scopes", "ann", *wrong, "--org", org).exit_code == 2
     assert terminal.run("user", "scopes", "bob", "review", "--org", org).exit_code == 1
-    looking = terminal.told("token", "add", "ann", "--label", "x", "--org", org, "--scope", "admin")
+    looking = terminal.json_output(
+        "token", "add", "ann", "--label", "x", "--org", org, "--scope", "admin"
+    )
     listed = terminal.say("audit", "list", "--token", looking["token"], columns=200)
     assert "changed user permissions" in listed
     assert terminal.run("audit", "verify", "--token", looking["token"]).exit_code == 0
@@ -96,7 +98,7 @@ def test_token_add_prints_secret_once_with_usage(terminal: Terminal, org: str) -
     secret = next(word for word in output.split() if word.startswith("wb_"))
     assert f'--header "Authorization: Bearer {secret}"' in output
     assert "claude mcp add --transport http waybook http://127.0.0.1:8750/mcp" in output
-    [listed] = terminal.told("token", "list", "--org", org)
+    [listed] = terminal.json_output("token", "list", "--org", org)
     assert (listed["label"], listed["scopes"]) == ("laptop", ["plan:write", "run:write"])
     shown = terminal.say("token", "list", "--org", org, columns=200)
     assert "laptop" in shown
@@ -104,9 +106,9 @@ def test_token_add_prints_secret_once_with_usage(terminal: Terminal, org: str) -
 
 
 def test_token_add_expiry_defaults_and_scopes_limited_to_user(terminal: Terminal, org: str) -> None:
-    a_token(terminal, org)
+    make_token(terminal, org)
     usual, never = (
-        terminal.told("token", "add", "ann", "--label", "x", "--org", org, *more)
+        terminal.json_output("token", "add", "ann", "--label", "x", "--org", org, *more)
         for more in ((), ("--never",))
     )
     assert (usual["expiresAt"] is None, never["expiresAt"]) == (False, None)
@@ -116,24 +118,24 @@ def test_token_add_expiry_defaults_and_scopes_limited_to_user(terminal: Terminal
 
 
 def test_token_list_shows_revoked_token_only_with_all(terminal: Terminal, org: str) -> None:
-    token = a_token(terminal, org)
+    token = make_token(terminal, org)
     assert "revoked" in terminal.say("token", "revoke", token["tokenId"], "--org", org)
-    assert terminal.told("token", "list", "--org", org) == []
+    assert terminal.json_output("token", "list", "--org", org) == []
     assert "revoked" in terminal.say("token", "list", "--all", "--org", org, columns=200)
     assert terminal.run("token", "revoke", token["tokenId"], "--org", org).exit_code == 1
     assert terminal.run("token", "revoke", token["tokenId"]).exit_code == 1
 
 
 def test_command_with_token_uses_token_org_and_scopes(terminal: Terminal, org: str) -> None:
-    token = a_token(terminal, org, "ann", "--scope", "plan:write")
+    token = make_token(terminal, org, "ann", "--scope", "plan:write")
     plan = {
         "name": f"of {org}",
         "researchQuestion": "Which?",
         "steps": [{"stepType": "search", "instructions": "Look."}],
     }
     acting = ("--token", token["token"])
-    made = terminal.told("call", "create_research_plan", json.dumps(plan), *acting)
-    assert [row["planId"] for row in terminal.told("plans", *acting)] == [made["planId"]]
+    made = terminal.json_output("call", "create_research_plan", json.dumps(plan), *acting)
+    assert [row["planId"] for row in terminal.json_output("plans", *acting)] == [made["planId"]]
     assert made["planId"] not in terminal.say("plans", "--json")
     assert terminal.run("status", made["planId"]).exit_code == 1
     refused = terminal.run("user", "list", *acting)
@@ -142,10 +144,10 @@ def test_command_with_token_uses_token_org_and_scopes(terminal: Terminal, org: s
 
 
 def test_admin_token_is_limited_to_own_org(terminal: Terminal, org: str) -> None:
-    token = a_token(terminal, org, "ann", "--scope", "admin")
+    token = make_token(terminal, org, "ann", "--scope", "admin")
     acting = ("--token", token["token"])
-    assert [row["slug"] for row in terminal.told("org", "list", *acting)] == [org]
-    assert [row["name"] for row in terminal.told("user", "list", *acting)] == ["ann"]
+    assert [row["slug"] for row in terminal.json_output("org", "list", *acting)] == [org]
+    assert [row["name"] for row in terminal.json_output("user", "list", *acting)] == ["ann"]
     assert terminal.run("user", "list", "--org", "local", *acting).exit_code == 1
     assert terminal.run("org", "add", f"{org}-2", *acting).exit_code == 1
 
@@ -161,7 +163,7 @@ def test_command_with_invalid_token_exits_1_without_printing_token(
 
 
 def test_mcp_stdio_revoked_token_is_refused(terminal: Terminal, org: str) -> None:
-    token = a_token(terminal, org)
+    token = make_token(terminal, org)
     asyncio.run(_over_stdio(terminal, org, token))
 
 
@@ -181,7 +183,7 @@ async def _over_stdio(terminal: Terminal, org: str, token: Any) -> None:  # noqa
 
 
 def test_audit_verify_and_list_work_with_org_admin_token(terminal: Terminal, org: str) -> None:
-    token = a_token(terminal, org, "ann", "--scope", "admin")
+    token = make_token(terminal, org, "ann", "--scope", "admin")
     assert terminal.run("audit", "verify", "--token", token["token"]).exit_code == 0
     output = terminal.say("audit", "list", "--token", token["token"], columns=200)
     assert "created a token" in output

@@ -149,8 +149,8 @@ def test_migrate_check_new_database_lists_pending_then_migrate_applies(
         checks(json.loads(terminal.run("doctor", "--json", *fresh).stdout))["migrations"]["todo"]
         == "waybook migrate"
     )
-    assert terminal.told("migrate", *fresh) == {"ran": names}
-    assert terminal.told("migrate", *fresh) == {"ran": []}
+    assert terminal.json_output("migrate", *fresh) == {"ran": names}
+    assert terminal.json_output("migrate", *fresh) == {"ran": []}
     assert "up to date" in terminal.say("migrate", "--check", *fresh)
 
 

@@ -24,7 +24,7 @@ def delivered(terminal: Terminal) -> str:
 
 
 def test_outputs_lists_latest_version_of_each_output(terminal: Terminal, delivered: str) -> None:
-    outputs = terminal.told("outputs", delivered)
+    outputs = terminal.json_output("outputs", delivered)
     assert [(output["title"], output["version"]) for output in outputs] == [
         ("../Table", 1),
         ("Rivers", 2),
@@ -35,7 +35,7 @@ def test_outputs_lists_latest_version_of_each_output(terminal: Terminal, deliver
 
 
 def test_outputs_versions_option_lists_every_version(terminal: Terminal, delivered: str) -> None:
-    outputs = terminal.told("outputs", delivered, "--versions")
+    outputs = terminal.json_output("outputs", delivered, "--versions")
     assert [(output["title"], output["version"]) for output in outputs] == [
         ("../Table", 1),
         ("Rivers", 2),
@@ -66,7 +66,7 @@ def test_outputs_save_existing_file_is_not_overwritten_without_force(
     assert failed.exit_code == 1
     assert "--force writes over them" in failed.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["Rivers.v2.md"]
-    outputs = terminal.told("outputs", delivered, "--save", str(tmp_path), "--force")
+    outputs = terminal.json_output("outputs", delivered, "--save", str(tmp_path), "--force")
     assert {output["file"] for output in outputs} == {str(path) for path in tmp_path.iterdir()}
     assert mine.read_bytes() == b"# More\r\n"
 
@@ -81,9 +81,9 @@ def test_outputs_save_similar_titles_get_distinct_files(terminal: Terminal, tmp_
 
 
 def test_output_prints_stored_bytes(terminal: Terminal, delivered: str) -> None:
-    table, report = terminal.told("outputs", delivered)
+    table, report = terminal.json_output("outputs", delivered)
     assert terminal.say("output", table["outputId"]) == "a,b\n"
-    assert terminal.told("output", report["outputId"])["content"] == "# More\r\n"
+    assert terminal.json_output("output", report["outputId"])["content"] == "# More\r\n"
 
 
 def test_outputs_of_plan_without_outputs_prints_empty_message(

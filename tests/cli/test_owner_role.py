@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from cli.terminal import Terminal
-from owner_roles import EXEMPT, a_role, empty_place, hand_over, place_owned_by
-from servers import Place, Server, fresh_place
+from owner_roles import EXEMPT, empty_place, open_role, place_owned_by, transfer_ownership
+from postgres_servers import Server, ServerDatabase, new_database
 from waybook.bootstrap import start_application
 from waybook.embedded_postgres.supervisor import Attachment
 from waybook.settings import Settings
@@ -27,37 +27,37 @@ def terminal(tmp_path: Path) -> Terminal:
 @pytest.fixture(params=EXEMPT)
 def exempt_place(
     request: pytest.FixtureRequest, server: Server, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Place]:
+) -> Iterator[ServerDatabase]:
     """Provide a database whose owner bypasses row-level security, named by the environment."""
     with place_owned_by(request.param, server) as place:
         use(place, monkeypatch)
         yield place
 
 
-def use(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def use(place: ServerDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WAYBOOK_DATABASE_URL", place.app_dsn)
     monkeypatch.setenv("WAYBOOK_OWNER_URL", place.owner_dsn)
 
 
-def found_of_owner(terminal: Terminal) -> dict[str, str]:
+def owner_check(terminal: Terminal) -> dict[str, str]:
     report = json.loads(terminal.run("doctor", "--json", "--port", "0").stdout)
     (result,) = [check for check in report["checks"] if check["check"] == "owner"]
     return dict(result)
 
 
 def test_doctor_owner_without_bypass_is_ok(
-    terminal: Terminal, own_place: Place, monkeypatch: pytest.MonkeyPatch
+    terminal: Terminal, own_place: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(own_place, monkeypatch)
-    result = found_of_owner(terminal)
+    result = owner_check(terminal)
     assert result["state"] == "ok"
     assert result["said"] == f"{own_place.server.owner}, which bypasses nothing"
 
 
 def test_doctor_owner_bypassing_rls_warns_with_working_advice(
-    terminal: Terminal, exempt_place: Place
+    terminal: Terminal, exempt_place: ServerDatabase
 ) -> None:
-    result = found_of_owner(terminal)
+    result = owner_check(terminal)
     assert result["state"] == "warn"
     assert "steps down to waybook_maintenance to erase and retain" in result["said"]
     advice = result["todo"].partition("as an administrator run: ")[2]
@@ -66,15 +66,15 @@ def test_doctor_owner_bypassing_rls_warns_with_working_advice(
         return
     with psycopg.connect(exempt_place.admin_dsn) as admin:
         admin.execute(advice.encode())
-    assert found_of_owner(terminal)["state"] == "ok"
+    assert owner_check(terminal)["state"] == "ok"
 
 
 def test_doctor_owner_unable_to_assume_maintenance_role_fails(
     terminal: Terminal, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with a_role(server, "bypassrls") as dsn, fresh_place(server) as made:
+    with open_role(server, "bypassrls") as dsn, new_database(server) as made:
         place = replace(made, server=replace(server, owner_dsn=dsn))
-        hand_over(place)
+        transfer_ownership(place)
         use(place, monkeypatch)
         failed = terminal.run("doctor", "--port", "0", columns=400)
         assert failed.exit_code == 1
@@ -87,14 +87,16 @@ def test_doctor_owner_unable_to_assume_maintenance_role_fails(
         assert "grant waybook_maintenance to owner_" in " ".join(refused.stderr.split())
 
 
-def test_migrate_owner_bypassing_rls_warns(terminal: Terminal, exempt_place: Place) -> None:
+def test_migrate_owner_bypassing_rls_warns(
+    terminal: Terminal, exempt_place: ServerDatabase
+) -> None:
     done = terminal.run("migrate")
     assert (done.exit_code, exempt_place.dbname in done.output) == (0, False)
     assert "so row-level security does not apply to it" in done.stderr
 
 
 async def test_start_application_owner_bypassing_rls_logs_warning(
-    exempt_place: Place, caplog: pytest.LogCaptureFixture
+    exempt_place: ServerDatabase, caplog: pytest.LogCaptureFixture
 ) -> None:
     both = Settings(database_url=exempt_place.app_dsn, owner_url=exempt_place.owner_dsn)
     with caplog.at_level(logging.WARNING, "waybook.bootstrap"):
@@ -106,7 +108,7 @@ async def test_start_application_owner_bypassing_rls_logs_warning(
 
 
 def test_org_erase_by_owner_bypassing_rls_keeps_other_orgs(
-    terminal: Terminal, exempt_place: Place
+    terminal: Terminal, exempt_place: ServerDatabase
 ) -> None:
     for slug in ("acme", "other"):
         terminal.say("org", "add", slug)
@@ -129,7 +131,7 @@ def test_migrate_by_owner_with_createrole_creates_maintenance_role(attachment: A
     with psycopg.connect(attachment.admin_dsn, autocommit=True) as admin:
         query = "select 1 from pg_roles where rolname = %s", (MAINTENANCE_ROLE,)
         assert admin.execute(*query).fetchall() == []
-        with a_role(server, "bypassrls createrole") as dsn, empty_place(server, dsn) as place:
+        with open_role(server, "bypassrls createrole") as dsn, empty_place(server, dsn) as place:
             migrate(place.owner_dsn)
             owner = examine_owner(place.owner_dsn)
             assert (owner.is_exempt, owner.refusal) == (True, None)

@@ -35,7 +35,7 @@ def long_plan(terminal: Terminal) -> str:
 
 
 def test_plans_lists_plan_with_counts(terminal: Terminal, long_plan: str) -> None:
-    (match,) = [plan for plan in terminal.told("plans") if plan["planId"] == long_plan]
+    (match,) = [plan for plan in terminal.json_output("plans") if plan["planId"] == long_plan]
     assert match["status"] == "executing"
     assert match["progress"] == 33
     assert match["counts"] == {
@@ -61,8 +61,8 @@ def test_plans_all_option_lists_closed_plans(terminal: Terminal) -> None:
     plan_id = terminal.plan("Soon over", 1)
     step = terminal.take(plan_id)
     terminal.call("submit_step_result", stepId=step["stepId"], resultSummary="done")
-    assert plan_id not in {plan["planId"] for plan in terminal.told("plans")}
-    assert plan_id in {plan["planId"] for plan in terminal.told("plans", "--all")}
+    assert plan_id not in {plan["planId"] for plan in terminal.json_output("plans")}
+    assert plan_id in {plan["planId"] for plan in terminal.json_output("plans", "--all")}
 
 
 @pytest.mark.parametrize(("columns", "lines"), SCREENS)
@@ -90,13 +90,13 @@ def test_watch_shows_stall_without_writing_audit(terminal: Terminal) -> None:
     shown = terminal.say("watch", plan_id, "--once")
     assert "▲ stalled" in shown
     assert "step 1 has been silent for 2h00m" in shown
-    newest = max(terminal.told("audit", "list", plan_id), key=lambda entry: entry["seq"])
+    newest = max(terminal.json_output("audit", "list", plan_id), key=lambda entry: entry["seq"])
     assert newest["event"] == "step_started"
 
 
 def test_status_partial_name_resolves_plan(terminal: Terminal) -> None:
     plan_id = terminal.plan("The Amazon and its sources")
-    assert terminal.told("status", "amazon")["planId"] == plan_id
+    assert terminal.json_output("status", "amazon")["planId"] == plan_id
     assert "The Amazon and its sources" in terminal.say("status", plan_id[:13])
 
 

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 from rich.console import Console
 
-from dag_builders import a_chain, a_dag, a_stage, a_step
-from dag_evidence import Body, a_job, a_snapshot
+from dag_builders import make_chain, make_dag, make_stage, make_step
+from dag_evidence import Body, make_job, make_snapshot
 from waybook.cli.app import app
 from waybook.cli.commands import report
 from waybook.cli.terminal import diagrams, run_report
@@ -20,14 +20,14 @@ from waybook.dag.progress.invariants import check
 from waybook.dag.snapshots.snapshot import map_from_snapshot, report_from_snapshot
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-DAG = a_dag(
-    a_stage("thesis", a_step("plan"), a_step("write"), edges=a_chain("plan", "write")),
-    a_stage("antithesis"),
+DAG = make_dag(
+    make_stage("thesis", make_step("plan"), make_step("write"), edges=make_chain("plan", "write")),
+    make_stage("antithesis"),
 )
-SNAPSHOT = a_snapshot(
+SNAPSHOT = make_snapshot(
     DAG,
-    a_job("thesis", "plan", "completed"),
-    a_job("thesis", "write", "paused"),
+    make_job("thesis", "plan", "completed"),
+    make_job("thesis", "write", "paused"),
     runs={"thesis": ["alpha", "beta"]},
 )
 NO_SNAPSHOT: Body = {"jobs": []}
@@ -39,7 +39,7 @@ def run(*words: str, typed: object = None) -> Result:
     return CliRunner().invoke(app, words, input=text)
 
 
-def a_cycle() -> Body:
+def make_cycle() -> Body:
     definition: Body = write_definition(DAG)
     definition["stages"][0]["recipe"]["edges"].append(["write", "plan"])
     return definition
@@ -83,7 +83,7 @@ def test_report_lines_invalid_line_does_not_stop_next() -> None:
 
 
 def test_map_lines_answers_each_line_separately() -> None:
-    lines = [write_definition(DAG), a_cycle(), SNAPSHOT]
+    lines = [write_definition(DAG), make_cycle(), SNAPSHOT]
     result = run("map", "--lines", "--models", "3", "-", typed="\n".join(map(json.dumps, lines)))
     bare, refused, own = map(json.loads, result.stdout.splitlines())
     assert [stage["expected"]["total"] for stage in bare["stages"]] == [6, 3]
@@ -170,7 +170,7 @@ def test_map_prints_steps_and_expected_units() -> None:
 
 @pytest.mark.usefixtures("_at_a_terminal")
 def test_map_invalid_definition_prints_one_error_per_line() -> None:
-    definition = a_cycle()
+    definition = make_cycle()
     definition["stages"][1]["recipe"]["edges"] = [["a", "b"]]
     failed = run("map", "-", typed=definition)
     assert failed.exit_code == 1
@@ -187,15 +187,17 @@ def test_report_input_without_dag_prints_one_line_error() -> None:
 
 @pytest.mark.usefixtures("_at_a_terminal")
 def test_report_cyclic_dag_shows_stage_as_unknown() -> None:
-    shown = run("report", "-", typed={**SNAPSHOT, "dag": a_cycle()}).stdout
+    shown = run("report", "-", typed={**SNAPSHOT, "dag": make_cycle()}).stdout
     assert "thesis  ? unknown" in shown
     assert "▲ recipe.edges: the steps wait for each other" in shown
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 140])
 def test_report_and_map_displays_fit_terminal_width(width: int) -> None:
-    long = a_dag(a_stage("a-stage-with-a-long-name", *(a_step("x" * 90 + str(n)) for n in "12")))
-    snapshot = a_snapshot(long, runs={"a-stage-with-a-long-name": ["alpha"]})
+    long = make_dag(
+        make_stage("a-stage-with-a-long-name", *(make_step("x" * 90 + str(n)) for n in "12"))
+    )
+    snapshot = make_snapshot(long, runs={"a-stage-with-a-long-name": ["alpha"]})
     console = Console(width=width, no_color=True)
     with console.capture() as captured:
         console.print(run_report.report_display(report_from_snapshot(snapshot), width))

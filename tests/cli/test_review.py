@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from cli.runs_in_terminal import waiting
+from cli.sample_runs import run_awaiting_feedback
 from cli.terminal import Terminal
 from waybook.cli.commands import review
 
 
 def status_of(terminal: Terminal, plan_id: str) -> str:
-    return str(terminal.told("status", plan_id)["status"])
+    return str(terminal.json_output("status", plan_id)["status"])
 
 
 def test_review_prints_questions_and_choices(terminal: Terminal) -> None:
@@ -19,14 +19,14 @@ def test_review_prints_questions_and_choices(terminal: Terminal) -> None:
     assert "Is this enough?" in output
     assert "? Which one?" in output
     assert "Nile" in output
-    (entry,) = terminal.told("review", plan_id)
+    (entry,) = terminal.json_output("review", plan_id)
     assert (entry["plan_id"], entry["step_order"]) == (plan_id, 1)
 
 
 def test_review_lists_run_awaiting_feedback_with_command(
     terminal: Terminal,
 ) -> None:
-    run_id = waiting(terminal, "Waits for a word")
+    run_id = run_awaiting_feedback(terminal, "Waits for a word")
     output = terminal.say("review", columns=120)
     assert "Waits for a word waits for your feedback on thesis" in output
     assert f'waybook feedback {run_id} thesis "…"' in output
@@ -39,7 +39,7 @@ def test_review_approve_completes_step(terminal: Terminal) -> None:
     plan_id = terminal.under_review("Approved")
     assert "✓ approved" in terminal.say("review", plan_id, "--approve")
     assert status_of(terminal, plan_id) == "executing"
-    assert terminal.told("status", plan_id)["completedSteps"][0]["resultSummary"] == "Nile"
+    assert terminal.json_output("status", plan_id)["completedSteps"][0]["resultSummary"] == "Nile"
 
 
 def test_review_modify_adds_feedback_to_instructions(terminal: Terminal) -> None:

@@ -5,34 +5,34 @@ import io
 import pytest
 from rich.console import Console
 
-from cli.runs_in_terminal import finished, half_done, waiting
+from cli.sample_runs import completed_run, run_awaiting_feedback, run_in_progress
 from cli.terminal import Terminal
-from transport.pages import a_reader, words
+from org_env import AgentClient, Body
+from transport.page_reader import make_reader, visible_text
 from waybook.app.queries.run import RunDetail, RunInclude, read_run_detail
 from waybook.cli.runtime import AppSession
 from waybook.cli.terminal.plan_board import Viewport
 from waybook.cli.terminal.run_board import run_display
 from waybook.dag.progress.invariants import check
-from worlds import Agent, Body
 
 SCREENS = [(40, 8), (60, 12), (80, 24), (100, 30), (140, 40), (200, 6), (80, 3), (30, 1)]
 
 
 @pytest.fixture(scope="module")
 def half(terminal: Terminal) -> str:
-    return half_done(terminal, "A dialectic with a name that does not fit anywhere at all")
+    return run_in_progress(terminal, "A dialectic with a name that does not fit anywhere at all")
 
 
 @pytest.fixture(scope="module")
 def done(terminal: Terminal) -> str:
-    return finished(terminal, "Done and over")
+    return completed_run(terminal, "Done and over")
 
 
 # List of runs
 
 
 def test_runs_lists_run_with_counts(terminal: Terminal, half: str) -> None:
-    (match,) = [run for run in terminal.told("runs") if run["runId"] == half]
+    (match,) = [run for run in terminal.json_output("runs") if run["runId"] == half]
     assert match["dagSlug"] == "dialectic"
     assert match["status"] == "failed"
     assert (match["completedStages"], match["totalStages"]) == (1, 5)
@@ -55,14 +55,14 @@ def test_runs_list_fits_terminal_width(terminal: Terminal, half: str, columns: i
 
 
 def test_runs_all_option_lists_completed_runs(terminal: Terminal, done: str) -> None:
-    assert done not in {run["runId"] for run in terminal.told("runs")}
-    (match,) = [run for run in terminal.told("runs", "--all") if run["runId"] == done]
+    assert done not in {run["runId"] for run in terminal.json_output("runs")}
+    (match,) = [run for run in terminal.json_output("runs", "--all") if run["runId"] == done]
     assert (match["status"], match["completedStages"]) == ("completed", 5)
 
 
 def test_runs_lists_awaiting_feedback_status_and_stage(terminal: Terminal) -> None:
-    run_id = waiting(terminal, "Waiting for a word")
-    (match,) = [run for run in terminal.told("runs") if run["runId"] == run_id]
+    run_id = run_awaiting_feedback(terminal, "Waiting for a word")
+    (match,) = [run for run in terminal.json_output("runs") if run["runId"] == run_id]
     assert (match["status"], match["awaitingFeedback"]) == ("awaiting_feedback", "thesis")
     assert "! awaiting feedback" in terminal.say("runs")
 
@@ -86,16 +86,16 @@ def test_run_prints_stages_and_steps(terminal: Terminal, half: str) -> None:
 
 
 def test_run_json_is_report(terminal: Terminal, half: str) -> None:
-    report = terminal.told("run", half)
+    report = terminal.json_output("run", half)
     assert list(report) == ["dagProgress", "stages", "warnings", "usage"]
     assert check(report) == []
 
 
 async def tools_and_pages(here: AppSession, run_id: str) -> tuple[Body, Body, Body, str, str]:
     """Return the replies about a run and its open runs, and the pages of both."""
-    agent = Agent(here.app.dispatcher, here.call.caller)
-    async with a_reader(agent) as reader:
-        pages = [words(await reader.get(path)) for path in ("/runs", f"/runs/{run_id}")]
+    agent = AgentClient(here.app.dispatcher, here.call.caller)
+    async with make_reader(agent) as reader:
+        pages = [visible_text(await reader.get(path)) for path in ("/runs", f"/runs/{run_id}")]
     dags = await agent.call("list_dags")
     run_map = await agent.call("get_dag_map", runId=run_id, detail=True)
     report = await agent.call("get_run_progress", runId=run_id, detail=True)
@@ -107,7 +107,7 @@ def test_run_shows_same_figures_as_reply_page_and_command(terminal: Terminal, ha
         lambda here: tools_and_pages(here, half)
     )
     (in_reply,) = [run for run in dags["openRuns"] if run["runId"] == half]
-    (in_list,) = [run for run in terminal.told("runs") if run["runId"] == half]
+    (in_list,) = [run for run in terminal.json_output("runs") if run["runId"] == half]
     lines = terminal.say("runs", columns=200).splitlines()
     (line,) = [line for line in lines if half.startswith(line.split()[0])]
     board = " ".join(terminal.say("run", half, columns=200, lines=200).split())
@@ -184,8 +184,8 @@ def test_run_partial_name_resolves_run(terminal: Terminal, done: str) -> None:
 
 
 def test_run_ambiguous_name_is_refused(terminal: Terminal) -> None:
-    waiting(terminal, "Twins, the first")
-    waiting(terminal, "Twins, the second")
+    run_awaiting_feedback(terminal, "Twins, the first")
+    run_awaiting_feedback(terminal, "Twins, the second")
     failed = terminal.run("run", "twins")
     assert failed.exit_code == 1
     assert "could mean several runs" in failed.stderr
@@ -202,18 +202,18 @@ def test_run_unknown_prints_error_with_list_command(terminal: Terminal) -> None:
 
 
 def test_feedback_starts_next_stage_and_is_audited_with_channel_cli(terminal: Terminal) -> None:
-    run_id = waiting(terminal, "To be continued")
+    run_id = run_awaiting_feedback(terminal, "To be continued")
     shown = terminal.say("run", run_id, columns=100)
     assert f'waybook feedback {run_id} thesis "…"' in shown
     output = terminal.say("feedback", run_id, "thesis", "Say what it costs.")
     assert "✓ your feedback on thesis is kept" in output
     assert "antithesis has begun: 1 job is ready" in output
-    (newest, *_) = terminal.told("audit", "list", run_id)
+    (newest, *_) = terminal.json_output("audit", "list", run_id)
     assert newest["channel"] == "cli"
 
 
 def test_feedback_reads_text_from_stdin_and_sets_models(terminal: Terminal) -> None:
-    run_id = waiting(terminal, "With others")
+    run_id = run_awaiting_feedback(terminal, "With others")
     words = ("feedback", run_id, "thesis", "-", "--models", "beta, gamma", "--json")
     ran = terminal.run(*words, typed="Go on.\n")
     assert ran.exit_code == 0
@@ -221,7 +221,7 @@ def test_feedback_reads_text_from_stdin_and_sets_models(terminal: Terminal) -> N
 
 
 def test_feedback_on_incomplete_stage_raises_invalid_transition(terminal: Terminal) -> None:
-    run_id = waiting(terminal, "Too early")
+    run_id = run_awaiting_feedback(terminal, "Too early")
     failed = terminal.run("feedback", run_id, "antithesis", "Good.")
     assert failed.exit_code == 1
     assert "INVALID_TRANSITION" in failed.stderr
@@ -234,7 +234,7 @@ def test_audit_list_of_run_shows_event_labels(terminal: Terminal, half: str) -> 
     output = terminal.say("audit", "list", half, columns=140)
     assert "claimed a job: antithesis_generate_business_case_critique" in output
     assert "no such model" in output
-    assert terminal.told("audit", "verify")["ok"]
+    assert terminal.json_output("audit", "verify")["ok"]
 
 
 def test_audit_list_unknown_subject_names_plan_and_run(terminal: Terminal) -> None:

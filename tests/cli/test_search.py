@@ -39,7 +39,7 @@ def test_search_hit_shows_matched_words_and_sources_within_width(
 
 def test_search_plan_and_kind_options_filter_hits(terminal: Terminal, stored: Body) -> None:
     def ids(*words: str) -> list[str]:
-        return [hit["id"] for hit in terminal.told("search", "moraine dam", *words)["hits"]]
+        return [hit["id"] for hit in terminal.json_output("search", "moraine dam", *words)["hits"]]
 
     assert ids("--plan", "Where research", "--kind", "finding") == [stored["artifactId"]]
     assert ids("--kind", "nothing") == []

@@ -7,7 +7,7 @@ import psycopg
 from psycopg import sql
 
 import bombs
-from cli.limited import MEBIBYTE, Session, a_session
+from cli.limited_process import MEBIBYTE, Session, limited_session
 from cli.terminal import Terminal
 from waybook.embedded_postgres.supervisor import Attachment
 
@@ -59,7 +59,7 @@ def refusals(session: Session) -> list[tuple[object, object]]:
 
 
 async def test_mcp_stdio_invalid_line_gets_error_and_session_continues(terminal: Terminal) -> None:
-    async with a_session("--data-dir", str(terminal.data_dir)) as session:
+    async with limited_session("--data-dir", str(terminal.data_dir)) as session:
         for name, line in LINES.items():
             await session.write([line, b"\n"])
             await session.works()
@@ -75,7 +75,7 @@ async def test_mcp_stdio_invalid_line_gets_error_and_session_continues(terminal:
 async def test_mcp_stdio_hostile_argument_creates_no_plan_and_session_continues(
     terminal: Terminal, attachment: Attachment
 ) -> None:
-    async with a_session("--data-dir", str(terminal.data_dir)) as session:
+    async with limited_session("--data-dir", str(terminal.data_dir)) as session:
         before = stored(attachment)
         for name, value in bombs.VALUES.items():
             await session.write([in_a_plan(value), b"\n"])
@@ -98,7 +98,7 @@ async def test_mcp_stdio_too_long_line_is_refused_with_request_id(terminal: Term
     nobody = so_much(2 * MEBIBYTE, b'{"method":"ping","params":', b"}\n")
     request = b'{"jsonrpc":"2.0","id":7,"method":"ping"'
     longest = request + b" " * (MEBIBYTE - len(request) - 1) + b"}\n"
-    async with a_session("--data-dir", str(terminal.data_dir)) as session:
+    async with limited_session("--data-dir", str(terminal.data_dir)) as session:
         await session.write([longest])
         assert (await session.hear(7))["result"] == {}
         for line, whose in (([b" " + longest], 7), (ahead, 7), (behind, "a"), (nobody, None)):

@@ -69,7 +69,7 @@ class Screen:
 
 
 @contextmanager
-def a_screen(
+def open_screen(
     terminal: Terminal, *words: str, columns: int = 80, lines: int = 24
 ) -> Iterator[Screen]:
     ours, theirs = pty.openpty()
@@ -101,7 +101,7 @@ def a_screen(
 
 def test_watch_follows_plan_progress_and_terminal_resize(terminal: Terminal) -> None:
     plan_id = terminal.plan("Watched live", 40)
-    with a_screen(terminal, "watch", plan_id, columns=80, lines=12) as screen:
+    with open_screen(terminal, "watch", plan_id, columns=80, lines=12) as screen:
         screen.until(lambda text: "0 of 40 done" in text and "live" in text)
         assert all(len(frame) <= 12 for frame in screen.frames)
         step = terminal.take(plan_id)
@@ -130,7 +130,7 @@ def test_review_in_terminal_reports_concurrent_decision(
     terminal: Terminal,
 ) -> None:
     plan_id = terminal.under_review("Decided at a terminal")
-    with a_screen(terminal, "review", plan_id) as screen:
+    with open_screen(terminal, "review", plan_id) as screen:
         screen.until(lambda text: "[l]ater" in text)
         assert "Is this enough?" in screen.text
         terminal.say("review", plan_id, "--skip")

@@ -26,7 +26,7 @@ def spent(terminal: Terminal) -> tuple[str, str]:
 def test_usage_reports_cost_by_model_plan_and_run(
     terminal: Terminal, spent: tuple[str, str]
 ) -> None:
-    report = terminal.told("usage", "--limit", "1000")
+    report = terminal.json_output("usage", "--limit", "1000")
     plan_id, run_id = spent
     models = {row["model"]: row for row in report["models"]}
     assert models["a-model"]["costUsd"] == 0.25
@@ -72,6 +72,6 @@ def test_status_and_run_print_usage(terminal: Terminal, spent: tuple[str, str]) 
     assert "1,200 tokens in, 50 out, $0.25, told by 1 result" in status
     assert "1,250 of 1,500 tokens, 83 %" in status
     assert "$0.25 of $9.00, 2 %" in status
-    assert terminal.told("status", spent[0])["budget"]["warning"].startswith("83 %")
+    assert terminal.json_output("status", spent[0])["budget"]["warning"].startswith("83 %")
     assert "0 tokens in, 0 out, $0.000125, told by 1 result" in terminal.say("run", spent[1])
-    assert terminal.told("run", spent[1])["usage"]["costUsd"] == 0.000125
+    assert terminal.json_output("run", spent[1])["usage"]["costUsd"] == 0.000125

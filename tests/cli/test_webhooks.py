@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from cli.terminal import Terminal
-from webhook_worlds import SECRET
+from webhook_env import SECRET
 
 
 class Receiver(ThreadingHTTPServer):
@@ -52,7 +52,7 @@ def doctor(terminal: Terminal) -> dict[str, dict[str, str]]:
 def test_webhooks_test_is_delivered_and_listed(terminal: Terminal, receiver: Receiver) -> None:
     assert terminal.say("webhooks", "test") == "✓ the test arrived (204)\n"
     assert receiver.got[-1]["type"] == "webhook.test"
-    delivery = terminal.told("webhooks", "list", "--limit", "1")[0]
+    delivery = terminal.json_output("webhooks", "list", "--limit", "1")[0]
     assert (delivery["event"], delivery["status"], delivery["answered"]) == (
         "webhook.test",
         "delivered",
@@ -75,7 +75,7 @@ def test_webhooks_test_undelivered_prints_error_and_can_be_retried(
     assert doctor(terminal)["notices"]["state"] == "warn"
     assert terminal.run("webhooks", "retry", message.strip()).exit_code == 1
     receiver.status = 200
-    again = terminal.told("webhooks", "retry", message.strip())
+    again = terminal.json_output("webhooks", "retry", message.strip())
     assert (again["id"], again["status"]) == (message.strip(), "delivered")
     assert doctor(terminal)["notices"]["state"] == "ok"
     unknown = terminal.run("webhooks", "retry", "none")
@@ -86,11 +86,11 @@ def test_review_command_stores_notification_for_delivery(
     terminal: Terminal, receiver: Receiver
 ) -> None:
     plan_id = terminal.under_review("Seas")
-    (review,) = terminal.told("review", plan_id)
+    (review,) = terminal.json_output("review", plan_id)
     assert review["reviewUrl"].endswith(f"/plans/{plan_id}#review")
     assert f"http://127.0.0.1:8750/plans/{plan_id}#review" in terminal.say("status", plan_id)
     terminal.say("review", plan_id, "--reject")
-    delivery = terminal.told("webhooks", "list")[0]
+    delivery = terminal.json_output("webhooks", "list")[0]
     assert (delivery["event"], delivery["status"]) == ("plan.failed", "waiting")
     assert receiver.got == []
     terminal.say("webhooks", "test")

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from dag_runs import dag_counts
-from decisions import decision
+from decision_proofs import decision
 from waybook.conditions.values import Json
 from waybook.dag.definitions.definition import graphs_of, read_definition
 from waybook.dag.definitions.source_text import builtin_definitions

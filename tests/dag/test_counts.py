@@ -2,19 +2,19 @@ import pytest
 from hypothesis import given
 
 from dag_builders import (
-    a_chain,
-    a_dag,
-    a_plan_step,
-    a_stage,
-    a_step,
-    an_input,
-    an_output,
+    make_chain,
+    make_dag,
+    make_input,
+    make_output,
+    make_plan_step,
+    make_stage,
+    make_step,
     models,
     recipes,
 )
 from dag_dialectic import dialectic
-from dag_runs import StageRun, a_stage_run, dag_counts, graphs_of, origins_of, runs, stage_runs
-from decisions import decision
+from dag_runs import StageRun, dag_counts, graphs_of, make_stage_run, origins_of, runs, stage_runs
+from decision_proofs import decision
 from waybook.dag.expansion.counts import (
     StageCounts,
     documents_expected,
@@ -89,7 +89,7 @@ def by_the_book(run: StageRun, step: RecipeStep) -> tuple[int, int]:
 def test_counts_any_recipe_match_units_and_outputs_of_strategy(
     recipe: Recipe, now: list[str], before: list[str]
 ) -> None:
-    run = a_stage_run(Stage("stage", "Stage", recipe), now, entry_origins(before))
+    run = make_stage_run(Stage("stage", "Stage", recipe), now, entry_origins(before))
     counts = counts_of(run)
     counts_by_step = {key: (counts.units[key], counts.outputs[key]) for key in run.graph.order}
     assert counts_by_step == {
@@ -113,18 +113,18 @@ def test_dag_counts_predict_leaves_of_every_stage_before_any_work(
 
 @decision("B12")
 def test_per_source_document_step_units_follow_producer_of_first_input() -> None:
-    follower = a_step("c", S.PER_SOURCE_DOCUMENT, inputs=["b", "a"])
-    steps = [a_step("a", S.ALL_TO_ONE), a_step("b", S.PER_MODEL), follower]
-    run = a_stage_run(a_stage("s", *steps, edges=[("a", "c"), ("b", "c")]))
+    follower = make_step("c", S.PER_SOURCE_DOCUMENT, inputs=["b", "a"])
+    steps = [make_step("a", S.ALL_TO_ONE), make_step("b", S.PER_MODEL), follower]
+    run = make_stage_run(make_stage("s", *steps, edges=[("a", "c"), ("b", "c")]))
     assert counts_of(run).units == {"a": 1, "b": 3, "c": 3}
 
 
 @decision("B12")
 def test_per_source_document_root_units_follow_prior_lineages_or_models() -> None:
-    stage = a_stage("s", a_step("a", S.PER_SOURCE_DOCUMENT))
+    stage = make_stage("s", make_step("a", S.PER_SOURCE_DOCUMENT))
     prior = origins_of(ProducedDocument("x", f"l/{number}") for number in range(7))
-    assert counts_of(a_stage_run(stage, prior=prior)).units == {"a": 7}
-    assert counts_of(a_stage_run(stage)).units == {"a": 3}
+    assert counts_of(make_stage_run(stage, prior=prior)).units == {"a": 7}
+    assert counts_of(make_stage_run(stage)).units == {"a": 3}
 
 
 @decision("B13")
@@ -134,29 +134,29 @@ def test_per_source_document_root_units_follow_prior_lineages_or_models() -> Non
 def test_plan_step_outputs_one_per_model_if_child_is_per_source_document(
     child: Strategy, outputs: int
 ) -> None:
-    stage = a_stage("s", a_plan_step("p"), a_step("c", child), edges=[("p", "c")])
-    counts = counts_of(a_stage_run(stage))
+    stage = make_stage("s", make_plan_step("p"), make_step("c", child), edges=[("p", "c")])
+    counts = counts_of(make_stage_run(stage))
     assert counts.units["p"] == 1
     assert counts.outputs["p"] == outputs
 
 
 def test_expected_counts_duplicate_model_is_counted_once() -> None:
-    stage = a_stage("s", a_step("a", S.PER_MODEL))
-    assert counts_of(a_stage_run(stage, ["m", "k", "m"])).total == 2
+    stage = make_stage("s", make_step("a", S.PER_MODEL))
+    assert counts_of(make_stage_run(stage, ["m", "k", "m"])).total == 2
 
 
 def test_skipped_step_has_no_units_and_passes_nothing_to_successors() -> None:
-    steps = [a_step("a", skip=True), a_step("b", S.PER_SOURCE_DOCUMENT), a_step("c")]
-    run = a_stage_run(a_stage("s", *steps, edges=[("a", "b")]))
+    steps = [make_step("a", skip=True), make_step("b", S.PER_SOURCE_DOCUMENT), make_step("c")]
+    run = make_stage_run(make_stage("s", *steps, edges=[("a", "b")]))
     counts = counts_of(run)
     assert counts.units == {"a": 0, "b": 0, "c": 3}
     assert counts.leaves.lineages == ("s/c/a", "s/c/b", "s/c/c")
 
 
 def test_stage_with_skipped_leaves_passes_no_origins() -> None:
-    dag = a_dag(
-        a_stage("one", a_step("a", skip=True)),
-        a_stage("two", a_step("b", S.PER_SOURCE_GROUP), a_step("c", S.PER_MODEL)),
+    dag = make_dag(
+        make_stage("one", make_step("a", skip=True)),
+        make_stage("two", make_step("b", S.PER_SOURCE_GROUP), make_step("c", S.PER_MODEL)),
     )
     counts = dag_counts(dag, graphs_of(dag), {"one": ["m"], "two": ["m"]})
     assert counts["one"].leaves == Origins(lineages=(), authors=(), first_author={})
@@ -164,12 +164,12 @@ def test_stage_with_skipped_leaves_passes_no_origins() -> None:
 
 
 def test_stage_after_several_stages_receives_all_origins() -> None:
-    group = a_step("d", S.PER_SOURCE_GROUP)
-    dag = a_dag(
-        a_stage("end", group),
-        a_stage("start"),
-        a_stage("right", a_step("r", S.PER_MODEL)),
-        a_stage("left", a_step("l", S.ALL_TO_ONE)),
+    group = make_step("d", S.PER_SOURCE_GROUP)
+    dag = make_dag(
+        make_stage("end", group),
+        make_stage("start"),
+        make_stage("right", make_step("r", S.PER_MODEL)),
+        make_stage("left", make_step("l", S.ALL_TO_ONE)),
         transitions=[("left", "end"), ("right", "end"), ("start", "left"), ("start", "right")],
     )
     models_of = {"start": ["m"], "left": ["m"], "right": ["m", "k"], "end": ["k"]}
@@ -179,7 +179,7 @@ def test_stage_after_several_stages_receives_all_origins() -> None:
 
 
 def test_dag_counts_stage_without_models_has_no_per_model_units() -> None:
-    dag = a_dag(a_stage("s", a_step("a", S.PER_MODEL), a_step("b", S.ALL_TO_ONE)))
+    dag = make_dag(make_stage("s", make_step("a", S.PER_MODEL), make_step("b", S.ALL_TO_ONE)))
     assert dag_counts(dag, graphs_of(dag), {})["s"].units == {"a": 0, "b": 1}
 
 
@@ -188,12 +188,12 @@ def test_ten_thousand_steps_hundred_models_are_counted_not_enumerated(
     strategy: Strategy,
 ) -> None:
     keys = [f"s{number}" for number in range(10_000)]
-    followers = [a_step(key, S.PER_SOURCE_DOCUMENT) for key in keys[1:5_000]]
-    others = [a_step(key, strategy) for key in keys[5_000:]]
-    edges = [*a_chain(*keys[:5_000]), *[(keys[0], key) for key in keys[5_000:]]]
-    stage = a_stage("s", a_plan_step(keys[0]), *followers, *others, edges=edges)
+    followers = [make_step(key, S.PER_SOURCE_DOCUMENT) for key in keys[1:5_000]]
+    others = [make_step(key, strategy) for key in keys[5_000:]]
+    edges = [*make_chain(*keys[:5_000]), *[(keys[0], key) for key in keys[5_000:]]]
+    stage = make_stage("s", make_plan_step(keys[0]), *followers, *others, edges=edges)
     names = [f"m{number}" for number in range(100)]
-    counts = counts_of(a_stage_run(stage, names))
+    counts = counts_of(make_stage_run(stage, names))
     each = 100**3 if strategy is S.PAIRWISE_BY_ORIGIN else 100
     assert counts.total == 1 + 4_999 * 100 + 5_000 * each
 
@@ -201,28 +201,30 @@ def test_ten_thousand_steps_hundred_models_are_counted_not_enumerated(
 @decision("B10")
 def test_ten_thousand_leaves_share_inherited_lineages() -> None:
     prior = origins_of(ProducedDocument("x", f"l/{number}") for number in range(10_000))
-    steps = [a_step(f"s{number}", S.PER_SOURCE_GROUP) for number in range(10_000)]
-    counts = counts_of(a_stage_run(a_stage("s", *steps), ["x"], prior))
+    steps = [make_step(f"s{number}", S.PER_SOURCE_GROUP) for number in range(10_000)]
+    counts = counts_of(make_stage_run(make_stage("s", *steps), ["x"], prior))
     assert counts.total == 100_000_000
     assert counts.leaves.lineages == prior.lineages
 
 
 def test_documents_expected_counts_distinct_rendered_outputs() -> None:
-    text = an_output("text", "# {{ body }}")
-    both = [text, text, an_output("data")]
-    stage = a_stage("s", a_step("a", outputs=both), a_step("b"), a_plan_step("c"))
-    assert documents_expected(stage, counts_of(a_stage_run(stage))) == 3
+    text = make_output("text", "# {{ body }}")
+    both = [text, text, make_output("data")]
+    stage = make_stage("s", make_step("a", outputs=both), make_step("b"), make_plan_step("c"))
+    assert documents_expected(stage, counts_of(make_stage_run(stage))) == 3
 
 
 def test_documents_expected_without_templates_counts_execute_outputs() -> None:
-    twice = [an_output("text"), an_output("text"), an_output("data")]
-    stage = a_stage("s", a_step("a", outputs=twice), a_step("b", skip=True), a_plan_step("c"))
-    assert documents_expected(stage, counts_of(a_stage_run(stage))) == 2 * 3
+    twice = [make_output("text"), make_output("text"), make_output("data")]
+    stage = make_stage(
+        "s", make_step("a", outputs=twice), make_step("b", skip=True), make_plan_step("c")
+    )
+    assert documents_expected(stage, counts_of(make_stage_run(stage))) == 2 * 3
 
 
 def test_rendered_plan_step_expects_document_per_output() -> None:
-    plan = a_plan_step("p", outputs=[an_output("plan", "# Plan")])
-    child = a_step("c", S.PER_SOURCE_DOCUMENT, inputs=[an_input("plan")])
-    stage = a_stage("s", plan, child, edges=[("p", "c")])
+    plan = make_plan_step("p", outputs=[make_output("plan", "# Plan")])
+    child = make_step("c", S.PER_SOURCE_DOCUMENT, inputs=[make_input("plan")])
+    stage = make_stage("s", plan, child, edges=[("p", "c")])
     assert plan.job_type is JobType.PLAN
-    assert documents_expected(stage, counts_of(a_stage_run(stage))) == 3
+    assert documents_expected(stage, counts_of(make_stage_run(stage))) == 3

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from decisions import RUN_DECISIONS
+from decision_proofs import RUN_DECISIONS
 
 TESTS = Path(__file__).parents[1]
 NAMED = re.compile(r"^@decision\(([^)]*)\)", re.MULTILINE)

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from dag_builders import (
     Edges,
-    a_dag,
-    a_stage,
-    a_step,
-    an_input,
-    an_output,
     dags,
+    make_dag,
+    make_input,
+    make_output,
+    make_stage,
+    make_step,
 )
-from decisions import decision
+from decision_proofs import decision
 from waybook.dag.definitions.definition import (
     definition_schema,
     graphs_of,
@@ -37,7 +37,7 @@ STEP: Raw = {"stepKey": "a", "jobType": "PLAN", "granularityStrategy": "all_to_o
 STEPS_AT = "stages[0].recipe.steps"
 
 
-def a_definition(*steps: Raw, **more: object) -> Raw:
+def make_definition(*steps: Raw, **more: object) -> Raw:
     """Return a minimal definition of one stage."""
     recipe: Raw = {"steps": [*(steps or (STEP,))]}
     return {"slug": "d", "stages": [{"slug": "one", "recipe": recipe}], **more}
@@ -61,14 +61,14 @@ def faults_in(dag: Dag) -> Faults:
 
 def faults_among(*steps: RecipeStep, edges: Edges = ()) -> Faults:
     """Return the errors of a DAG of one stage, called `one`."""
-    return faults_in(a_dag(a_stage("one", *steps, edges=edges)))
+    return faults_in(make_dag(make_stage("one", *steps, edges=edges)))
 
 
 # Reading and writing
 
 
 def test_read_definition_missing_properties_get_defaults() -> None:
-    dag = read_definition(a_definition(STEP, {**STEP, "stepKey": "b"}))
+    dag = read_definition(make_definition(STEP, {**STEP, "stepKey": "b"}))
     assert (dag.name, dag.description, dag.transitions) == ("d", "", ())
     assert dag.stages[0].name == "one"
     assert dag.stages[0].recipe.edges == ()
@@ -91,8 +91,8 @@ def test_read_definition_null_property_equals_missing_property() -> None:
     schema = definition_schema()["$defs"]
     assert isinstance(schema, dict)
     step = {**dict.fromkeys(schema["step"]["properties"]), **STEP}
-    data = a_definition(step, name=None, description=None, transitions=None)
-    assert read_definition(data) == read_definition(a_definition())
+    data = make_definition(step, name=None, description=None, transitions=None)
+    assert read_definition(data) == read_definition(make_definition())
 
 
 def test_read_definition_step_with_all_properties_is_parsed() -> None:
@@ -107,7 +107,7 @@ def test_read_definition_step_with_all_properties_is_parsed() -> None:
         "prompt": "Write.",
         "skip": True,
     }
-    (read,) = read_definition(a_definition(step)).stages[0].recipe.steps
+    (read,) = read_definition(make_definition(step)).stages[0].recipe.steps
     assert read == RecipeStep(
         key="a",
         number=7,
@@ -115,8 +115,8 @@ def test_read_definition_step_with_all_properties_is_parsed() -> None:
         job_type=JobType.PLAN,
         strategy=Strategy.ALL_TO_ONE,
         output_type="essay",
-        inputs=(an_input("brief"), an_input("x", required=False)),
-        outputs=(an_output("essay", "# Essay"), an_output("notes")),
+        inputs=(make_input("brief"), make_input("x", required=False)),
+        outputs=(make_output("essay", "# Essay"), make_output("notes")),
         parallel_group=2,
         prompt="Write.",
         skip=True,
@@ -125,7 +125,9 @@ def test_read_definition_step_with_all_properties_is_parsed() -> None:
 
 
 def test_read_definition_empty_inputs_required_yields_empty_tuple() -> None:
-    (step,) = read_definition(a_definition({**STEP, "inputsRequired": []})).stages[0].recipe.steps
+    (step,) = (
+        read_definition(make_definition({**STEP, "inputsRequired": []})).stages[0].recipe.steps
+    )
     assert step.inputs == ()
 
 
@@ -144,7 +146,9 @@ def test_definition_written_and_read_again_is_unchanged(dag: Dag) -> None:
 
 def test_definition_round_trip_preserves_conditions_and_description() -> None:
     ways = (Transition("one", "two", "When somebody said yes."),)
-    dag = replace(a_dag(a_stage("one"), a_stage("two")), transitions=ways, description="Rivers.")
+    dag = replace(
+        make_dag(make_stage("one"), make_stage("two")), transitions=ways, description="Rivers."
+    )
     assert read_definition(write_definition(dag)) == dag
 
 
@@ -165,7 +169,7 @@ def test_read_definition_invalid_root_value_is_refused_as_bad_form(data: object)
 @pytest.mark.parametrize("missing", ["stepKey", "jobType", "granularityStrategy"])
 def test_read_definition_step_missing_required_property_is_refused(missing: str) -> None:
     step = {name: value for name, value in STEP.items() if name != missing}
-    refused = refusal(a_definition(step))
+    refused = refusal(make_definition(step))
     assert refused.message == f"{STEPS_AT}[0]: {missing!r} is missing"
 
 
@@ -200,7 +204,7 @@ def test_read_definition_invalid_property_is_refused_with_path(
     name: str, value: object, at: str
 ) -> None:
     step = {**STEP, "stepKey": "b", name: value}
-    assert faults(a_definition(STEP, step)) == [("bad_form", f"{STEPS_AT}[1]{at}")]
+    assert faults(make_definition(STEP, step)) == [("bad_form", f"{STEPS_AT}[1]{at}")]
 
 
 @pytest.mark.parametrize("edges", [["ab"], [["a"]], [["a", "a", "a"]], [["a", None]], {}, "ab"])
@@ -212,13 +216,13 @@ def test_read_definition_edge_not_a_pair_of_keys_is_refused(edges: object) -> No
 
 
 def test_read_definition_render_job_type_is_refused() -> None:
-    refused = refusal(a_definition({**STEP, "jobType": "RENDER"}))
+    refused = refusal(make_definition({**STEP, "jobType": "RENDER"}))
     assert refused.details["fault"] == "bad_form"
     assert refused.message == f"{STEPS_AT}[0].jobType: 'RENDER' is not one of PLAN, EXECUTE"
 
 
 def test_read_definition_unknown_strategy_lists_strategies_and_nearest() -> None:
-    refused = refusal(a_definition({**STEP, "granularityStrategy": "Per-Modell"}))
+    refused = refusal(make_definition({**STEP, "granularityStrategy": "Per-Modell"}))
     assert refused.details["fault"] == "unknown_strategy"
     assert refused.details["at"] == f"{STEPS_AT}[0].granularityStrategy"
     assert all(strategy in refused.message for strategy in Strategy)
@@ -226,16 +230,16 @@ def test_read_definition_unknown_strategy_lists_strategies_and_nearest() -> None
 
 
 def test_read_definition_unknown_property_is_refused_only_if_strict() -> None:
-    data = a_definition({**STEP, "step_number": 1}, version=3)
+    data = make_definition({**STEP, "step_number": 1}, version=3)
     refused = refusal(data)
     assert faults(data) == [("bad_form", f"{STEPS_AT}[0]"), ("bad_form", "definition")]
     assert "'step_number' here; did you mean 'stepNumber'?" in refused.message
-    assert read_definition(data, strict=False) == read_definition(a_definition())
+    assert read_definition(data, strict=False) == read_definition(make_definition())
 
 
 def test_read_definition_accepts_schema_property() -> None:
-    data = {**a_definition(), "$schema": "urn:waybook:definition"}
-    assert read_definition(data) == read_definition(a_definition())
+    data = {**make_definition(), "$schema": "urn:waybook:definition"}
+    assert read_definition(data) == read_definition(make_definition())
 
 
 @pytest.mark.parametrize(
@@ -260,8 +264,8 @@ def test_read_definition_without_stages_or_steps_is_refused(
     ("most", "data"),
     [
         (50, {"slug": "d", "stages": [{}] * 51}),
-        (2_500, {**a_definition(), "transitions": [{}] * 2_501}),
-        (10_000, a_definition(*[STEP] * 10_001)),
+        (2_500, {**make_definition(), "transitions": [{}] * 2_501}),
+        (10_000, make_definition(*[STEP] * 10_001)),
         (
             100_000,
             {"slug": "d", "stages": [{"slug": "s", "recipe": {"edges": [[]] * 100_001}}]},
@@ -273,7 +277,7 @@ def test_read_definition_beyond_limits_is_refused_with_count(most: int, data: ob
 
 
 def test_read_definition_many_errors_reports_limited_number() -> None:
-    refused = refusal(a_definition(*[{}] * 5_000))
+    refused = refusal(make_definition(*[{}] * 5_000))
     errors = refused.details["faults"]
     assert isinstance(errors, list)
     assert len(errors) == MAX_DIAGNOSTICS
@@ -281,8 +285,8 @@ def test_read_definition_many_errors_reports_limited_number() -> None:
 
 
 def test_read_definition_not_runnable_is_refused_with_every_error() -> None:
-    stage = a_stage("one", a_step("a"), a_step("a"), edges=[("a", "x")])
-    assert faults(write_definition(a_dag(stage))) == [
+    stage = make_stage("one", make_step("a"), make_step("a"), edges=[("a", "x")])
+    assert faults(write_definition(make_dag(stage))) == [
         ("duplicate_key", f"{STEPS_AT}[1].stepKey"),
         ("dangling_edge", "stages[0].recipe.edges[0]"),
     ]
@@ -329,8 +333,10 @@ def test_read_definition_deeply_nested_input_does_not_overflow_stack() -> None:
     for _ in range(100_000):
         deep = [deep]
     assert faults(deep) == [("bad_form", "definition")]
-    assert faults(a_definition({**STEP, "prompt": deep})) == [("bad_form", f"{STEPS_AT}[0].prompt")]
-    assert read_definition({**a_definition(), "more": deep}, strict=False).slug == "d"
+    assert faults(make_definition({**STEP, "prompt": deep})) == [
+        ("bad_form", f"{STEPS_AT}[0].prompt")
+    ]
+    assert read_definition({**make_definition(), "more": deep}, strict=False).slug == "d"
     while isinstance(deep, list) and deep:  # or the interpreter frees it by recursion
         deep = deep.pop()
 
@@ -343,5 +349,5 @@ def test_output_render_property_sets_default_or_own_template(
     render: object, read: str | None
 ) -> None:
     outputs = [{"documentKey": "notes", "render": render}]
-    [stage] = read_definition(a_definition({**STEP, "outputs": outputs})).stages
-    assert stage.recipe.steps[0].outputs == (an_output("notes", read),)
+    [stage] = read_definition(make_definition({**STEP, "outputs": outputs})).stages
+    assert stage.recipe.steps[0].outputs == (make_output("notes", read),)

@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 
 from dag_builders import (
     Edges,
-    a_chain,
-    a_dag,
-    a_plan_step,
-    a_stage,
-    a_step,
-    an_input,
-    an_output,
     dags,
+    make_chain,
+    make_dag,
+    make_input,
+    make_output,
+    make_plan_step,
+    make_stage,
+    make_step,
 )
-from decisions import decision
+from decision_proofs import decision
 from waybook.dag.definitions.checks import MAX_TEMPLATE_LENGTH, definition_errors
 from waybook.dag.diagnostics import Diagnostic
 from waybook.dag.model import Dag, Input, Recipe, RecipeStep, Stage, Strategy, Transition
@@ -35,7 +35,7 @@ def faults_in(dag: Dag) -> Faults:
 
 def faults_among(*steps: RecipeStep, edges: Edges = ()) -> Faults:
     """Return the errors of a DAG of one stage, called `one`."""
-    return faults_in(a_dag(a_stage("one", *steps, edges=edges)))
+    return faults_in(make_dag(make_stage("one", *steps, edges=edges)))
 
 
 def only_fault(dag: Dag, name: str) -> Diagnostic:
@@ -48,41 +48,43 @@ def test_definition_errors_valid_definition_returns_empty(dag: Dag) -> None:
     assert definition_errors(dag) == []
 
 
-DANGLING = a_stage("two", a_step("a"), edges=[("a", "x")])
-TWO = (a_stage("one"), a_stage("two"))
+DANGLING = make_stage("two", make_step("a"), edges=[("a", "x")])
+TWO = (make_stage("one"), make_stage("two"))
 
 
 @pytest.mark.parametrize(
     ("dag", "expected"),
     [
-        (a_dag(*TWO, a_stage("one")), [("duplicate_stage", "stages[2].slug")]),
-        (a_dag(*TWO, transitions=[("one", "x")]), [("unknown_stage", "transitions[0].to")]),
+        (make_dag(*TWO, make_stage("one")), [("duplicate_stage", "stages[2].slug")]),
+        (make_dag(*TWO, transitions=[("one", "x")]), [("unknown_stage", "transitions[0].to")]),
         (
-            a_dag(*TWO, transitions=[("one", "two"), ("x", "two")]),
+            make_dag(*TWO, transitions=[("one", "two"), ("x", "two")]),
             [("unknown_stage", "transitions[1].from")],
         ),
         (
-            a_dag(*TWO, transitions=[("one", "two"), ("one", "two")]),
+            make_dag(*TWO, transitions=[("one", "two"), ("one", "two")]),
             [("duplicate_transition", "transitions[1]")],
         ),
         (
-            a_dag(*TWO, transitions=[("one", "two"), ("two", "one")]),
+            make_dag(*TWO, transitions=[("one", "two"), ("two", "one")]),
             [("stage_cycle", "transitions")],
         ),
         (
-            a_dag(*TWO, a_stage("three"), transitions=[("one", "two"), ("three", "two")]),
+            make_dag(*TWO, make_stage("three"), transitions=[("one", "two"), ("three", "two")]),
             [("several_entries", "transitions")],
         ),
         (
-            a_dag(*TWO, a_stage("three"), transitions=[("one", "two"), ("one", "three")]),
+            make_dag(*TWO, make_stage("three"), transitions=[("one", "two"), ("one", "three")]),
             [("several_terminals", "transitions")],
         ),
         (
-            a_dag(*TWO, transitions=[]),
+            make_dag(*TWO, transitions=[]),
             [("several_entries", "transitions"), ("several_terminals", "transitions")],
         ),
         (
-            a_dag(a_stage("one"), DANGLING, a_stage("three", a_step("a"), edges=[("a", "a")])),
+            make_dag(
+                make_stage("one"), DANGLING, make_stage("three", make_step("a"), edges=[("a", "a")])
+            ),
             [("dangling_edge", "stages[1].recipe.edges[0]"), ("cycle", "stages[2].recipe.edges")],
         ),
     ],
@@ -94,14 +96,14 @@ def test_definition_errors_invalid_stages_report_path(dag: Dag, expected: Faults
 @pytest.mark.parametrize(
     ("steps", "edges", "expected"),
     [
-        ([a_step("a"), a_step("a")], [], [("duplicate_key", f"{STEPS_AT}[1].stepKey")]),
-        ([a_step("a")], [("a", "x")], [("dangling_edge", "stages[0].recipe.edges[0]")]),
+        ([make_step("a"), make_step("a")], [], [("duplicate_key", f"{STEPS_AT}[1].stepKey")]),
+        ([make_step("a")], [("a", "x")], [("dangling_edge", "stages[0].recipe.edges[0]")]),
         (
-            [a_step("a"), a_step("b")],
+            [make_step("a"), make_step("b")],
             [("a", "b"), ("a", "b")],
             [("duplicate_edge", "stages[0].recipe.edges[1]")],
         ),
-        ([*map(a_step, "abc")], a_chain(*"abca"), [("cycle", "stages[0].recipe.edges")]),
+        ([*map(make_step, "abc")], make_chain(*"abca"), [("cycle", "stages[0].recipe.edges")]),
     ],
 )
 def test_definition_errors_invalid_edges_report_path(
@@ -118,38 +120,38 @@ def test_definition_errors_invalid_edges_report_path(
         ([], "", "must say first"),
         (["x"], ".inputsRequired[0]", "2 steps with an edge to it make that: 'a', 'b'"),
         (["y"], ".inputsRequired[0]", "no step of this stage with an edge to it makes that"),
-        ([an_input("x", "zero")], ".inputsRequired[0]", "no step of this stage"),
+        ([make_input("x", "zero")], ".inputsRequired[0]", "no step of this stage"),
     ],
 )
 def test_per_source_document_step_without_unique_source_is_reported(
     inputs: list[str | Input] | None, at: str, told: str
 ) -> None:
     steps = (
-        a_step("a", outputs=["x"]),
-        a_step("b", outputs=["x"]),
-        a_step("c", outputs=["y"]),
-        a_step("d", PER_DOCUMENT, inputs=inputs),
+        make_step("a", outputs=["x"]),
+        make_step("b", outputs=["x"]),
+        make_step("c", outputs=["y"]),
+        make_step("d", PER_DOCUMENT, inputs=inputs),
     )
-    stage = a_stage("one", *steps, edges=[("a", "d"), ("b", "d"), ("c", "a")])
-    error = only_fault(a_dag(a_stage("zero"), stage), "primary_input")
+    stage = make_stage("one", *steps, edges=[("a", "d"), ("b", "d"), ("c", "a")])
+    error = only_fault(make_dag(make_stage("zero"), stage), "primary_input")
     assert error.at == f"stages[1].recipe.steps[3]{at}"
     assert told in error.message
 
 
 @decision("B12")
 def test_per_source_document_root_step_after_first_stage_is_valid() -> None:
-    dag = a_dag(a_stage("one"), a_stage("two", a_step("a", PER_DOCUMENT)))
+    dag = make_dag(make_stage("one"), make_stage("two", make_step("a", PER_DOCUMENT)))
     assert definition_errors(dag) == []
 
 
 @decision("B15")
 def test_required_document_without_path_from_producer_is_refused() -> None:
-    first, second = a_step("a", outputs=["x"]), a_step("b", inputs=["brief", "x"])
-    error = only_fault(a_dag(a_stage("one", first, second)), "hidden_dependency")
+    first, second = make_step("a", outputs=["x"]), make_step("b", inputs=["brief", "x"])
+    error = only_fault(make_dag(make_stage("one", first, second)), "hidden_dependency")
     assert error.at == f"{STEPS_AT}[1].inputsRequired[1]"
     assert "'a' makes" in error.message
     assert error.message.endswith("add the edge ['a', 'b']")
-    assert definition_errors(a_dag(a_stage("one", first, second, edges=[("a", "b")]))) == []
+    assert definition_errors(make_dag(make_stage("one", first, second, edges=[("a", "b")]))) == []
 
 
 @pytest.mark.parametrize(
@@ -158,20 +160,24 @@ def test_required_document_without_path_from_producer_is_refused() -> None:
 def test_definition_errors_input_from_later_or_unknown_stage_is_reported(
     stage: str, fault: str
 ) -> None:
-    middle = a_stage("two", a_step("a", inputs=[an_input("brief", "one"), an_input("z", stage)]))
-    dag = a_dag(
-        a_stage("one"),
+    middle = make_stage(
+        "two", make_step("a", inputs=[make_input("brief", "one"), make_input("z", stage)])
+    )
+    dag = make_dag(
+        make_stage("one"),
         middle,
-        a_stage("side"),
-        a_stage("three"),
+        make_stage("side"),
+        make_stage("three"),
         transitions=[("one", "two"), ("one", "side"), ("two", "three"), ("side", "three")],
     )
     assert faults_in(dag) == [(fault, "stages[1].recipe.steps[0].inputsRequired[1].stage")]
 
 
 def test_definition_errors_invalid_transitions_reports_no_later_stage() -> None:
-    middle = a_stage("two", a_step("a", inputs=[an_input("z", "one"), an_input("z", "x")]))
-    assert faults_in(a_dag(a_stage("one"), middle, transitions=[])) == [
+    middle = make_stage(
+        "two", make_step("a", inputs=[make_input("z", "one"), make_input("z", "x")])
+    )
+    assert faults_in(make_dag(make_stage("one"), middle, transitions=[])) == [
         ("several_entries", "transitions"),
         ("several_terminals", "transitions"),
         ("unknown_stage", "stages[1].recipe.steps[0].inputsRequired[1].stage"),
@@ -179,8 +185,10 @@ def test_definition_errors_invalid_transitions_reports_no_later_stage() -> None:
 
 
 def test_definition_errors_invalid_template_is_reported() -> None:
-    bad = a_step("a", prompt="{{ run.name", outputs=[an_output("x"), an_output("y", "{% if %}")])
-    good = a_step("b", prompt="{{ run.name }}", outputs=[an_output("z", "{{ text }} {")])
+    bad = make_step(
+        "a", prompt="{{ run.name", outputs=[make_output("x"), make_output("y", "{% if %}")]
+    )
+    good = make_step("b", prompt="{{ run.name }}", outputs=[make_output("z", "{{ text }} {")])
     assert faults_among(good, bad, bad) == [
         ("duplicate_key", f"{STEPS_AT}[2].stepKey"),
         *(
@@ -193,7 +201,7 @@ def test_definition_errors_invalid_template_is_reported() -> None:
 
 def test_definition_errors_templates_beyond_length_limit_report_too_large() -> None:
     steps = [
-        a_step(f"s{number}", prompt=f"{number} {{{{ run.name }}}} {'x' * 50_000}")
+        make_step(f"s{number}", prompt=f"{number} {{{{ run.name }}}} {'x' * 50_000}")
         for number in range(20)
     ]
     first_beyond = MAX_TEMPLATE_LENGTH // 50_500
@@ -201,15 +209,17 @@ def test_definition_errors_templates_beyond_length_limit_report_too_large() -> N
 
 
 def test_definition_errors_several_errors_are_reported_together() -> None:
-    first_stage = a_stage(
+    first_stage = make_stage(
         "one",
-        a_step("a", outputs=["x"]),
-        a_step("b", inputs=["x"], prompt="{{"),
-        a_step("c", PER_DOCUMENT),
+        make_step("a", outputs=["x"]),
+        make_step("b", inputs=["x"], prompt="{{"),
+        make_step("c", PER_DOCUMENT),
         edges=[("a", "c"), ("b", "c")],
     )
-    two = a_stage("two", a_plan_step("a", inputs=[an_input("y", "three")]), edges=[("a", "z")])
-    assert faults_in(a_dag(first_stage, two, a_stage("three"))) == [
+    two = make_stage(
+        "two", make_plan_step("a", inputs=[make_input("y", "three")]), edges=[("a", "z")]
+    )
+    assert faults_in(make_dag(first_stage, two, make_stage("three"))) == [
         ("primary_input", f"{STEPS_AT}[2]"),
         ("hidden_dependency", f"{STEPS_AT}[1].inputsRequired[0]"),
         ("dangling_edge", "stages[1].recipe.edges[0]"),
@@ -238,7 +248,7 @@ def _with_edges(make: Callable[[str], Edges]) -> Callable[[Recipe], Recipe]:
 
 
 def _with_a_lost_source(recipe: Recipe) -> Recipe:
-    grown = _with(a_step("new", PER_DOCUMENT, inputs=["nothing"]))(recipe)
+    grown = _with(make_step("new", PER_DOCUMENT, inputs=["nothing"]))(recipe)
     return _with_edges(lambda key: [(key, "new")])(grown)
 
 
@@ -249,11 +259,11 @@ SPOILT: Mapping[str, Callable[[Recipe], Recipe]] = {
     "duplicate_edge": _with_edges(lambda key: [(key, key)] * 2),
     "cycle": _with_edges(lambda key: [(key, key)]),
     "hidden_dependency": _with(
-        a_step("new", inputs=["secret"]), a_step("other", outputs=["secret"])
+        make_step("new", inputs=["secret"]), make_step("other", outputs=["secret"])
     ),
     "primary_input": _with_a_lost_source,
-    "unknown_stage": _with(a_step("new", inputs=[an_input("x", "nowhere")])),
-    "bad_template": _with(a_step("new", prompt="{{ nothing.like.it }")),
+    "unknown_stage": _with(make_step("new", inputs=[make_input("x", "nowhere")])),
+    "bad_template": _with(make_step("new", prompt="{{ nothing.like.it }")),
 }
 
 
@@ -271,8 +281,8 @@ def test_definition_errors_invalidated_recipe_reports_expected_error(
 
 STAGES_SPOILT: Mapping[str, Callable[[Dag], Dag]] = {
     "duplicate_stage": lambda dag: replace(dag, stages=(*dag.stages, dag.stages[0])),
-    "several_entries": lambda dag: replace(dag, stages=(*dag.stages, a_stage("new"))),
-    "several_terminals": lambda dag: replace(dag, stages=(*dag.stages, a_stage("new"))),
+    "several_entries": lambda dag: replace(dag, stages=(*dag.stages, make_stage("new"))),
+    "several_terminals": lambda dag: replace(dag, stages=(*dag.stages, make_stage("new"))),
     "stage_cycle": lambda dag: _with_ways(dag, (dag.stages[0].slug, dag.stages[0].slug)),
     "unknown_stage": lambda dag: _with_ways(dag, (dag.stages[0].slug, "nowhere")),
     "duplicate_transition": lambda dag: _with_ways(dag, ("x", "y"), ("x", "y")),
@@ -292,7 +302,7 @@ def test_definition_errors_invalidated_stages_report_expected_error(fault: str, 
 
 def test_definition_errors_ten_thousand_steps_returns_empty() -> None:
     keys = [f"s{number}" for number in range(10_000)]
-    steps = [a_step(key, inputs=["s0"] if key != "s0" else None, number=1) for key in keys]
-    edges = [*a_chain(*keys), *zip(keys, keys[7:], strict=False)]
-    dag = a_dag(Stage("one", "One", Recipe(tuple(steps), tuple(edges))))
+    steps = [make_step(key, inputs=["s0"] if key != "s0" else None, number=1) for key in keys]
+    edges = [*make_chain(*keys), *zip(keys, keys[7:], strict=False)]
+    dag = make_dag(Stage("one", "One", Recipe(tuple(steps), tuple(edges))))
     assert definition_errors(dag) == []

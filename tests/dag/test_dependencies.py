@@ -6,8 +6,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dag_builders import Edges, a_chain, a_stage, a_step, an_input, recipes
-from decisions import decision
+from dag_builders import Edges, make_chain, make_input, make_stage, make_step, recipes
+from decision_proofs import decision
 from waybook.dag.definitions.checks import MAX_PRODUCERS_CHECKED, hidden_dependencies
 from waybook.dag.diagnostics import Diagnostic
 from waybook.dag.graph import Graph, graph_of, producers
@@ -15,27 +15,27 @@ from waybook.dag.model import Recipe, RecipeStep, Stage
 
 
 def hidden(*steps: RecipeStep, edges: Edges = ()) -> list[Diagnostic]:
-    stage = a_stage("here", *steps, edges=edges)
+    stage = make_stage("here", *steps, edges=edges)
     return list(hidden_dependencies(stage, graph_of(stage.recipe), "recipe"))
 
 
-def told(*steps: RecipeStep, edges: Edges = ()) -> str:
+def error_message(*steps: RecipeStep, edges: Edges = ()) -> str:
     (error,) = hidden(*steps, edges=edges)
     return error.message
 
 
-MAKER = a_step("maker", outputs=["x"])
-READER = a_step("reader", inputs=["x"])
+MAKER = make_step("maker", outputs=["x"])
+READER = make_step("reader", inputs=["x"])
 
 
 @decision("B15")
 def test_hidden_dependencies_indirect_path_is_sufficient() -> None:
-    assert hidden(READER, a_step("m"), MAKER, edges=a_chain("maker", "m", "reader")) == []
+    assert hidden(READER, make_step("m"), MAKER, edges=make_chain("maker", "m", "reader")) == []
 
 
 @decision("B15")
 def test_hidden_dependency_error_names_producer_and_missing_edge() -> None:
-    (error,) = hidden(MAKER, a_step("m"), READER, edges=a_chain("m", "reader"))
+    (error,) = hidden(MAKER, make_step("m"), READER, edges=make_chain("m", "reader"))
     assert error.name == "hidden_dependency"
     assert error.at == "recipe.steps[2].inputsRequired[0]"
     assert error.message == (
@@ -45,41 +45,45 @@ def test_hidden_dependency_error_names_producer_and_missing_edge() -> None:
 
 
 def test_hidden_dependency_step_requiring_only_own_output_is_reported() -> None:
-    step = a_step("a", inputs=["x"], outputs=["x"])
-    assert told(step) == "'a' needs 'x', which it alone makes"
+    step = make_step("a", inputs=["x"], outputs=["x"])
+    assert error_message(step) == "'a' needs 'x', which it alone makes"
 
 
 def test_hidden_dependencies_chain_updating_same_document_is_accepted() -> None:
-    steps = [a_step(key, inputs=["x"] if key > "a" else None, outputs=["x"]) for key in "abc"]
-    assert hidden(*steps, edges=a_chain("a", "b", "c")) == []
+    steps = [make_step(key, inputs=["x"] if key > "a" else None, outputs=["x"]) for key in "abc"]
+    assert hidden(*steps, edges=make_chain("a", "b", "c")) == []
 
 
 def test_hidden_dependencies_one_preceding_producer_is_sufficient() -> None:
-    assert hidden(MAKER, a_step("m", outputs=["x"]), READER, edges=a_chain("m", "reader")) == []
+    assert (
+        hidden(MAKER, make_step("m", outputs=["x"]), READER, edges=make_chain("m", "reader")) == []
+    )
 
 
 def test_hidden_dependencies_never_suggests_edge_that_creates_cycle() -> None:
-    late = a_chain("reader", "maker")
-    assert told(MAKER, READER, edges=late) == (
+    late = make_chain("reader", "maker")
+    assert error_message(MAKER, READER, edges=late) == (
         "'reader' needs 'x', which 'maker' makes, and that step waits for this one"
     )
-    other = a_step("other", outputs=["x"])
-    assert told(MAKER, READER, other, edges=late).endswith("add the edge ['other', 'reader']")
+    other = make_step("other", outputs=["x"])
+    assert error_message(MAKER, READER, other, edges=late).endswith(
+        "add the edge ['other', 'reader']"
+    )
 
 
 def test_hidden_dependencies_checks_limited_number_of_producers() -> None:
-    makers = [a_step(f"m{number}", outputs=["x"]) for number in range(MAX_PRODUCERS_CHECKED + 1)]
+    makers = [make_step(f"m{number}", outputs=["x"]) for number in range(MAX_PRODUCERS_CHECKED + 1)]
     late = [("reader", maker.key) for maker in makers[:-1]]
-    assert told(READER, *makers, edges=late).endswith("that step waits for this one")
+    assert error_message(READER, *makers, edges=late).endswith("that step waits for this one")
 
 
 def test_hidden_dependencies_optional_or_external_input_needs_no_path() -> None:
-    inputs = [an_input("x", required=False), an_input("x", "there"), an_input("y")]
-    assert hidden(MAKER, a_step("reader", inputs=inputs)) == []
+    inputs = [make_input("x", required=False), make_input("x", "there"), make_input("y")]
+    assert hidden(MAKER, make_step("reader", inputs=inputs)) == []
 
 
 def test_hidden_dependency_input_naming_own_stage_is_reported() -> None:
-    (error,) = hidden(MAKER, a_step("reader", inputs=["y", an_input("x", "here")]))
+    (error,) = hidden(MAKER, make_step("reader", inputs=["y", make_input("x", "here")]))
     assert error.at == "recipe.steps[1].inputsRequired[1]"
 
 

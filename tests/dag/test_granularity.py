@@ -1,9 +1,9 @@
 import pytest
 from hypothesis import given
 
-from dag_builders import a_plan_step, a_stage, a_step, models
-from dag_runs import a_stage_run, origins_of
-from decisions import decision
+from dag_builders import make_plan_step, make_stage, make_step, models
+from dag_runs import make_stage_run, origins_of
+from decision_proofs import decision
 from waybook.dag.expansion.granularity import (
     GRANULARITY,
     NO_MODEL,
@@ -54,23 +54,23 @@ def test_granularity_inherited_lineage_and_each_worker_match_axes() -> None:
 @pytest.mark.parametrize(
     ("step", "child", "fans"),
     [
-        (a_plan_step("p"), a_step("c", S.PER_SOURCE_DOCUMENT), True),
-        (a_plan_step("p"), a_step("c", S.PER_MODEL), False),
-        (a_step("p", S.ALL_TO_ONE), a_step("c", S.PER_SOURCE_DOCUMENT), False),
-        (a_plan_step("p", S.PER_MODEL), a_step("c", S.PER_SOURCE_DOCUMENT), False),
+        (make_plan_step("p"), make_step("c", S.PER_SOURCE_DOCUMENT), True),
+        (make_plan_step("p"), make_step("c", S.PER_MODEL), False),
+        (make_step("p", S.ALL_TO_ONE), make_step("c", S.PER_SOURCE_DOCUMENT), False),
+        (make_plan_step("p", S.PER_MODEL), make_step("c", S.PER_SOURCE_DOCUMENT), False),
     ],
 )
 def test_fans_out_only_all_to_one_plan_with_per_document_child(
     step: RecipeStep, child: RecipeStep, *, fans: bool
 ) -> None:
-    run = a_stage_run(a_stage("s", step, child, edges=[("p", "c")]))
+    run = make_stage_run(make_stage("s", step, child, edges=[("p", "c")]))
     assert fans_out(step, run.graph) == fans
 
 
 @decision("B13")
 def test_fans_out_ignores_grandchildren() -> None:
-    steps = [a_plan_step("p"), a_step("c"), a_step("d", S.PER_SOURCE_DOCUMENT)]
-    run = a_stage_run(a_stage("s", *steps, edges=[("p", "c"), ("c", "d")]))
+    steps = [make_plan_step("p"), make_step("c"), make_step("d", S.PER_SOURCE_DOCUMENT)]
+    run = make_stage_run(make_stage("s", *steps, edges=[("p", "c"), ("c", "d")]))
     assert not fans_out(steps[0], run.graph)
 
 

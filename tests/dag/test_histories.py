@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dag_builders import dags
 from dag_evidence import CHANCE, History, shuffled
-from decisions import decision
+from decision_proofs import decision
 from waybook.dag.model import Dag
 from waybook.dag.progress.invariants import check
 from waybook.dag.progress.report import Report

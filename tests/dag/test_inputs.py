@@ -2,10 +2,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from hypothesis import given
 
-from dag_builders import a_chain, a_dag, a_plan_step, a_stage, a_step, an_input
+from dag_builders import make_chain, make_dag, make_input, make_plan_step, make_stage, make_step
 from dag_dialectic import dialectic
 from dag_runs import runs, stage_runs
-from decisions import decision
+from decision_proofs import decision
 from waybook.dag.expansion.inputs import (
     ResolvedInput,
     index_documents,
@@ -20,7 +20,7 @@ S = Strategy
 MODELS = ["a", "b"]
 
 
-class Desk:
+class ResolvedDag:
     """A DAG with all documents made, and the inputs of its units."""
 
     def __init__(self, dag: Dag, models_of: Mapping[str, Sequence[str]] | None = None) -> None:
@@ -39,12 +39,12 @@ class Desk:
     def units(self, slug: str, key: str) -> tuple[Unit, ...]:
         return self.runs[slug].units(key)
 
-    def given(self, slug: str, unit: Unit) -> tuple[ResolvedInput, ...]:
+    def inputs_of(self, slug: str, unit: Unit) -> tuple[ResolvedInput, ...]:
         return resolve_inputs(unit, slug, self.runs[slug].graph, self.shelf, self.made)
 
 
-def desk(*steps: RecipeStep, edges: Iterable[tuple[str, str]] = ()) -> Desk:
-    return Desk(a_dag(a_stage("s", *steps, edges=list(edges))))
+def make_resolved_dag(*steps: RecipeStep, edges: Iterable[tuple[str, str]] = ()) -> ResolvedDag:
+    return ResolvedDag(make_dag(make_stage("s", *steps, edges=list(edges))))
 
 
 def authors(resolved_input: ResolvedInput) -> list[str]:
@@ -56,11 +56,13 @@ def lineages(resolved_input: ResolvedInput) -> set[str]:
 
 
 def test_resolve_inputs_document_without_producer_is_external() -> None:
-    here = desk(a_step("x", S.ALL_TO_ONE, inputs=["brief", an_input("feedback", "elsewhere")]))
+    here = make_resolved_dag(
+        make_step("x", S.ALL_TO_ONE, inputs=["brief", make_input("feedback", "elsewhere")])
+    )
     [unit] = here.units("s", "x")
     assert [
         (resolved_input.external, resolved_input.documents, resolved_input.is_missing)
-        for resolved_input in here.given("s", unit)
+        for resolved_input in here.inputs_of("s", unit)
     ] == [
         (True, (), False),
         (True, (), False),
@@ -68,54 +70,63 @@ def test_resolve_inputs_document_without_producer_is_external() -> None:
 
 
 def test_resolve_inputs_required_document_absent_is_missing() -> None:
-    here = desk(a_step("x", skip=True), a_step("y", inputs=["x"]), edges=[("x", "y")])
-    [resolved_input] = here.given("s", here.units("s", "y")[0])
+    here = make_resolved_dag(
+        make_step("x", skip=True), make_step("y", inputs=["x"]), edges=[("x", "y")]
+    )
+    [resolved_input] = here.inputs_of("s", here.units("s", "y")[0])
     assert resolved_input.is_missing
     assert resolved_input.input.document_key == "x"
 
 
 def test_resolve_inputs_optional_document_absent_is_omitted() -> None:
-    here = desk(a_step("x", skip=True), a_step("y", inputs=[an_input("x", required=False)]))
-    assert here.given("s", here.units("s", "y")[0]) == ()
+    here = make_resolved_dag(
+        make_step("x", skip=True), make_step("y", inputs=[make_input("x", required=False)])
+    )
+    assert here.inputs_of("s", here.units("s", "y")[0]) == ()
 
 
 def test_resolve_inputs_all_to_one_unit_gets_documents_of_all_models() -> None:
-    here = desk(a_step("x"), a_step("y", S.ALL_TO_ONE, inputs=["x"]), edges=[("x", "y")])
-    [resolved_input] = here.given("s", here.units("s", "y")[0])
+    here = make_resolved_dag(
+        make_step("x"), make_step("y", S.ALL_TO_ONE, inputs=["x"]), edges=[("x", "y")]
+    )
+    [resolved_input] = here.inputs_of("s", here.units("s", "y")[0])
     assert authors(resolved_input) == MODELS
 
 
 def test_resolve_inputs_per_model_unit_gets_own_documents_of_same_stage() -> None:
-    here = desk(a_step("x"), a_step("y", inputs=["x"]), edges=[("x", "y")])
+    here = make_resolved_dag(make_step("x"), make_step("y", inputs=["x"]), edges=[("x", "y")])
     for unit in here.units("s", "y"):
-        [resolved_input] = here.given("s", unit)
+        [resolved_input] = here.inputs_of("s", unit)
         assert authors(resolved_input) == [unit.model]
 
 
 def test_resolve_inputs_per_model_unit_gets_all_earlier_stage_documents() -> None:
-    here = Desk(
-        a_dag(
-            a_stage("one", a_step("x")), a_stage("two", a_step("y", inputs=[an_input("x", "one")]))
+    here = ResolvedDag(
+        make_dag(
+            make_stage("one", make_step("x")),
+            make_stage("two", make_step("y", inputs=[make_input("x", "one")])),
         )
     )
     for unit in here.units("two", "y"):
-        [resolved_input] = here.given("two", unit)
+        [resolved_input] = here.inputs_of("two", unit)
         assert authors(resolved_input) == MODELS
 
 
 def test_resolve_inputs_model_without_own_documents_gets_all() -> None:
-    here = desk(a_step("x", S.ALL_TO_ONE), a_step("y", inputs=["x"]), edges=[("x", "y")])
+    here = make_resolved_dag(
+        make_step("x", S.ALL_TO_ONE), make_step("y", inputs=["x"]), edges=[("x", "y")]
+    )
     for unit in here.units("s", "y"):
-        [resolved_input] = here.given("s", unit)
+        [resolved_input] = here.inputs_of("s", unit)
         assert authors(resolved_input) == ["a"]
 
 
 @decision("B12")
 def test_resolve_inputs_per_source_document_unit_gets_only_source() -> None:
-    steps = [a_plan_step("p"), a_step("c", S.PER_SOURCE_DOCUMENT, inputs=["p"])]
-    here = desk(*steps, edges=[("p", "c")])
+    steps = [make_plan_step("p"), make_step("c", S.PER_SOURCE_DOCUMENT, inputs=["p"])]
+    here = make_resolved_dag(*steps, edges=[("p", "c")])
     for unit in here.units("s", "c"):
-        [resolved_input] = here.given("s", unit)
+        [resolved_input] = here.inputs_of("s", unit)
         assert [ProducedDocument(doc.model, doc.lineage) for doc in resolved_input.documents] == [
             unit.source
         ]
@@ -123,63 +134,70 @@ def test_resolve_inputs_per_source_document_unit_gets_only_source() -> None:
 
 @decision("B12")
 def test_resolve_inputs_primary_document_comes_from_predecessor_only() -> None:
-    maker = a_step("m", S.PER_SOURCE_GROUP, outputs=["text"])
-    other = a_step("o", S.PER_SOURCE_GROUP, outputs=["text"])
-    follower = a_step("f", S.PER_SOURCE_DOCUMENT, inputs=["text", "text"])
-    here = desk(maker, other, follower, edges=[("o", "m"), ("m", "f")])
+    maker = make_step("m", S.PER_SOURCE_GROUP, outputs=["text"])
+    other = make_step("o", S.PER_SOURCE_GROUP, outputs=["text"])
+    follower = make_step("f", S.PER_SOURCE_DOCUMENT, inputs=["text", "text"])
+    here = make_resolved_dag(maker, other, follower, edges=[("o", "m"), ("m", "f")])
     for unit in here.units("s", "f"):
-        first, second = here.given("s", unit)
+        first, second = here.inputs_of("s", unit)
         assert [doc.step_key for doc in first.documents] == ["m"]
         assert {doc.step_key for doc in second.documents} == {"m", "o"}
 
 
 def test_resolve_inputs_successor_of_pairwise_step_gets_exact_document() -> None:
-    steps = [a_step("x", S.PAIRWISE_BY_ORIGIN), a_step("y", S.PER_SOURCE_DOCUMENT, inputs=["x"])]
-    here = desk(*steps, edges=[("x", "y")])
-    documents_per_unit = [here.given("s", unit)[0].documents for unit in here.units("s", "y")]
+    steps = [
+        make_step("x", S.PAIRWISE_BY_ORIGIN),
+        make_step("y", S.PER_SOURCE_DOCUMENT, inputs=["x"]),
+    ]
+    here = make_resolved_dag(*steps, edges=[("x", "y")])
+    documents_per_unit = [here.inputs_of("s", unit)[0].documents for unit in here.units("s", "y")]
     assert [documents for (documents,) in documents_per_unit] == here.documents[:8]
 
 
 def test_resolve_inputs_undeclared_inputs_are_outputs_of_predecessors() -> None:
-    steps = [a_step("x", outputs=["one", "two"]), a_step("y"), a_step("z", S.ALL_TO_ONE)]
-    here = desk(*steps, edges=[("x", "z"), ("y", "z")])
+    steps = [make_step("x", outputs=["one", "two"]), make_step("y"), make_step("z", S.ALL_TO_ONE)]
+    here = make_resolved_dag(*steps, edges=[("x", "z"), ("y", "z")])
     [unit] = here.units("s", "z")
     document_counts = {
         resolved_input.input.document_key: len(resolved_input.documents)
-        for resolved_input in here.given("s", unit)
+        for resolved_input in here.inputs_of("s", unit)
     }
     assert document_counts == {"one": 2, "two": 2, "y": 2}
-    assert here.given("s", here.units("s", "x")[0]) == ()
+    assert here.inputs_of("s", here.units("s", "x")[0]) == ()
 
 
 def test_resolve_inputs_per_source_document_undeclared_gets_source_only() -> None:
-    source = a_step("x", S.PER_SOURCE_DOCUMENT_BY_LINEAGE, outputs=["one", "two"])
-    here = desk(source, a_step("y", S.PER_SOURCE_DOCUMENT), edges=a_chain("x", "y"))
+    source = make_step("x", S.PER_SOURCE_DOCUMENT_BY_LINEAGE, outputs=["one", "two"])
+    here = make_resolved_dag(
+        source, make_step("y", S.PER_SOURCE_DOCUMENT), edges=make_chain("x", "y")
+    )
     for unit in here.units("s", "y"):
-        assert [authors(resolved_input) for resolved_input in here.given("s", unit)] == [
+        assert [authors(resolved_input) for resolved_input in here.inputs_of("s", unit)] == [
             [unit.model],
             [unit.model],
         ]
 
 
 def test_resolve_inputs_dialectic_review_and_merge_get_matching_documents() -> None:
-    here = Desk(dialectic())
+    here = ResolvedDag(dialectic())
     for unit in here.units("review", "critique"):
-        header, *proposals = here.given("review", unit)
+        header, *proposals = here.inputs_of("review", unit)
         assert authors(header) == [unit.model]
         assert [lineages(resolved_input) for resolved_input in proposals] == [{unit.lineage}] * 4
         assert [len(resolved_input.documents) for resolved_input in proposals] == [1] * 4
     for unit in here.units("merge", "pair-case"):
-        _, proposal, reviewed = here.given("merge", unit)
+        _, proposal, reviewed = here.inputs_of("merge", unit)
         assert lineages(proposal) == lineages(reviewed) == {unit.lineage}
         assert authors(reviewed) == [unit.reviewer]
 
 
-def all_given(page_context: Desk) -> Iterable[tuple[Stage, RecipeStep, Unit, ResolvedInput]]:
+def all_inputs(
+    page_context: ResolvedDag,
+) -> Iterable[tuple[Stage, RecipeStep, Unit, ResolvedInput]]:
     for slug, run in page_context.runs.items():
         for key, step in run.graph.steps.items():
             for unit in run.units(key):
-                for resolved_input in page_context.given(slug, unit):
+                for resolved_input in page_context.inputs_of(slug, unit):
                     yield run.stage, step, unit, resolved_input
 
 
@@ -187,8 +205,8 @@ def all_given(page_context: Desk) -> Iterable[tuple[Stage, RecipeStep, Unit, Res
 def test_resolve_inputs_any_run_documents_match_input_stage_and_key(
     drawn: tuple[Dag, dict[str, list[str]]],
 ) -> None:
-    here = Desk(*drawn)
-    for stage, _, _, resolved_input in all_given(here):
+    here = ResolvedDag(*drawn)
+    for stage, _, _, resolved_input in all_inputs(here):
         slot = (resolved_input.input.stage or stage.slug, resolved_input.input.document_key)
         assert {(doc.stage, doc.document_key) for doc in resolved_input.documents} <= {slot}
         assert resolved_input.external == (slot not in here.made)
@@ -199,8 +217,8 @@ def test_resolve_inputs_any_run_documents_match_input_stage_and_key(
 def test_resolve_inputs_any_unit_with_source_gets_exactly_one_source(
     drawn: tuple[Dag, dict[str, list[str]]],
 ) -> None:
-    here = Desk(*drawn)
-    for stage, step, unit, resolved_input in all_given(here):
+    here = ResolvedDag(*drawn)
+    for stage, step, unit, resolved_input in all_inputs(here):
         if unit.source is not None and step.inputs and resolved_input.input is step.inputs[0]:
             [document] = resolved_input.documents
             assert (
@@ -214,9 +232,9 @@ def test_resolve_inputs_any_unit_with_source_gets_exactly_one_source(
 def test_resolve_inputs_any_run_existing_document_is_never_missing(
     drawn: tuple[Dag, dict[str, list[str]]],
 ) -> None:
-    here = Desk(*drawn)
+    here = ResolvedDag(*drawn)
     there = {(document.stage, document.document_key) for document in here.documents}
-    for stage, _, _, resolved_input in all_given(here):
+    for stage, _, _, resolved_input in all_inputs(here):
         if resolved_input.is_missing:
             assert (
                 resolved_input.input.stage or stage.slug,
@@ -225,12 +243,12 @@ def test_resolve_inputs_any_run_existing_document_is_never_missing(
 
 
 def test_resolve_inputs_excludes_documents_of_steps_without_path() -> None:
-    here = desk(
-        a_step("maker", outputs=["notes"]),
-        a_step("beside", outputs=["notes"]),
-        a_step("reader", S.ALL_TO_ONE, inputs=["notes"]),
+    here = make_resolved_dag(
+        make_step("maker", outputs=["notes"]),
+        make_step("beside", outputs=["notes"]),
+        make_step("reader", S.ALL_TO_ONE, inputs=["notes"]),
         edges=[("maker", "reader")],
     )
     [unit] = here.units("s", "reader")
-    [resolved_input] = here.given("s", unit)
+    [resolved_input] = here.inputs_of("s", unit)
     assert {document.step_key for document in resolved_input.documents} == {"maker"}

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dag_builders import a_chain, a_dag, a_stage, a_step, dags
+from dag_builders import dags, make_chain, make_dag, make_stage, make_step
 from dag_evidence import any_evidence
-from decisions import decision
+from decision_proofs import decision
 from waybook.dag.definitions.definition import graphs_of
 from waybook.dag.model import Dag, ProgressStatus
 from waybook.dag.progress.invariants import check
@@ -17,10 +17,13 @@ from waybook.dag.progress.overlay import Evidence
 from waybook.dag.progress.report import Report, StageEvidence, report
 from waybook.dag.progress.structure import valid_structure
 
-DAG = a_dag(a_stage("first", a_step("a"), a_step("b"), edges=a_chain("a", "b")), a_stage("second"))
+DAG = make_dag(
+    make_stage("first", make_step("a"), make_step("b"), edges=make_chain("a", "b")),
+    make_stage("second"),
+)
 
 
-def a_report(**steps: Evidence) -> Report:
+def make_report(**steps: Evidence) -> Report:
     """Return the report of a DAG whose first stage has these steps."""
     seen = {"first": StageEvidence(models=("m",), steps=steps)}
     return report(valid_structure(DAG, graphs_of(DAG)), seen)
@@ -42,7 +45,7 @@ def test_check_report_of_any_evidence_returns_no_violations(dag: Dag, data: st.D
 
 def broken(change: Callable[[Report], object]) -> list[str]:
     """Return the violated invariants when a report of a completed stage is changed like this."""
-    changed = deepcopy(a_report(a=DONE, b=DONE))
+    changed = deepcopy(make_report(a=DONE, b=DONE))
     change(changed)
     return check(changed)
 
@@ -74,7 +77,7 @@ def test_check_each_invariant_detects_own_violation() -> None:
 
 @decision("B7")
 def test_stage_without_steps_is_not_completed() -> None:
-    empty = a_report()
+    empty = make_report()
     assert empty["stages"][1]["progress"] == {
         "completedSteps": 0,
         "totalSteps": 0,
@@ -89,10 +92,10 @@ def test_stage_without_steps_is_not_completed() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "falls"),
     [
-        (a_report(a=DONE), a_report(a=DONE, b=RUNNING), False),
-        (a_report(a=FAILED), a_report(a=RUNNING), False),
-        (a_report(a=DONE), a_report(a=RUNNING), True),
-        (a_report(a=DONE, b=DONE), a_report(a=DONE, b=RUNNING), True),
+        (make_report(a=DONE), make_report(a=DONE, b=RUNNING), False),
+        (make_report(a=FAILED), make_report(a=RUNNING), False),
+        (make_report(a=DONE), make_report(a=RUNNING), True),
+        (make_report(a=DONE, b=DONE), make_report(a=DONE, b=RUNNING), True),
     ],
     ids=["going on", "trying again", "a step undone", "a stage undone"],
 )
@@ -103,8 +106,8 @@ def test_check_completed_decrease_is_violation_and_failed_decrease_is_not(
 
 
 def test_check_stage_with_unknown_status_is_ignored() -> None:
-    dark = a_report(a=DONE)
+    dark = make_report(a=DONE)
     dark["stages"][0] |= {"status": None, "progress": None, "steps": None}
     assert check(dark) == []
-    assert check(a_report(), before=dark) == []
-    assert check(dark, before=a_report(a=DONE)) == []
+    assert check(make_report(), before=dark) == []
+    assert check(dark, before=make_report(a=DONE)) == []

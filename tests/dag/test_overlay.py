@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dag_builders import a_chain, a_recipe, a_step, recipes
+from dag_builders import make_chain, make_recipe, make_step, recipes
 from dag_evidence import any_evidence
-from decisions import decision
+from decision_proofs import decision
 from waybook.dag.graph import Graph, graph_of
 from waybook.dag.model import FAILED_JOB, JobStatus, JobType, ProgressStatus, Recipe
 from waybook.dag.progress.overlay import (
@@ -28,9 +28,9 @@ RUNNING, FAILED = Evidence(active=1), Evidence(failed=1)
 
 #: Four steps in a row; the third branches off to `side`.
 ROW = graph_of(
-    a_recipe(
-        *map(a_step, ["first", "second", "third", "last", "side"]),
-        edges=[*a_chain("first", "second", "third", "last"), ("second", "side")],
+    make_recipe(
+        *map(make_step, ["first", "second", "third", "last", "side"]),
+        edges=[*make_chain("first", "second", "third", "last"), ("second", "side")],
     )
 )
 
@@ -97,9 +97,14 @@ def test_overlay_step_with_one_reached_successor_is_completed() -> None:
 
 
 def test_overlay_skipped_step_is_completed_after_all_predecessors() -> None:
-    steps = [a_step("a"), a_step("b"), a_step("skipped", skip=True), a_step("next", skip=True)]
+    steps = [
+        make_step("a"),
+        make_step("b"),
+        make_step("skipped", skip=True),
+        make_step("next", skip=True),
+    ]
     edges = [("a", "skipped"), ("b", "skipped"), ("skipped", "next")]
-    graph = graph_of(a_recipe(*steps, edges=edges))
+    graph = graph_of(make_recipe(*steps, edges=edges))
     half = overlay(graph, {"a": DONE, "b": RUNNING})
     assert (half["skipped"], half["next"]) == (S.NOT_STARTED, S.NOT_STARTED)
     both = overlay(graph, {"a": DONE, "b": CLOSED})
@@ -107,11 +112,11 @@ def test_overlay_skipped_step_is_completed_after_all_predecessors() -> None:
 
 
 def test_overlay_skipped_root_step_is_completed() -> None:
-    assert overlay(graph_of(a_recipe(a_step("a", skip=True))), {}) == {"a": S.COMPLETED}
+    assert overlay(graph_of(make_recipe(make_step("a", skip=True))), {}) == {"a": S.COMPLETED}
 
 
 def test_overlay_work_on_skipped_step_sets_status() -> None:
-    graph = graph_of(a_recipe(a_step("a", skip=True)))
+    graph = graph_of(make_recipe(make_step("a", skip=True)))
     assert overlay(graph, {"a": FAILED}) == {"a": S.FAILED}
     assert overlay(graph, {"a": RUNNING}) == {"a": S.IN_PROGRESS}
 

@@ -6,13 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dag_builders import a_chain, a_recipe, a_step, recipes
-from decisions import decision
+from dag_builders import make_chain, make_recipe, make_step, recipes
+from decision_proofs import decision
 from waybook.dag.graph import MAX_CYCLE_SHOWN, find_cycle, graph_of, graph_or_errors
 from waybook.dag.model import Recipe
 from waybook.errors import BadRecipe
 
-DIAMOND = a_recipe(*map(a_step, "abcd"), edges=[("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")])
+DIAMOND = make_recipe(
+    *map(make_step, "abcd"), edges=[("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")]
+)
 
 
 def fault_of(recipe: Recipe) -> tuple[object, object]:
@@ -31,45 +33,47 @@ def test_graph_of_returns_order_roots_leaves_and_neighbors() -> None:
 
 
 def test_graph_of_unordered_steps_are_sorted_by_number_then_position() -> None:
-    recipe = a_recipe(a_step("z", number=2), a_step("y", number=1), a_step("x", number=2))
+    recipe = make_recipe(
+        make_step("z", number=2), make_step("y", number=1), make_step("x", number=2)
+    )
     assert graph_of(recipe).order == ("y", "z", "x")
 
 
 def test_graph_order_edge_takes_precedence_over_step_number() -> None:
-    recipe = a_recipe(
-        a_step("last", number=1), a_step("first", number=9), edges=[("first", "last")]
+    recipe = make_recipe(
+        make_step("last", number=1), make_step("first", number=9), edges=[("first", "last")]
     )
     assert graph_of(recipe).order == ("first", "last")
 
 
 @decision("B7")
 def test_a_recipe_without_steps_is_refused() -> None:
-    assert fault_of(a_recipe()) == ("no_steps", "recipe.steps")
+    assert fault_of(make_recipe()) == ("no_steps", "recipe.steps")
 
 
 def test_graph_of_duplicate_step_key_is_refused() -> None:
-    recipe = a_recipe(a_step("a"), a_step("b"), a_step("a"))
+    recipe = make_recipe(make_step("a"), make_step("b"), make_step("a"))
     assert fault_of(recipe) == ("duplicate_key", "recipe.steps[2].stepKey")
 
 
 @pytest.mark.parametrize("edge", [("a", "x"), ("x", "a")])
 def test_graph_of_edge_with_unknown_step_is_refused(edge: tuple[str, str]) -> None:
-    recipe = a_recipe(a_step("a"), a_step("b"), edges=[("a", "b"), edge])
+    recipe = make_recipe(make_step("a"), make_step("b"), edges=[("a", "b"), edge])
     assert fault_of(recipe) == ("dangling_edge", "recipe.edges[1]")
 
 
 def test_graph_of_duplicate_edge_is_refused() -> None:
-    recipe = a_recipe(a_step("a"), a_step("b"), edges=[("a", "b"), ("a", "b")])
+    recipe = make_recipe(make_step("a"), make_step("b"), edges=[("a", "b"), ("a", "b")])
     assert fault_of(recipe) == ("duplicate_edge", "recipe.edges[1]")
 
 
 def test_graph_self_edge_is_cycle() -> None:
-    assert fault_of(a_recipe(a_step("a"), edges=[("a", "a")])) == ("cycle", "recipe.edges")
+    assert fault_of(make_recipe(make_step("a"), edges=[("a", "a")])) == ("cycle", "recipe.edges")
 
 
 def test_cycle_error_names_only_steps_of_cycle() -> None:
-    edges = [*a_chain("b", "c", "d", "b"), ("d", "a"), ("x", "b")]
-    errors = graph_or_errors(a_recipe(*map(a_step, "abcdx"), edges=edges))
+    edges = [*make_chain("b", "c", "d", "b"), ("d", "a"), ("x", "b")]
+    errors = graph_or_errors(make_recipe(*map(make_step, "abcdx"), edges=edges))
     assert isinstance(errors, list)
     assert errors[0].message == "the steps wait for each other: b → c → d → b"
 
@@ -81,7 +85,7 @@ def test_find_cycle_long_cycle_is_truncated() -> None:
 
 
 def test_graph_or_errors_reports_every_error_together() -> None:
-    recipe = a_recipe(a_step("a"), a_step("a"), edges=[("a", "x"), ("a", "x"), ("y", "z")])
+    recipe = make_recipe(make_step("a"), make_step("a"), edges=[("a", "x"), ("a", "x"), ("y", "z")])
     errors = graph_or_errors(recipe, "here")
     assert isinstance(errors, list)
     assert [(fault.name, fault.at) for fault in errors] == [

@@ -1,7 +1,7 @@
 """The report: its schema, its counts, and the fields that become null while others are reported."""
 
-from dag_builders import a_chain, a_dag, a_plan_step, a_stage, a_step, an_output
-from decisions import decision
+from dag_builders import make_chain, make_dag, make_output, make_plan_step, make_stage, make_step
+from decision_proofs import decision
 from waybook.dag.definitions.definition import graphs_of
 from waybook.dag.model import Dag, ProgressStatus, Strategy
 from waybook.dag.progress.documents import AvailableDocument
@@ -15,35 +15,35 @@ PRODUCTS = ("product-requirements", "system-architecture", "tech-stack")
 HEADER, FINAL_HEADER = "prepare-pairwise-synthesis-header", "generate-final-synthesis-header"
 
 #: Stage of the worked example: two plan steps and eleven that execute.
-SYNTHESIS = a_stage(
+SYNTHESIS = make_stage(
     "synthesis",
-    a_plan_step(HEADER),
-    *(a_step(f"pairwise-synthesis-{topic}", Strategy.PAIRWISE_BY_ORIGIN) for topic in TOPICS),
-    *(a_step(f"synthesis-document-{topic}") for topic in TOPICS),
-    a_plan_step(FINAL_HEADER),
-    *(a_step(product, Strategy.ALL_TO_ONE) for product in PRODUCTS),
+    make_plan_step(HEADER),
+    *(make_step(f"pairwise-synthesis-{topic}", Strategy.PAIRWISE_BY_ORIGIN) for topic in TOPICS),
+    *(make_step(f"synthesis-document-{topic}") for topic in TOPICS),
+    make_plan_step(FINAL_HEADER),
+    *(make_step(product, Strategy.ALL_TO_ONE) for product in PRODUCTS),
     edges=[
         edge
         for topic in TOPICS
-        for edge in a_chain(
+        for edge in make_chain(
             HEADER, f"pairwise-synthesis-{topic}", f"synthesis-document-{topic}", FINAL_HEADER
         )
     ]
     + [(FINAL_HEADER, product) for product in PRODUCTS],
 )
-DIALECTIC = a_dag(
-    a_stage("thesis"),
-    a_stage("antithesis"),
+DIALECTIC = make_dag(
+    make_stage("thesis"),
+    make_stage("antithesis"),
     SYNTHESIS,
-    a_stage("parenthesis"),
-    a_stage("paralysis"),
+    make_stage("parenthesis"),
+    make_stage("paralysis"),
 )
 
 CLOSED, DONE, RUNNING = Evidence(closed=True), Evidence(done=27), Evidence(done=20, active=7)
 MODELS = ("alpha", "beta", "gamma")
 
 
-def the_report(dag: Dag, **seen: StageEvidence) -> Report:
+def make_report(dag: Dag, **seen: StageEvidence) -> Report:
     """Return the report of a valid DAG, after checking the invariants."""
     result = report(valid_structure(dag, graphs_of(dag)), seen)
     assert check(result) == []
@@ -61,7 +61,7 @@ def halfway() -> Report:
         "synthesis-document-business-case": Evidence(done=3),
     }
     synthesis = StageEvidence(models=MODELS, steps=steps)
-    return the_report(DIALECTIC, thesis=done, antithesis=done_too, synthesis=synthesis)
+    return make_report(DIALECTIC, thesis=done, antithesis=done_too, synthesis=synthesis)
 
 
 @decision("B9")
@@ -105,14 +105,16 @@ def test_report_stage_not_started_has_zero_counts() -> None:
 
 
 def test_report_has_documented_fields_in_order() -> None:
-    dag = a_dag(a_stage("thesis", a_step("write", outputs=[an_output("text", "# Text")])))
+    dag = make_dag(
+        make_stage("thesis", make_step("write", outputs=[make_output("text", "# Text")]))
+    )
     evidence = Evidence(done=2, active=1, failed=0, started_at="t1", completed_at=None)
     seen = StageEvidence(
         models=("alpha", "beta"),
         steps={"write": evidence},
         documents=(AvailableDocument("text", "alpha", "r1"),),
     )
-    result = the_report(dag, thesis=seen)
+    result = make_report(dag, thesis=seen)
     assert list(result) == ["dagProgress", "stages", "warnings"]
     (stage,) = result["stages"]
     assert list(stage.items()) == [
@@ -151,16 +153,16 @@ def test_report_has_documented_fields_in_order() -> None:
 
 @decision("B8")
 def test_report_stage_with_failed_and_active_steps_is_failed() -> None:
-    dag = a_dag(a_stage("thesis", a_step("a"), a_step("b")))
+    dag = make_dag(make_stage("thesis", make_step("a"), make_step("b")))
     steps = {"a": Evidence(failed=1), "b": Evidence(active=1)}
-    (stage,) = the_report(dag, thesis=StageEvidence(models=MODELS, steps=steps))["stages"]
+    (stage,) = make_report(dag, thesis=StageEvidence(models=MODELS, steps=steps))["stages"]
     assert stage["status"] == "failed"
     assert stage["progress"] == {"completedSteps": 0, "totalSteps": 2, "failedSteps": 1}
 
 
 # Unknown values
 
-CHAIN = a_dag(a_stage("thesis"), a_stage("antithesis"), a_stage("synthesis"))
+CHAIN = make_dag(make_stage("thesis"), make_stage("antithesis"), make_stage("synthesis"))
 
 
 @decision("B16")
@@ -193,7 +195,7 @@ def test_report_model_count_uses_models_of_each_stage_run() -> None:
         "antithesis": StageEvidence(models=MODELS),
         "synthesis": StageEvidence(),
     }
-    result = the_report(CHAIN, **seen)
+    result = make_report(CHAIN, **seen)
     assert [stage["modelCount"] for stage in result["stages"]] == [1, 3, None]
     assert [stage["documentsExpected"] for stage in result["stages"]] == [1, 3, None]
     assert result["stages"][2]["warnings"] == ["expected documents unknown: models are not set"]
@@ -201,10 +203,10 @@ def test_report_model_count_uses_models_of_each_stage_run() -> None:
 
 def test_report_stage_without_models_uses_models_of_earlier_stage() -> None:
     """Expected counts may depend on earlier stages, of which one may be missing."""
-    pairs = a_step("pairs", Strategy.PAIRWISE_BY_ORIGIN)
-    dag = a_dag(a_stage("thesis"), a_stage("antithesis"), a_stage("synthesis", pairs))
+    pairs = make_step("pairs", Strategy.PAIRWISE_BY_ORIGIN)
+    dag = make_dag(make_stage("thesis"), make_stage("antithesis"), make_stage("synthesis", pairs))
     seen = {slug: StageEvidence(models=MODELS) for slug in ("thesis", "synthesis")}
-    assert the_report(dag, **seen)["stages"][2]["documentsExpected"] == 27
+    assert make_report(dag, **seen)["stages"][2]["documentsExpected"] == 27
 
 
 def test_report_warnings_without_stage_are_sorted_and_unique_at_top_level() -> None:
@@ -216,7 +218,7 @@ def test_report_warnings_without_stage_are_sorted_and_unique_at_top_level() -> N
 def test_report_given_step_statuses_are_not_inferred_from_later_steps() -> None:
     """A plan knows the status of its steps: nothing is inferred from later steps."""
     standings = {"first": ProgressStatus.NOT_STARTED, "second": ProgressStatus.COMPLETED}
-    dag = a_dag(a_stage("plan", *map(a_step, standings), edges=a_chain(*standings)))
-    (stage,) = the_report(dag, plan=StageEvidence(standings=standings))["stages"]
+    dag = make_dag(make_stage("plan", *map(make_step, standings), edges=make_chain(*standings)))
+    (stage,) = make_report(dag, plan=StageEvidence(standings=standings))["stages"]
     assert [step["status"] for step in stage["steps"] or ()] == [*standings.values()]
     assert (stage["status"], stage["warnings"]) == (ProgressStatus.IN_PROGRESS, [])

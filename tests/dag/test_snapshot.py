@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dag_builders import a_chain, a_dag, a_stage, a_step, dags
-from dag_evidence import CHANCE, Body, History, a_job, a_snapshot
-from decisions import decision
+from dag_builders import dags, make_chain, make_dag, make_stage, make_step
+from dag_evidence import CHANCE, Body, History, make_job, make_snapshot
+from decision_proofs import decision
 from waybook.dag.definitions.definition import write_definition
 from waybook.dag.model import Dag, Strategy
 from waybook.dag.progress.invariants import check
@@ -20,14 +20,14 @@ from waybook.dag.snapshots.snapshot import map_from_snapshot, report_from_snapsh
 from waybook.errors import BadRecipe, InvalidInput, WaybookError
 
 MODELS = ["alpha", "beta"]
-DAG = a_dag(
-    a_stage("thesis", a_step("plan"), a_step("write"), edges=a_chain("plan", "write")),
-    a_stage("antithesis"),
+DAG = make_dag(
+    make_stage("thesis", make_step("plan"), make_step("write"), edges=make_chain("plan", "write")),
+    make_stage("antithesis"),
 )
 RUNS = {"thesis": MODELS}
 
 
-def told(snapshot: Body) -> Report:
+def checked_report(snapshot: Body) -> Report:
     """Return the report of a snapshot, after checking the invariants."""
     report = report_from_snapshot(snapshot)
     assert check(report) == []
@@ -36,7 +36,7 @@ def told(snapshot: Body) -> Report:
 
 def thesis(*jobs: Body, **more: object) -> StageReport:
     """Return the first stage of the report of a snapshot with these jobs."""
-    return told({**a_snapshot(DAG, *jobs, runs=RUNS), **more})["stages"][0]
+    return checked_report({**make_snapshot(DAG, *jobs, runs=RUNS), **more})["stages"][0]
 
 
 def statuses(stage: StageReport) -> list[str]:
@@ -47,7 +47,7 @@ def statuses(stage: StageReport) -> list[str]:
 
 
 def test_report_from_regular_snapshot_has_no_warnings() -> None:
-    report = told(a_snapshot(DAG, a_job("thesis", "plan", "completed"), runs=RUNS))
+    report = checked_report(make_snapshot(DAG, make_job("thesis", "plan", "completed"), runs=RUNS))
     assert report["warnings"] == []
     assert [stage["warnings"] for stage in report["stages"]] == [[], []]
     assert statuses(report["stages"][0]) == ["completed", "not_started"]
@@ -60,15 +60,15 @@ def test_snapshot_closed_steps_are_completed_without_jobs() -> None:
 
 @decision("B14")
 def test_snapshot_stage_is_initiated_by_stage_run_or_job() -> None:
-    nothing = told(a_snapshot(DAG))
+    nothing = checked_report(make_snapshot(DAG))
     assert [stage["steps"] for stage in nothing["stages"]] == [[], []]
     assert statuses(thesis()) == ["not_started", "not_started"]
     for job in (
-        a_job("antithesis", None, "waiting"),
-        a_job("antithesis", "antithesis-work", "superseded"),
-        a_job("antithesis", "antithesis-work", "pending", jobType="RENDER"),
+        make_job("antithesis", None, "waiting"),
+        make_job("antithesis", "antithesis-work", "superseded"),
+        make_job("antithesis", "antithesis-work", "pending", jobType="RENDER"),
     ):
-        stage = told(a_snapshot(DAG, job))["stages"][1]
+        stage = checked_report(make_snapshot(DAG, job))["stages"][1]
         assert (stage["status"], statuses(stage)) == ("not_started", ["not_started"])
 
 
@@ -78,7 +78,7 @@ def test_report_from_snapshot_duplicate_models_are_counted_once() -> None:
 
 
 def test_snapshot_continuation_without_step_belongs_to_continued_step() -> None:
-    first = a_job("thesis", "plan", "completed", id="j1")
+    first = make_job("thesis", "plan", "completed", id="j1")
     second = {"id": "j2", "jobType": "EXECUTE", "status": "completed", "continues": "j1"}
     third = {"id": "j3", "jobType": "EXECUTE", "status": "processing", "continues": "j2"}
     stage = thesis(first, second, third)
@@ -91,11 +91,13 @@ def test_report_from_snapshot_cyclic_continuations_have_no_stage() -> None:
         {"id": "j1", "jobType": "PLAN", "status": "completed", "continues": "j2"},
         {"id": "j2", "jobType": "PLAN", "status": "completed", "continues": "j1"},
     ]
-    assert told(a_snapshot(DAG, *rounds, runs=RUNS))["warnings"] == ["2 jobs without a stage"]
+    assert checked_report(make_snapshot(DAG, *rounds, runs=RUNS))["warnings"] == [
+        "2 jobs without a stage"
+    ]
 
 
 def test_report_from_snapshot_accepts_numeric_ids() -> None:
-    render = a_job("thesis", None, "completed", id=17, jobType="RENDER", documentKey="text")
+    render = make_job("thesis", None, "completed", id=17, jobType="RENDER", documentKey="text")
     resource = {"id": 3, "resourceType": "rendered_document", "jobId": 17, "modelId": "alpha"}
     assert thesis(render, resources=[resource])["documents"] == [
         {"documentKey": "text", "modelId": "alpha", "resourceId": "3", "status": "available"}
@@ -103,7 +105,7 @@ def test_report_from_snapshot_accepts_numeric_ids() -> None:
 
 
 def test_snapshot_document_fields_come_from_render_job_or_parent() -> None:
-    write = a_job("thesis", "write", "completed", id="j1", modelId="beta", documentKey="text")
+    write = make_job("thesis", "write", "completed", id="j1", modelId="beta", documentKey="text")
     render = {"id": "j2", "jobType": "RENDER", "status": "completed", "parent": "j1"}
     resource = {"id": "r1", "resourceType": "rendered_document", "jobId": "j2"}
     stage = thesis(write, render, resources=[resource])
@@ -119,7 +121,7 @@ def test_report_from_snapshot_other_resource_types_are_not_documents() -> None:
 
 # Anomalies
 
-RENDER = a_job("thesis", None, "completed", id="j1", jobType="RENDER")
+RENDER = make_job("thesis", None, "completed", id="j1", jobType="RENDER")
 
 
 @decision("B16")
@@ -127,23 +129,23 @@ RENDER = a_job("thesis", None, "completed", id="j1", jobType="RENDER")
     ("job", "warning"),
     [
         (
-            a_job("thesis", "plan", "paused"),
+            make_job("thesis", "plan", "paused"),
             "step 'plan': 1 job in the unknown status 'paused', counted as unfinished",
         ),
         (
             {"id": "j1", "stageSlug": "thesis", "stepKey": "plan", "jobType": "PLAN"},
             "step 'plan': 1 job without a status, counted as unfinished",
         ),
-        (a_job("thesis", "sing", "pending"), "1 job of a step that is not there: 'sing'"),
-        (a_job("thesis", "plan", "pending", id=None), "1 job without an id"),
-        (a_job("thesis", "plan", "pending", jobType=None), "1 job without a type"),
-        (a_job("thesis", "plan", "pending", jobType="SING"), "1 job of the unknown type 'SING'"),
+        (make_job("thesis", "sing", "pending"), "1 job of a step that is not there: 'sing'"),
+        (make_job("thesis", "plan", "pending", id=None), "1 job without an id"),
+        (make_job("thesis", "plan", "pending", jobType=None), "1 job without a type"),
+        (make_job("thesis", "plan", "pending", jobType="SING"), "1 job of the unknown type 'SING'"),
         (RENDER, "the RENDER job 'j1' is completed, but there is no document of it"),
     ],
     ids=["status", "no status", "step", "id", "no type", "type", "RENDER without its document"],
 )
 def test_snapshot_invalid_job_warns_in_stage(job: Body, warning: str) -> None:
-    report = told(a_snapshot(DAG, job, runs=RUNS))
+    report = checked_report(make_snapshot(DAG, job, runs=RUNS))
     assert report["stages"][0]["warnings"] == [warning]
     assert report["warnings"] == report["stages"][1]["warnings"] == []
 
@@ -153,11 +155,11 @@ def test_snapshot_invalid_job_warns_in_stage(job: Body, warning: str) -> None:
     ("more", "warning"),
     [
         (
-            {"jobs": [a_job("sonata", "x", "pending")]},
+            {"jobs": [make_job("sonata", "x", "pending")]},
             "1 job of a stage that is not there: 'sonata'",
         ),
         ({"jobs": [{"id": "j", "jobType": "PLAN", "status": "pending"}]}, "1 job without a stage"),
-        ({"jobs": [a_job("thesis", None, "pending")] * 3}, "2 jobs with the id of another one"),
+        ({"jobs": [make_job("thesis", None, "pending")] * 3}, "2 jobs with the id of another one"),
         ({"jobs": None}, "the snapshot has no jobs"),
         ({"resources": {}}, "the snapshot's resources are not a list"),
         ({"stageRuns": [{"stageSlug": "x"}]}, "a stage run of a stage that is not there: 'x'"),
@@ -174,7 +176,7 @@ def test_snapshot_invalid_job_warns_in_stage(job: Body, warning: str) -> None:
     ids=str,
 )
 def test_snapshot_anomaly_without_stage_warns_at_top_level(more: Body, warning: str) -> None:
-    report = told({**a_snapshot(DAG, runs=RUNS), **more})
+    report = checked_report({**make_snapshot(DAG, runs=RUNS), **more})
     assert report["warnings"] == [warning]
     assert [stage["warnings"] for stage in report["stages"]] == [[], []]
 
@@ -208,13 +210,13 @@ def test_snapshot_invalid_stage_run_warns_in_stage(runs: list[Body], warning: st
 
 
 def test_snapshot_many_warnings_are_limited_with_count() -> None:
-    jobs = [a_job("thesis", f"s{n}", "pending") for n in range(1000)]
+    jobs = [make_job("thesis", f"s{n}", "pending") for n in range(1000)]
     warnings = thesis(*jobs)["warnings"]
     assert (len(warnings), warnings[-1]) == (21, "and 980 more warnings")
 
 
 def test_snapshot_long_name_in_warning_is_truncated() -> None:
-    (warning,) = thesis(a_job("thesis", "x" * 100_000, "pending"))["warnings"]
+    (warning,) = thesis(make_job("thesis", "x" * 100_000, "pending"))["warnings"]
     assert len(warning) < 200
 
 
@@ -307,8 +309,10 @@ def test_snapshot_any_json_raises_only_waybook_error(data: object) -> None:
 
 
 def test_map_stage_models_come_from_stage_run_or_last_earlier_stage() -> None:
-    pairs = a_stage("synthesis", a_step("pairs", Strategy.PAIRWISE_BY_ORIGIN))
-    snapshot = a_snapshot(a_dag(*DAG.stages, pairs), runs={"thesis": MODELS, "synthesis": ["a"]})
+    pairs = make_stage("synthesis", make_step("pairs", Strategy.PAIRWISE_BY_ORIGIN))
+    snapshot = make_snapshot(
+        make_dag(*DAG.stages, pairs), runs={"thesis": MODELS, "synthesis": ["a"]}
+    )
     dag_map = map_from_snapshot(snapshot)
     assert [stage["expected"]["total"] for stage in dag_map["stages"]] == [4, 2, 4]
     assert "warnings" not in dag_map
@@ -323,7 +327,7 @@ def test_map_from_snapshot_accepts_definition_without_snapshot() -> None:
 
 
 def test_map_from_snapshot_without_models_has_null_counts_and_warning() -> None:
-    dag_map = map_from_snapshot(a_snapshot(DAG))
+    dag_map = map_from_snapshot(make_snapshot(DAG))
     assert dag_map["stages"][0]["order"] == ["plan", "write"]
     assert dag_map["stages"][0]["expected"] == {
         "total": None,
@@ -333,7 +337,7 @@ def test_map_from_snapshot_without_models_has_null_counts_and_warning() -> None:
 
 
 def test_map_from_snapshot_invalid_stage_runs_are_listed_in_warnings() -> None:
-    dag_map = map_from_snapshot(a_snapshot(DAG, runs={"antithesis": MODELS, "sonata": MODELS}))
+    dag_map = map_from_snapshot(make_snapshot(DAG, runs={"antithesis": MODELS, "sonata": MODELS}))
     assert dag_map["warnings"] == [
         "a stage run of a stage that is not there: 'sonata'",
         "expected units of 'thesis' and the later stages unknown",
@@ -341,6 +345,8 @@ def test_map_from_snapshot_invalid_stage_runs_are_listed_in_warnings() -> None:
 
 
 def test_map_from_snapshot_cyclic_recipe_raises_bad_recipe() -> None:
-    dag = a_dag(a_stage("thesis", a_step("a"), a_step("b"), edges=[("a", "b"), ("b", "a")]))
+    dag = make_dag(
+        make_stage("thesis", make_step("a"), make_step("b"), edges=[("a", "b"), ("b", "a")])
+    )
     with pytest.raises(BadRecipe, match="wait for each other"):
-        map_from_snapshot(a_snapshot(dag))
+        map_from_snapshot(make_snapshot(dag))

@@ -2,8 +2,8 @@
 
 from hypothesis import given
 
-from dag_builders import a_recipe, a_stage, a_step, an_input, recipes
-from decisions import decision
+from dag_builders import make_input, make_recipe, make_stage, make_step, recipes
+from decision_proofs import decision
 from waybook.dag.graph import (
     graph_of,
     output_keys,
@@ -18,57 +18,57 @@ PER_DOCUMENT = Strategy.PER_SOURCE_DOCUMENT
 
 def source_of(step: RecipeStep, *before: RecipeStep) -> str | None:
     edges = [(other.key, step.key) for other in before]
-    return primary_source(step, "here", graph_of(a_recipe(*before, step, edges=edges)))
+    return primary_source(step, "here", graph_of(make_recipe(*before, step, edges=edges)))
 
 
 def per_document(*inputs: str | Input) -> RecipeStep:
-    return a_step("z", PER_DOCUMENT, inputs=inputs)
+    return make_step("z", PER_DOCUMENT, inputs=inputs)
 
 
 def test_output_keys_listed_outputs_are_unique() -> None:
-    assert output_keys(a_step("a", outputs=["one", "two", "one"])) == ("one", "two")
+    assert output_keys(make_step("a", outputs=["one", "two", "one"])) == ("one", "two")
 
 
 def test_output_keys_without_outputs_returns_output_type() -> None:
-    assert output_keys(a_step("a", output_type="essay")) == ("essay",)
+    assert output_keys(make_step("a", output_type="essay")) == ("essay",)
 
 
 def test_producers_lists_every_step_that_outputs_document() -> None:
-    stage = a_stage("here", a_step("a", outputs=["x", "y"]), a_step("b", outputs=["x"]))
+    stage = make_stage("here", make_step("a", outputs=["x", "y"]), make_step("b", outputs=["x"]))
     assert producers(stage) == {"x": ("a", "b"), "y": ("a",)}
 
 
 @decision("B12")
 def test_primary_source_is_producer_of_first_input() -> None:
-    a, b = a_step("a", outputs=["x"]), a_step("b", outputs=["y"])
+    a, b = make_step("a", outputs=["x"]), make_step("b", outputs=["y"])
     assert source_of(per_document("x", "y"), a, b) == "a"
     assert source_of(per_document("y", "x"), a, b) == "b"
-    assert source_of(per_document(an_input("y", "here")), a, b) == "b"
+    assert source_of(per_document(make_input("y", "here")), a, b) == "b"
 
 
 @decision("B12")
 def test_primary_source_undeclared_inputs_is_only_predecessor() -> None:
-    step = a_step("z", PER_DOCUMENT)
-    assert source_of(step, a_step("a")) == "a"
-    assert source_of(step, a_step("a"), a_step("b")) is None
+    step = make_step("z", PER_DOCUMENT)
+    assert source_of(step, make_step("a")) == "a"
+    assert source_of(step, make_step("a"), make_step("b")) is None
 
 
 @decision("B12")
 def test_primary_source_of_root_step_is_none() -> None:
-    assert source_of(a_step("z", PER_DOCUMENT)) is None
+    assert source_of(make_step("z", PER_DOCUMENT)) is None
     assert source_of(per_document("x")) is None
 
 
 def test_primary_source_of_per_model_step_is_none() -> None:
-    assert source_of(a_step("z", Strategy.PER_MODEL, inputs=["a"]), a_step("a")) is None
+    assert source_of(make_step("z", Strategy.PER_MODEL, inputs=["a"]), make_step("a")) is None
 
 
 def test_primary_source_ambiguous_missing_or_other_stage_is_none() -> None:
-    a, b = a_step("a", outputs=["x"]), a_step("b", outputs=["x"])
+    a, b = make_step("a", outputs=["x"]), make_step("b", outputs=["x"])
     assert source_of(per_document("x"), a, b) is None
     assert source_of(per_document("y"), a, b) is None
     assert source_of(per_document(), a) is None
-    assert source_of(per_document(an_input("x", "there")), a) is None
+    assert source_of(per_document(make_input("x", "there")), a) is None
 
 
 @decision("B12")

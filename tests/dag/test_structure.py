@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, settings
 
-from dag_builders import a_chain, a_dag, a_stage, a_step, dags
+from dag_builders import dags, make_chain, make_dag, make_stage, make_step
 from dag_runs import dag_counts
 from waybook.dag.definitions.definition import graphs_of
 from waybook.dag.model import Dag, Strategy
@@ -28,9 +28,9 @@ def test_stage_order_any_dag_follows_transitions(dag: Dag) -> None:
 
 
 def test_stage_order_parallel_stages_keep_declared_order() -> None:
-    stages = [a_stage(slug) for slug in ("start", "left", "right", "end")]
-    ways = [*a_chain("start", "right", "end"), *a_chain("start", "left", "end")]
-    assert stage_order(a_dag(*stages, transitions=ways)) == ["start", "left", "right", "end"]
+    stages = [make_stage(slug) for slug in ("start", "left", "right", "end")]
+    ways = [*make_chain("start", "right", "end"), *make_chain("start", "left", "end")]
+    assert stage_order(make_dag(*stages, transitions=ways)) == ["start", "left", "right", "end"]
 
 
 def test_effective_models_stage_without_models_uses_last_earlier_models() -> None:
@@ -48,7 +48,7 @@ def test_structure_counts_valid_dag_equals_dag_counts(dag: Dag) -> None:
 
 
 def test_structure_counts_stops_at_invalid_stage() -> None:
-    dag = a_dag(a_stage("a"), a_stage("b"), a_stage("c"))
+    dag = make_dag(make_stage("a"), make_stage("b"), make_stage("c"))
     structure = Structure(dag=dag, graphs=graphs_of(dag), valid=frozenset({"a", "c"}))
     assert list(structure_counts(structure, {"a": MODELS})) == ["a"]
 
@@ -57,13 +57,13 @@ def test_structure_counts_omits_stages_beyond_max_lineages(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "MAX_LINEAGES", 10)
-    dag = a_dag(a_stage("a", *map(a_step, "xyz")), a_stage("b"), a_stage("c"))
+    dag = make_dag(make_stage("a", *map(make_step, "xyz")), make_stage("b"), make_stage("c"))
     assert list(structure_counts(valid_structure(dag, graphs_of(dag)), {"a": MODELS})) == ["a"]
 
 
 def test_map_json_has_order_roots_leaves_and_expected_units() -> None:
-    steps = [a_step("a"), a_step("b", Strategy.ALL_TO_ONE), a_step("c", skip=True)]
-    dag = a_dag(a_stage("thesis", *steps, edges=[("b", "a")]))
+    steps = [make_step("a"), make_step("b", Strategy.ALL_TO_ONE), make_step("c", skip=True)]
+    dag = make_dag(make_stage("thesis", *steps, edges=[("b", "a")]))
     assert map_json(valid_structure(dag, graphs_of(dag)), {"thesis": MODELS}) == {
         "stages": [
             {
@@ -78,12 +78,12 @@ def test_map_json_has_order_roots_leaves_and_expected_units() -> None:
 
 
 def test_map_json_without_models_has_null_counts() -> None:
-    dag = a_dag(a_stage("thesis"))
+    dag = make_dag(make_stage("thesis"))
     (stage,) = map_json(valid_structure(dag, graphs_of(dag)), {})["stages"]
     assert stage["expected"] == {"total": None, "steps": {"thesis-work": None}}
 
 
 def test_map_json_stage_without_graph_is_empty() -> None:
-    structure = Structure(dag=a_dag(a_stage("plan")), graphs={}, valid=frozenset())
+    structure = Structure(dag=make_dag(make_stage("plan")), graphs={}, valid=frozenset())
     empty = {"order": [], "roots": [], "leaves": [], "expected": {"total": None, "steps": {}}}
     assert map_json(structure, {}) == {"stages": [{"stageSlug": "plan", **empty}]}

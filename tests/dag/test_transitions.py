@@ -6,23 +6,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dag_builders import Edges, a_dag, a_stage, dags
+from dag_builders import Edges, dags, make_dag, make_stage
 from waybook.dag.definitions.checks import stages_before, transition_errors
 from waybook.dag.model import Dag
 
 DIAMOND = [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")]
 
 
-def a_way(slugs: str, ways: Edges) -> Dag:
-    return a_dag(*map(a_stage, slugs), transitions=ways)
+def make_way(slugs: str, ways: Edges) -> Dag:
+    return make_dag(*map(make_stage, slugs), transitions=ways)
 
 
-def told(slugs: str, *ways: tuple[str, str]) -> list[str]:
-    return [fault.message for fault in transition_errors(a_way(slugs, ways))]
+def error_messages(slugs: str, *ways: tuple[str, str]) -> list[str]:
+    return [fault.message for fault in transition_errors(make_way(slugs, ways))]
 
 
 def test_stages_before_diamond_returns_all_predecessors() -> None:
-    assert stages_before(a_way("dcba", DIAMOND)) == {
+    assert stages_before(make_way("dcba", DIAMOND)) == {
         "a": frozenset(),
         "b": {"a"},
         "c": {"a"},
@@ -31,11 +31,11 @@ def test_stages_before_diamond_returns_all_predecessors() -> None:
 
 
 def test_transition_errors_single_stage_returns_empty() -> None:
-    assert told("a") == []
+    assert error_messages("a") == []
 
 
 def test_transition_errors_diamond_returns_empty() -> None:
-    assert told("abcd", *DIAMOND) == []
+    assert error_messages("abcd", *DIAMOND) == []
 
 
 @pytest.mark.parametrize(
@@ -62,12 +62,12 @@ def test_transition_errors_invalid_transitions_return_messages(
     ways: Edges, messages: list[str]
 ) -> None:
     slugs = "a" if ways == [("a", "a")] else "abc"
-    assert told(slugs, *ways) == messages
+    assert error_messages(slugs, *ways) == messages
 
 
 def test_transition_errors_invalid_slugs_hide_consequential_errors() -> None:
-    assert told("aab") == ["the slug 'a' is used twice"]
-    assert told("ab", ("x", "y")) == ["there is no stage 'x'", "there is no stage 'y'"]
+    assert error_messages("aab") == ["the slug 'a' is used twice"]
+    assert error_messages("ab", ("x", "y")) == ["there is no stage 'x'", "there is no stage 'y'"]
 
 
 @given(dag=dags(max_steps=1))

@@ -2,10 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dag_builders import a_chain, a_plan_step, a_stage, a_step, models, recipes
+from dag_builders import make_chain, make_plan_step, make_stage, make_step, models, recipes
 from dag_dialectic import dialectic
-from dag_runs import StageRun, a_stage_run, dag_counts, graphs_of, origins_of, runs, stage_runs
-from decisions import decision
+from dag_runs import StageRun, dag_counts, graphs_of, make_stage_run, origins_of, runs, stage_runs
+from decision_proofs import decision
 from waybook.dag.expansion.counts import expected_counts
 from waybook.dag.expansion.granularity import NO_MODEL
 from waybook.dag.expansion.lineage import ProducedDocument, entry_origins
@@ -45,7 +45,7 @@ def test_stage_runs_dialectic_has_expected_unit_counts(n: int) -> None:
 
 def any_stage_run() -> st.SearchStrategy[StageRun]:
     stages = st.builds(Stage, st.just("stage"), st.just("Stage"), recipes())
-    return st.builds(a_stage_run, stages, models(), st.builds(entry_origins, models()))
+    return st.builds(make_stage_run, stages, models(), st.builds(entry_origins, models()))
 
 
 @given(any_stage_run())
@@ -77,25 +77,25 @@ def test_unit_with_lineage_or_source_produces_same_lineage(run: StageRun) -> Non
 
 @given(any_stage_run())
 def test_units_are_deterministic_and_ignore_duplicate_models(run: StageRun) -> None:
-    again = a_stage_run(run.stage, [*run.models, *run.models], run.prior)
+    again = make_stage_run(run.stage, [*run.models, *run.models], run.prior)
     assert all(run.units(key) == again.units(key) for key in run.graph.order)
 
 
 def test_all_to_one_unit_goes_to_first_model_and_starts_lineage() -> None:
-    [unit] = a_stage_run(a_stage("s", a_step("a", S.ALL_TO_ONE))).units("a")
+    [unit] = make_stage_run(make_stage("s", make_step("a", S.ALL_TO_ONE))).units("a")
     assert unit == Unit(step_key="a", number=1, model="a", makes=(ProducedDocument("a", "s/a"),))
 
 
 def test_units_per_model_step_start_separate_lineages() -> None:
-    units = a_stage_run(a_stage("s", a_step("x")), ["b", "a"]).units("x")
+    units = make_stage_run(make_stage("s", make_step("x")), ["b", "a"]).units("x")
     assert [unit.model for unit in units] == ["b", "a"]
     assert outputs_of(units) == [ProducedDocument("b", "s/x/b"), ProducedDocument("a", "s/x/a")]
 
 
 @decision("B13")
 def test_plan_step_that_fans_out_is_one_unit_with_output_per_model() -> None:
-    steps = [a_plan_step("p"), a_step("c", S.PER_SOURCE_DOCUMENT)]
-    run = a_stage_run(a_stage("s", *steps, edges=[("p", "c")]), ["a", "b"])
+    steps = [make_plan_step("p"), make_step("c", S.PER_SOURCE_DOCUMENT)]
+    run = make_stage_run(make_stage("s", *steps, edges=[("p", "c")]), ["a", "b"])
     [plan] = run.units("p")
     assert plan.model == "a"
     assert plan.makes == (ProducedDocument("a", "s/p/a"), ProducedDocument("b", "s/p/b"))
@@ -107,7 +107,9 @@ def test_plan_step_that_fans_out_is_one_unit_with_output_per_model() -> None:
 
 def test_pairwise_units_combine_lineage_reviewer_and_model() -> None:
     prior = origins_of([ProducedDocument("r", "l/1"), ProducedDocument("q", "l/2")])
-    units = a_stage_run(a_stage("s", a_step("x", S.PAIRWISE_BY_ORIGIN)), ["m"], prior).units("x")
+    units = make_stage_run(
+        make_stage("s", make_step("x", S.PAIRWISE_BY_ORIGIN)), ["m"], prior
+    ).units("x")
     assert [(unit.lineage, unit.reviewer, unit.model) for unit in units] == [
         ("l/1", "r", "m"),
         ("l/1", "q", "m"),
@@ -117,8 +119,8 @@ def test_pairwise_units_combine_lineage_reviewer_and_model() -> None:
 
 
 def test_units_after_pairwise_step_keep_reviewer() -> None:
-    steps = [a_step("x", S.PAIRWISE_BY_ORIGIN), a_step("y", S.PER_SOURCE_DOCUMENT)]
-    run = a_stage_run(a_stage("s", *steps, edges=[("x", "y")]))
+    steps = [make_step("x", S.PAIRWISE_BY_ORIGIN), make_step("y", S.PER_SOURCE_DOCUMENT)]
+    run = make_stage_run(make_stage("s", *steps, edges=[("x", "y")]))
     pairs = outputs_of(run.units("x"))
     assert [unit.source for unit in run.units("y")] == pairs
     assert [unit.reviewer for unit in run.units("y")] == [pair.reviewer for pair in pairs]
@@ -133,7 +135,7 @@ def test_units_prior_lineage_goes_to_author_if_still_present(strategy: Strategy)
             ProducedDocument("gone", "l/3"),
         ]
     )
-    units = a_stage_run(a_stage("s", a_step("x", strategy)), ["a", "b"], prior).units("x")
+    units = make_stage_run(make_stage("s", make_step("x", strategy)), ["a", "b"], prior).units("x")
     assert [(unit.lineage, unit.model) for unit in units] == [
         ("l/1", "a"),
         ("l/2", "b"),
@@ -143,21 +145,21 @@ def test_units_prior_lineage_goes_to_author_if_still_present(strategy: Strategy)
 
 def test_units_chain_of_10000_steps_keeps_entry_lineages() -> None:
     keys = [f"s{number}" for number in range(10_000)]
-    steps = [a_step(key, S.PER_SOURCE_DOCUMENT) for key in keys]
-    run = a_stage_run(a_stage("s", *steps, edges=a_chain(*keys)))
+    steps = [make_step(key, S.PER_SOURCE_DOCUMENT) for key in keys]
+    run = make_stage_run(make_stage("s", *steps, edges=make_chain(*keys)))
     assert [unit.lineage for unit in run.units(keys[-1])] == ["entry/a", "entry/b", "entry/c"]
 
 
 def test_steps_after_skipped_step_have_no_units() -> None:
-    steps = [a_step("a"), a_step("b", S.PER_SOURCE_DOCUMENT, skip=True)]
-    steps += [a_step("c", S.PER_SOURCE_DOCUMENT)]
-    run = a_stage_run(a_stage("s", *steps, edges=a_chain("a", "b", "c")))
+    steps = [make_step("a"), make_step("b", S.PER_SOURCE_DOCUMENT, skip=True)]
+    steps += [make_step("c", S.PER_SOURCE_DOCUMENT)]
+    run = make_stage_run(make_stage("s", *steps, edges=make_chain("a", "b", "c")))
     assert [len(run.units(key)) for key in "abc"] == [3, 0, 0]
 
 
 @given(recipes(), models())
 def test_units_without_models_match_expected_counts(recipe: Recipe, before: list[str]) -> None:
-    run = a_stage_run(Stage("stage", "Stage", recipe), [], entry_origins(before))
+    run = make_stage_run(Stage("stage", "Stage", recipe), [], entry_origins(before))
     counts = expected_counts(run.stage, run.graph, [], run.prior)
     for key in run.graph.order:
         units = run.units(key)

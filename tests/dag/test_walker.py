@@ -6,9 +6,9 @@ from enum import StrEnum
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dag_builders import a_chain, a_stage, a_step, recipes
-from dag_runs import StageRun, a_stage_run, dag_counts, graphs_of, origins_of, runs, stage_runs
-from decisions import decision
+from dag_builders import make_chain, make_stage, make_step, recipes
+from dag_runs import StageRun, dag_counts, graphs_of, make_stage_run, origins_of, runs, stage_runs
+from decision_proofs import decision
 from waybook.dag.expansion.lineage import ProducedDocument
 from waybook.dag.expansion.units import Unit
 from waybook.dag.graph import Graph, StepState, Walk, graph_of, start, walk
@@ -132,7 +132,7 @@ class Workshop:
 @decision("B1", "B3", "B5", "B6")
 @given(recipes(), EVENTS)
 def test_walker_any_stage_completes_after_any_job_events(recipe: Recipe, events: Events) -> None:
-    workshop = Workshop(a_stage_run(Stage("stage", "Stage", recipe), ["a", "b"]))
+    workshop = Workshop(make_stage_run(Stage("stage", "Stage", recipe), ["a", "b"]))
     workshop.work(events)
     assert {*workshop.run.graph.order} <= {*workshop.closed}
     assert sorted(workshop.closed) == sorted(workshop.jobs) == sorted(workshop.run.graph.order)
@@ -157,7 +157,7 @@ def test_walker_any_run_produces_expected_counts_in_every_stage(
 
 def graph(*edges: tuple[str, str], keys: str = "") -> Graph:
     names = dict.fromkeys([*keys, *(end for edge in edges for end in edge)])
-    return graph_of(a_stage("s", *map(a_step, names), edges=edges).recipe)
+    return graph_of(make_stage("s", *map(make_step, names), edges=edges).recipe)
 
 
 def two(_: str) -> int:
@@ -186,19 +186,19 @@ def test_walk_independent_branch_advances_while_other_branch_is_running() -> Non
 
 def test_start_step_without_units_closes_and_opens_successor() -> None:
     counts = Counter({"a": 0, "b": 0, "c": 2, "d": 2})
-    chain = graph(*a_chain(*"abcd"))
+    chain = graph(*make_chain(*"abcd"))
     assert start(chain, counts.__getitem__) == Walk(("a", "b"), ("a", "b", "c"))
 
 
 def test_start_skipped_step_closes_without_counting_units() -> None:
-    steps = [a_step("a", skip=True), a_step("b")]
-    skipping = graph_of(a_stage("s", *steps, edges=[("a", "b")]).recipe)
+    steps = [make_step("a", skip=True), make_step("b")]
+    skipping = graph_of(make_stage("s", *steps, edges=[("a", "b")]).recipe)
     assert start(skipping, {"b": 2}.__getitem__) == Walk(("a",), ("a", "b"))
 
 
 def test_start_stage_of_steps_without_units_completes_stage() -> None:
     keys = [f"s{number}" for number in range(10_000)]
-    chain = graph(*a_chain(*keys))
+    chain = graph(*make_chain(*keys))
     step_changes = start(chain, none)
     assert step_changes.closed == step_changes.opened == chain.order
     assert {*chain.order} <= {*step_changes.closed}

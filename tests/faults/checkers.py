@@ -38,10 +38,10 @@ class Evidence:
     was_drained: bool = True
 
 
-Found = Iterator[str]
+Violations = Iterator[str]
 
 
-def acknowledged_effects(evidence: Evidence) -> Found:
+def acknowledged_effects(evidence: Evidence) -> Violations:
     """Every acknowledged call has its effect in the rows."""
     rows = evidence.rows
     marked = {tool for tool, _ in rows.effects} | MARKED_TOOLS
@@ -75,7 +75,7 @@ MARKED_TOOLS: Final = frozenset(
 )
 
 
-def one_effect_per_key(evidence: Evidence) -> Found:
+def single_effect_per_key(evidence: Evidence) -> Violations:
     """A key has one effect at most, and a stored answer if it was acknowledged."""
     rows = evidence.rows
     for call in evidence.history.calls:
@@ -90,7 +90,7 @@ def one_effect_per_key(evidence: Evidence) -> Found:
             yield f"{describe(call)} was acknowledged, and its answer is not stored"
 
 
-def one_holder(evidence: Evidence) -> Found:
+def single_holder(evidence: Evidence) -> Violations:
     """An attempt is handed to one conversation, and a conversation holds one piece of work."""
     holders: dict[tuple[str, int], Call] = {}
     for call in _claims(evidence.history):
@@ -101,7 +101,7 @@ def one_holder(evidence: Evidence) -> Found:
     yield from _replayed(evidence, Started)
 
 
-def _early_takeovers(history: History) -> Found:
+def _early_takeovers(history: History) -> Violations:
     """Find jobs that went to another holder before the lease of the first was over."""
     claims: dict[str, dict[int, Call]] = defaultdict(dict)
     released_attempts = {
@@ -126,7 +126,7 @@ def _early_takeovers(history: History) -> Found:
                 )
 
 
-def no_stale_result(evidence: Evidence) -> Found:
+def no_stale_result(evidence: Evidence) -> Violations:
     """A result is accepted only for the attempt it was made in."""
     completed = {
         (entry.details.get("stepId") or entry.details.get("jobId")): entry.details.get("attempt")
@@ -140,7 +140,7 @@ def no_stale_result(evidence: Evidence) -> Found:
             yield f"{describe(call)} of attempt {call.args['attempt']} counted for {counted}"
 
 
-def audit_is_sealed(evidence: Evidence) -> Found:
+def audit_is_sealed(evidence: Evidence) -> Violations:
     """The audit has no gap, and every seal fits."""
     yield from evidence.rows.broken_chains
     last: dict[str, int] = {}
@@ -150,12 +150,12 @@ def audit_is_sealed(evidence: Evidence) -> Found:
         last[entry.subject_id] = entry.seq
 
 
-def replay_equals_rows(evidence: Evidence) -> Found:
+def replay_equals_rows(evidence: Evidence) -> Violations:
     """The rows equal the replayed audit."""
     yield from evidence.rows.replay_differences
 
 
-def counts_never_fall(evidence: Evidence) -> Found:
+def counts_never_fall(evidence: Evidence) -> Violations:
     """A reply never counts less done than a reply received before its request was sent."""
     replies: dict[str, list[tuple[float, float, int]]] = defaultdict(list)
     for call in evidence.history.calls:
@@ -186,7 +186,7 @@ def _done(call: Call) -> int | None:
     return None
 
 
-def fan_in_is_exact(evidence: Evidence) -> Found:
+def fan_in_is_exact(evidence: Evidence) -> Violations:
     """The successor of a fan-in opens with its last unit: not earlier, not later."""
     rows = evidence.rows
     ended: dict[tuple[str, str], list[Any]] = defaultdict(list)
@@ -213,7 +213,7 @@ def fan_in_is_exact(evidence: Evidence) -> Found:
     yield from _replayed(evidence, Opening)
 
 
-def _never_opened(evidence: Evidence) -> Found:
+def _never_opened(evidence: Evidence) -> Violations:
     rows = evidence.rows
     for run_id in rows.runs:
         for key, before in evidence.before.items():
@@ -226,7 +226,7 @@ def _never_opened(evidence: Evidence) -> Found:
                 yield f"run {run_id}: {key} did not open, and waits for nothing"
 
 
-def _replayed(evidence: Evidence, kind: type[Started | Opening]) -> Found:
+def _replayed(evidence: Evidence, kind: type[Started | Opening]) -> Violations:
     board = Board({step_id: step.depends_on for step_id, step in evidence.rows.steps.items()})
     for entry in evidence.rows.audit:
         for error in board.take(entry):
@@ -234,13 +234,13 @@ def _replayed(evidence: Evidence, kind: type[Started | Opening]) -> Found:
                 yield error.message
 
 
-def tenants_apart(evidence: Evidence) -> Found:
+def tenants_apart(evidence: Evidence) -> Violations:
     """No data of an org is in a reply to another, or visible to a transaction without an org."""
     yield from evidence.history.leaks
     yield from evidence.unnamed_sees
 
 
-def nothing_stuck(evidence: Evidence) -> Found:
+def nothing_stuck(evidence: Evidence) -> Violations:
     """After healing, every plan and every run ends."""
     rows = evidence.rows
     if not evidence.was_drained:
@@ -253,13 +253,13 @@ def nothing_stuck(evidence: Evidence) -> Found:
             yield f"run {run_id} is not complete"
 
 
-def no_hung_call(evidence: Evidence) -> Found:
+def no_hung_call(evidence: Evidence) -> Violations:
     """No request outlives its deadline."""
     for hung in evidence.history.hung:
         yield f"{hung.tool} on {hung.server}, sent at {hung.sent:.3f}: {hung.seconds:.1f} s"
 
 
-def few_internal_errors(evidence: Evidence) -> Found:
+def few_internal_errors(evidence: Evidence) -> Violations:
     """The servers' logs have at most a few internal errors."""
     lines = evidence.internal_errors
     if len(lines) > MAX_INTERNAL_ERRORS:
@@ -284,10 +284,10 @@ def _work_of(call: Call) -> tuple[str, int]:
     return call.reply.get("stepId") or call.reply["jobId"], call.reply["attempt"]
 
 
-CHECKERS: Final[tuple[Callable[[Evidence], Found], ...]] = (
+CHECKERS: Final[tuple[Callable[[Evidence], Violations], ...]] = (
     acknowledged_effects,
-    one_effect_per_key,
-    one_holder,
+    single_effect_per_key,
+    single_holder,
     no_stale_result,
     audit_is_sealed,
     replay_equals_rows,

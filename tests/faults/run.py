@@ -131,7 +131,7 @@ async def recovery(seed: int, source: Path) -> int:
         say(f"{'SIGTERM to the end of the server':<34}{server:<8}{exited:>7.2f}")
     say(f"{measured.history.acknowledged} calls acknowledged, {len(measured.history.hung)} hung")
     remove_home(measured.injector.cluster.home)
-    return _said(measured.violations)
+    return _report_violations(measured.violations)
 
 
 async def soaking(seed: int, minutes: float, source: Path) -> int:
@@ -145,10 +145,10 @@ async def soaking(seed: int, minutes: float, source: Path) -> int:
         figures = "".join(f"{value / scale:>10.1f}" for value in (second, last, max(values)))
         say(f"{name[0] + ' ' + name[1] + (' MB' if scale > 1 else ''):<28}{figures}")
     remove_home(soaked.home)
-    return _said(soaked.violations)
+    return _report_violations(soaked.violations)
 
 
-def _said(violations: list[str]) -> int:
+def _report_violations(violations: list[str]) -> int:
     for violation in violations:
         say(f"VIOLATION: {violation}")
     say(f"{len(violations)} violations")

@@ -15,7 +15,7 @@ KEY = "k-0000001"
 BEFORE = {"each": (), "join": ("each",)}
 
 
-def a_call(tool: str, **values: object) -> Call:
+def make_call(tool: str, **values: object) -> Call:
     call = Call(org="alder", user="ann", session="main", tool=tool, args={}, key=KEY)
     call.outcome = Outcome.ACKNOWLEDGED
     for name, value in values.items():
@@ -23,12 +23,14 @@ def a_call(tool: str, **values: object) -> Call:
     return call
 
 
-def a_claim(user: str = "ann", session: str = "main", attempt: int = 1, **values: object) -> Call:
+def make_claim(
+    user: str = "ann", session: str = "main", attempt: int = 1, **values: object
+) -> Call:
     reply = {"status": "step_ready", "stepId": STEP, "attempt": attempt}
-    return a_call("get_next_step", user=user, session=session, reply=reply, **values)
+    return make_call("get_next_step", user=user, session=session, reply=reply, **values)
 
 
-def an_entry(seq: int, event: str, changes: list[Body] | None = None, **details: object) -> Entry:
+def make_entry(seq: int, event: str, changes: list[Body] | None = None, **details: object) -> Entry:
     return Entry(
         subject_id=PLAN,
         seq=seq,
@@ -39,15 +41,15 @@ def an_entry(seq: int, event: str, changes: list[Body] | None = None, **details:
     )
 
 
-def a_change(work: str, field: str, to: object) -> Body:
+def make_change(work: str, field: str, to: object) -> Body:
     return {"entity": "step", "id": work, "field": field, "from": None, "to": to}
 
 
 def held(work: str) -> list[Body]:
     return [
-        a_change(work, "status", "in_progress"),
-        a_change(work, "held_by", "ann"),
-        a_change(work, "held_session", "main"),
+        make_change(work, "status", "in_progress"),
+        make_change(work, "held_by", "ann"),
+        make_change(work, "held_session", "main"),
     ]
 
 
@@ -66,11 +68,11 @@ def caught(run_evidence: Evidence) -> set[str]:
 
 
 def started() -> Rows:
-    return Rows(audit=[an_entry(1, "step_started", stepId=STEP, attempt=1)])
+    return Rows(audit=[make_entry(1, "step_started", stepId=STEP, attempt=1)])
 
 
 def test_check_valid_history_reports_no_violation() -> None:
-    assert caught(evidence(a_claim(), rows=started())) == set()
+    assert caught(evidence(make_claim(), rows=started())) == set()
 
 
 def test_checkers_exist_for_all_twelve_properties() -> None:
@@ -78,95 +80,95 @@ def test_checkers_exist_for_all_twelve_properties() -> None:
 
 
 def test_acknowledged_call_without_effect_is_caught() -> None:
-    assert caught(evidence(a_call("create_research_plan"))) == {"acknowledged_effects"}
+    assert caught(evidence(make_call("create_research_plan"))) == {"acknowledged_effects"}
 
 
 def test_acknowledged_claim_without_audit_entry_is_caught() -> None:
-    assert caught(evidence(a_claim())) == {"acknowledged_effects"}
+    assert caught(evidence(make_claim())) == {"acknowledged_effects"}
 
 
 def test_idempotency_key_with_two_effects_is_caught() -> None:
     rows = Rows()
     rows.effects["create_research_plan", KEY] = 2
-    assert caught(evidence(a_call("create_research_plan"), rows=rows)) == {"one_effect_per_key"}
+    assert caught(evidence(make_call("create_research_plan"), rows=rows)) == {"one_effect_per_key"}
 
 
 def test_call_with_unknown_outcome_and_one_effect_passes() -> None:
     rows = Rows()
     rows.effects["create_research_plan", KEY] = 1
-    unknown = a_call("create_research_plan", outcome=Outcome.UNKNOWN)
+    unknown = make_call("create_research_plan", outcome=Outcome.UNKNOWN)
     assert caught(evidence(unknown, rows=rows)) == set()
 
 
 def test_refused_call_with_effect_is_caught() -> None:
     rows = Rows()
     rows.effects["submit_step_result", KEY] = 1
-    refused = a_call("submit_step_result", outcome=Outcome.REFUSED, code="INVALID_TRANSITION")
+    refused = make_call("submit_step_result", outcome=Outcome.REFUSED, code="INVALID_TRANSITION")
     assert caught(evidence(refused, rows=rows)) == {"one_effect_per_key"}
 
 
 def test_acknowledged_call_without_stored_answer_is_caught() -> None:
-    run_evidence = evidence(a_claim(), rows=started())
+    run_evidence = evidence(make_claim(), rows=started())
     run_evidence.rows.answers.clear()
     assert caught(run_evidence) == {"one_effect_per_key"}
 
 
 @pytest.mark.parametrize(("user", "session"), [("bob", "main"), ("ann", "side")])
 def test_attempt_claimed_by_two_holders_is_caught(user: str, session: str) -> None:
-    run_evidence = evidence(a_claim(), a_claim(user, session), rows=started())
+    run_evidence = evidence(make_claim(), make_claim(user, session), rows=started())
     assert caught(run_evidence) == {"one_holder"}
 
 
 def test_attempt_handed_twice_to_same_holder_is_sound() -> None:
-    assert caught(evidence(a_claim(), a_claim(), rows=started())) == set()
+    assert caught(evidence(make_claim(), make_claim(), rows=started())) == set()
 
 
 def test_holder_with_two_claimed_steps_is_caught() -> None:
     rows = Rows(
         audit=[
-            an_entry(1, "step_started", held(STEP), stepId=STEP, attempt=1),
-            an_entry(2, "step_started", held(OTHER), stepId=OTHER, attempt=1),
+            make_entry(1, "step_started", held(STEP), stepId=STEP, attempt=1),
+            make_entry(2, "step_started", held(OTHER), stepId=OTHER, attempt=1),
         ]
     )
     assert caught(evidence(rows=rows)) == {"one_holder"}
 
 
-def a_job_claim(user: str, attempt: int, at: float) -> Call:
+def make_job_claim(user: str, attempt: int, at: float) -> Call:
     reply = {"status": "job_ready", "jobId": JOB, "attempt": attempt, "leaseSeconds": 6}
-    return a_call("get_next_job", user=user, reply=reply, sent=at, received=at + 0.1)
+    return make_call("get_next_job", user=user, reply=reply, sent=at, received=at + 0.1)
 
 
 def jobs_started() -> Rows:
-    entries = [an_entry(n, "step_started", jobId=JOB, attempt=n) for n in (1, 2)]
+    entries = [make_entry(n, "step_started", jobId=JOB, attempt=n) for n in (1, 2)]
     return Rows(audit=[replace(entry, actor=f"user-{entry.seq}") for entry in entries])
 
 
 @pytest.mark.parametrize(("at", "expected"), [(1.0, {"one_holder"}), (7.0, set[str]())])
 def test_job_taken_over_within_lease_is_caught(at: float, expected: set[str]) -> None:
     run_evidence = evidence(
-        a_job_claim("ann", 1, 0.0), a_job_claim("bob", 2, at), rows=jobs_started()
+        make_job_claim("ann", 1, 0.0), make_job_claim("bob", 2, at), rows=jobs_started()
     )
     assert caught(run_evidence) == expected
 
 
 def test_job_taken_over_after_fail_job_is_sound() -> None:
-    fail_call = a_call("fail_job", args={"jobId": JOB, "attempt": 1})
+    fail_call = make_call("fail_job", args={"jobId": JOB, "attempt": 1})
     rows = jobs_started()
     rows.effects["fail_job", KEY] = 1
-    claims = a_job_claim("ann", 1, 0.0), a_job_claim("bob", 2, 1.0)
+    claims = make_job_claim("ann", 1, 0.0), make_job_claim("bob", 2, 1.0)
     assert caught(evidence(*claims, fail_call, rows=rows)) == set()
 
 
 def test_stale_result_counted_for_newer_attempt_is_caught() -> None:
-    rows = Rows(audit=[an_entry(1, "step_completed", stepId=STEP, attempt=2)])
+    rows = Rows(audit=[make_entry(1, "step_completed", stepId=STEP, attempt=2)])
     rows.effects["submit_step_result", KEY] = 1
     reply = {"planId": PLAN, "progress": {"done": 1}}
-    late = a_call("submit_step_result", args={"stepId": STEP, "attempt": 1}, reply=reply)
+    late = make_call("submit_step_result", args={"stepId": STEP, "attempt": 1}, reply=reply)
     assert caught(evidence(late, rows=rows)) == {"no_stale_result"}
 
 
 def test_audit_with_sequence_gap_is_caught() -> None:
-    rows = Rows(audit=[an_entry(1, "plan_modified"), an_entry(3, "plan_modified")])
+    rows = Rows(audit=[make_entry(1, "plan_modified"), make_entry(3, "plan_modified")])
     assert caught(evidence(rows=rows)) == {"audit_is_sealed"}
 
 
@@ -179,27 +181,27 @@ def test_rows_that_differ_from_the_replay_are_caught() -> None:
     assert caught(evidence(rows=rows)) == {"replay_equals_rows"}
 
 
-def a_look(done: int, sent: float, received: float, **more: object) -> Call:
+def make_look(done: int, sent: float, received: float, **more: object) -> Call:
     reply = {"planId": PLAN, "counts": {"done": done}, **more}
     times = {"answered_sent": sent, "received": received}
-    return a_call("get_plan_status", key=None, reply=reply, **times)
+    return make_call("get_plan_status", key=None, reply=reply, **times)
 
 
 def test_decreasing_done_count_is_caught() -> None:
-    run_evidence = evidence(a_look(3, 0.0, 1.0), a_look(2, 2.0, 3.0))
+    run_evidence = evidence(make_look(3, 0.0, 1.0), make_look(2, 2.0, 3.0))
     assert caught(run_evidence) == {"counts_never_fall"}
 
 
 def test_differing_done_counts_of_overlapping_calls_pass() -> None:
-    assert caught(evidence(a_look(3, 0.0, 2.0), a_look(2, 1.0, 3.0))) == set()
+    assert caught(evidence(make_look(3, 0.0, 2.0), make_look(2, 1.0, 3.0))) == set()
 
 
 def test_older_done_count_in_replayed_answer_passes() -> None:
-    replayed = a_look(2, 2.0, 3.0, replayed=True)
-    assert caught(evidence(a_look(3, 0.0, 1.0), replayed)) == set()
+    replayed = make_look(2, 2.0, 3.0, replayed=True)
+    assert caught(evidence(make_look(3, 0.0, 1.0), replayed)) == set()
 
 
-def a_run(*ended: int | None, closed: int | None, join_opened: int | None) -> Rows:
+def make_run(*ended: int | None, closed: int | None, join_opened: int | None) -> Rows:
     """Return the rows of a run whose units ended at these times."""
     rows = Rows(runs={RUN: True})
     for number, at in enumerate(ended):
@@ -215,17 +217,17 @@ def a_run(*ended: int | None, closed: int | None, join_opened: int | None) -> Ro
 
 
 def test_fan_in_opening_successor_after_last_unit_passes() -> None:
-    assert caught(evidence(rows=a_run(1, 3, 2, closed=3, join_opened=3))) == set()
+    assert caught(evidence(rows=make_run(1, 3, 2, closed=3, join_opened=3))) == set()
 
 
 @pytest.mark.parametrize(
     "rows",
     [
-        a_run(1, None, closed=1, join_opened=1),
-        a_run(1, 3, closed=2, join_opened=2),
-        a_run(1, 3, closed=3, join_opened=None),
-        a_run(1, 3, closed=None, join_opened=None),
-        a_run(1, 3, closed=3, join_opened=2),
+        make_run(1, None, closed=1, join_opened=1),
+        make_run(1, 3, closed=2, join_opened=2),
+        make_run(1, 3, closed=3, join_opened=None),
+        make_run(1, 3, closed=None, join_opened=None),
+        make_run(1, 3, closed=3, join_opened=2),
     ],
     ids=["early", "closed-early", "never-opened", "never-closed", "opened-early"],
 )
@@ -234,11 +236,11 @@ def test_fan_in_closing_or_opening_at_wrong_time_is_caught(rows: Rows) -> None:
 
 
 def test_step_started_before_dependency_is_done_is_caught() -> None:
-    begun = [a_change(STEP, "status", "in_progress")]
+    begun = [make_change(STEP, "status", "in_progress")]
     rows = Rows(
         audit=[
-            an_entry(1, "plan_modified", begun),
-            an_entry(2, "step_started", held(OTHER), stepId=OTHER, attempt=1),
+            make_entry(1, "plan_modified", begun),
+            make_entry(2, "step_started", held(OTHER), stepId=OTHER, attempt=1),
         ]
     )
     rows.steps[OTHER] = Step(plan_id=PLAN, status="pending", attempt=1, depends_on=(STEP,))

@@ -2,22 +2,22 @@
 
 import pytest
 
-from fuzz.keeping import CORPUS, LONGEST, MOST_BYTES, MOST_KEPT, kept
+from fuzz.corpus_files import CORPUS, MAX_INPUT_LENGTH, MAX_INPUTS, MAX_TOTAL_BYTES, read_corpus
 from fuzz.targets import TARGETS
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_fuzz_corpus_input_raises_no_unexpected_error(target: str) -> None:
-    for data in kept(target):
+    for data in read_corpus(target):
         TARGETS[target](data)
 
 
 def test_corpus_every_target_has_bounded_inputs() -> None:
     assert {file.stem for file in CORPUS.iterdir()} == {*TARGETS}
     for target in TARGETS:
-        assert 10 <= len(kept(target)) <= MOST_KEPT
-        assert all(len(data) <= LONGEST for data in kept(target))
-    assert sum(file.stat().st_size for file in CORPUS.iterdir()) < MOST_BYTES
+        assert 10 <= len(read_corpus(target)) <= MAX_INPUTS
+        assert all(len(data) <= MAX_INPUT_LENGTH for data in read_corpus(target))
+    assert sum(file.stat().st_size for file in CORPUS.iterdir()) < MAX_TOTAL_BYTES
 
 
 @pytest.mark.parametrize("target", TARGETS)

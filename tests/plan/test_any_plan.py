@@ -7,8 +7,8 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decisions import decision
-from plan_builders import ANN, BOB, NOON, PAT, a_moment, a_new_step, numbered_ids
+from decision_proofs import decision
+from plan_builders import ANN, BOB, NOON, PAT, make_context, make_new_step, numbered_ids
 from plan_invariants import check_decision, check_state, known_rows, rows_of
 from waybook.core.changes import Change
 from waybook.core.decision_context import DecisionContext
@@ -59,12 +59,12 @@ def new_plans(draw: st.DrawFn) -> NewPlan:
         expression=st.sampled_from(EXPRESSIONS),
         action=st.sampled_from(BranchAction),
         target_step_order=orders,
-        steps=st.just((a_new_step("More."),)),
+        steps=st.just((make_new_step("More."),)),
     )
     return NewPlan(
         name="Any",
         research_question="Why?",
-        steps=tuple(a_new_step(f"Step {n}.") for n in range(count)),
+        steps=tuple(make_new_step(f"Step {n}.") for n in range(count)),
         conditions=tuple(draw(st.lists(conditions, max_size=8))),
     )
 
@@ -96,7 +96,7 @@ class Story:
         check_state(self.plan)
 
 
-def a_story(new: NewPlan) -> Story:
+def make_story(new: NewPlan) -> Story:
     new_id = numbered_ids()
     made = create(new, DecisionContext(now=NOON, actor=ANN, new_id=new_id))
     changes = [change for entry in made.entries for change in entry.changes]
@@ -157,7 +157,7 @@ def _call(
         return calls[name]()
     if step is None or name == "add":
         after = number % (len(plan.steps) + 1)
-        return modify(plan, (AddSteps((a_new_step(), a_new_step()), after),), context)
+        return modify(plan, (AddSteps((make_new_step(), make_new_step()), after),), context)
     return _call_naming(name, number, plan, step, context)
 
 
@@ -193,7 +193,7 @@ def _modifications(name: str, number: int, plan: Plan, step: Step) -> tuple[Modi
 @decision("A26")
 @given(new=new_plans(), calls=moves)
 def test_plan_random_calls_audit_replays_to_rows(new: NewPlan, calls: list[Move]) -> None:
-    story = a_story(new)
+    story = make_story(new)
     for move in calls:
         play(story, move)
     rows = replay(story.changes)
@@ -212,7 +212,7 @@ def test_plan_random_calls_audit_replays_to_rows(new: NewPlan, calls: list[Move]
 def test_random_calls_done_count_never_decreases_and_percent_agrees(
     new: NewPlan, calls: list[Move]
 ) -> None:
-    story, done = a_story(new), 0
+    story, done = make_story(new), 0
     for move in calls:
         play(story, move)
         now, total = count_done(story.plan.statuses()), len(story.plan.steps)
@@ -226,7 +226,7 @@ def test_random_calls_done_count_never_decreases_and_percent_agrees(
 def test_plan_random_calls_repeated_claim_and_submit_reaches_end(
     new: NewPlan, calls: list[Move]
 ) -> None:
-    story = a_story(new)
+    story = make_story(new)
     for move in calls:
         play(story, move)
     _finish(story)
@@ -263,7 +263,7 @@ PLACES = ("add", "remove", "reorder")
 def test_insert_remove_reorder_step_orders_stay_consecutive(
     new: NewPlan, calls: list[Move]
 ) -> None:
-    story = a_story(replace(new, conditions=()))
+    story = make_story(replace(new, conditions=()))
     for move in calls:
         play(story, move)
         assert [s.order for s in story.plan.steps] == list(range(1, len(story.plan.steps) + 1))
@@ -284,13 +284,13 @@ def test_skip_to_target_after_reordering_skips_exactly_steps_in_between(
     new = NewPlan(
         name="Any",
         research_question="Why?",
-        steps=(a_new_step(),) * count,
+        steps=(make_new_step(),) * count,
         conditions=(skip,),
     )
-    plan = create(new, a_moment()).plan
+    plan = create(new, make_context()).plan
     first, aimed = plan.steps[0].id, plan.steps[target - 1].id
     order: list[StepId] = data.draw(st.permutations([step.id for step in plan.steps]))
-    plan = modify(plan, (ReorderSteps(tuple(order)),), a_moment()).plan
-    done = submit(plan, first, Submission(result_summary=0), a_moment()).plan
+    plan = modify(plan, (ReorderSteps(tuple(order)),), make_context()).plan
+    done = submit(plan, first, Submission(result_summary=0), make_context()).plan
     between = order[order.index(first) + 1 : order.index(aimed)]
     assert [step.id for step in done.steps_with_status(StepStatus.SKIPPED)] == between

@@ -1,16 +1,16 @@
 import pytest
 
-from decisions import decision
+from decision_proofs import decision
 from plan_builders import (
-    a_condition,
-    a_moment,
-    a_new_step,
-    a_plan,
-    a_review,
-    a_step,
     changes_of,
     events_of,
     ids,
+    make_condition,
+    make_context,
+    make_new_step,
+    make_plan,
+    make_review,
+    make_step,
     moves_of,
     statuses,
     step_id,
@@ -37,21 +37,21 @@ S = StepStatus
 
 
 def skip_to(target: int, after: int = 1, expression: str = "true") -> Condition:
-    return a_condition(after, expression, BranchAction.SKIP_TO, target_step_id=step_id(target))
+    return make_condition(after, expression, BranchAction.SKIP_TO, target_step_id=step_id(target))
 
 
-def a_running_plan(*conditions: Condition, others: int = 3) -> Plan:
+def make_running_plan(*conditions: Condition, others: int = 3) -> Plan:
     """Return a plan whose first step is in progress."""
-    rest = [a_step()] * others
-    return a_plan(a_step(S.IN_PROGRESS), *rest, conditions=conditions)
+    rest = [make_step()] * others
+    return make_plan(make_step(S.IN_PROGRESS), *rest, conditions=conditions)
 
 
 def submitted(plan: Plan, result: Json = None) -> Decision[StepDone]:
-    return submit(plan, step_id(1), Submission(result_summary=result), a_moment())
+    return submit(plan, step_id(1), Submission(result_summary=result), make_context())
 
 
 def test_branch_continue_changes_no_step_and_is_recorded() -> None:
-    done = submitted(a_running_plan(a_condition(1, "true")))
+    done = submitted(make_running_plan(make_condition(1, "true")))
     assert statuses(done.plan) == ["completed", "pending", "pending", "pending"]
     assert done.entries[0].details["branches"] == [
         {"action": "continue", "conditionId": "c1", "expression": "true", "outcome": "fired"}
@@ -59,22 +59,26 @@ def test_branch_continue_changes_no_step_and_is_recorded() -> None:
 
 
 def test_branch_skip_to_skips_pending_steps_before_target() -> None:
-    done = submitted(a_running_plan(skip_to(4)))
+    done = submitted(make_running_plan(skip_to(4)))
     assert statuses(done.plan) == ["completed", "skipped", "skipped", "pending"]
     assert done.reply.branches[0].skipped == ids(2, 3)
 
 
 @decision("A21")
 def test_skip_to_over_in_progress_step_does_not_skip_running_step() -> None:
-    plan = a_plan(
-        a_step(S.IN_PROGRESS), a_step(S.IN_PROGRESS), a_step(), a_step(), conditions=(skip_to(4),)
+    plan = make_plan(
+        make_step(S.IN_PROGRESS),
+        make_step(S.IN_PROGRESS),
+        make_step(),
+        make_step(),
+        conditions=(skip_to(4),),
     )
     assert statuses(submitted(plan).plan) == ["completed", "in_progress", "skipped", "pending"]
 
 
 @decision("A22")
 def test_branch_skip_to_earlier_step_is_recorded_no_op() -> None:
-    done = submitted(a_running_plan(skip_to(1)))
+    done = submitted(make_running_plan(skip_to(1)))
     assert statuses(done.plan) == ["completed", "pending", "pending", "pending"]
     assert done.reply.branches[0].outcome is BranchOutcome.FIRED
     assert "not ahead" in str(done.entries[0].details["branches"])
@@ -82,21 +86,23 @@ def test_branch_skip_to_earlier_step_is_recorded_no_op() -> None:
 
 @decision("A22")
 def test_skip_to_missing_target_skips_nothing_and_adds_note() -> None:
-    done = submitted(a_running_plan(skip_to(9)))
+    done = submitted(make_running_plan(skip_to(9)))
     assert done.reply.branches[0].skipped == ()
     assert done.reply.branches[0].note is not None
 
 
 @decision("A22")
 def test_branch_skip_to_after_reorder_keeps_target_step() -> None:
-    plan = modify(a_running_plan(skip_to(2)), (ReorderSteps(ids(1, 3, 2, 4)),), a_moment()).plan
+    plan = modify(
+        make_running_plan(skip_to(2)), (ReorderSteps(ids(1, 3, 2, 4)),), make_context()
+    ).plan
     done = submitted(plan)
     assert [step.id for step in done.plan.steps_with_status(S.SKIPPED)] == ["s3"]
 
 
 def test_add_steps_branch_inserts_after_completed_step() -> None:
-    more = a_condition(1, "true", BranchAction.ADD_STEPS, steps=(a_new_step("More."),))
-    plan = a_running_plan(more)
+    more = make_condition(1, "true", BranchAction.ADD_STEPS, steps=(make_new_step("More."),))
+    plan = make_running_plan(more)
     done = submitted(plan)
     assert statuses(done.plan) == ["completed", *["pending"] * 4]
     added = done.plan.steps[1]
@@ -106,15 +112,17 @@ def test_add_steps_branch_inserts_after_completed_step() -> None:
 
 
 def test_add_steps_branch_beyond_max_steps_has_outcome_error() -> None:
-    more = a_condition(1, "true", BranchAction.ADD_STEPS, steps=(a_new_step(),))
-    done = submitted(a_running_plan(more, others=MAX_STEPS - 1))
+    more = make_condition(1, "true", BranchAction.ADD_STEPS, steps=(make_new_step(),))
+    done = submitted(make_running_plan(more, others=MAX_STEPS - 1))
     assert done.reply.branches[0].outcome is BranchOutcome.ERROR
     assert len(done.plan.steps) == MAX_STEPS
 
 
 @decision("A25")
 def test_fail_branch_fails_plan_with_single_step_completed_entry() -> None:
-    done = submitted(a_running_plan(a_condition(1, "true", BranchAction.FAIL, reason="Enough.")))
+    done = submitted(
+        make_running_plan(make_condition(1, "true", BranchAction.FAIL, reason="Enough."))
+    )
     assert events_of(done) == ["step_completed"]
     assert done.plan.status is PlanStatus.FAILED
     assert done.plan.fail_reason == "Enough."
@@ -124,21 +132,23 @@ def test_fail_branch_fails_plan_with_single_step_completed_entry() -> None:
 
 @decision("A9")
 def test_branch_fail_leaves_other_steps_unchanged() -> None:
-    fail = a_condition(1, "true", BranchAction.FAIL)
-    plan = a_plan(a_step(S.IN_PROGRESS), a_step(S.IN_PROGRESS), a_step(), conditions=(fail,))
+    fail = make_condition(1, "true", BranchAction.FAIL)
+    plan = make_plan(
+        make_step(S.IN_PROGRESS), make_step(S.IN_PROGRESS), make_step(), conditions=(fail,)
+    )
     done = submitted(plan)
     assert done.plan.steps[1:] == plan.steps[1:]
     assert done.plan.fail_reason == "condition held: true"
 
 
 def test_branch_condition_false_is_reported_as_not_fired() -> None:
-    done = submitted(a_running_plan(skip_to(4, expression="confidence == 1.0")))
+    done = submitted(make_running_plan(skip_to(4, expression="confidence == 1.0")))
     assert done.reply.branches[0].outcome is BranchOutcome.NOT_FIRED
     assert statuses(done.plan)[1] == "pending"
 
 
 def test_condition_missing_result_field_has_outcome_error() -> None:
-    done = submitted(a_running_plan(skip_to(4, expression="result.found > 3")), {"lost": 1})
+    done = submitted(make_running_plan(skip_to(4, expression="result.found > 3")), {"lost": 1})
     (looked_at,) = done.reply.branches
     assert looked_at.outcome is BranchOutcome.ERROR
     assert looked_at.error is not None
@@ -148,10 +158,10 @@ def test_condition_missing_result_field_has_outcome_error() -> None:
 @decision("A24")
 def test_conditions_are_evaluated_in_creation_order_until_fail() -> None:
     done = submitted(
-        a_running_plan(
+        make_running_plan(
             skip_to(3),
-            a_condition(1, "plan.done == 2", BranchAction.FAIL),
-            a_condition(1, "true", BranchAction.ADD_STEPS, steps=(a_new_step(),)),
+            make_condition(1, "plan.done == 2", BranchAction.FAIL),
+            make_condition(1, "true", BranchAction.ADD_STEPS, steps=(make_new_step(),)),
         )
     )
     assert [str(b.condition.action) for b in done.reply.branches] == ["skip_to", "fail"]
@@ -161,8 +171,8 @@ def test_conditions_are_evaluated_in_creation_order_until_fail() -> None:
 
 @decision("A24")
 def test_condition_already_evaluated_is_not_evaluated_again() -> None:
-    looked_at = a_condition(1, "true", BranchAction.FAIL, outcome=BranchOutcome.NOT_FIRED)
-    done = submitted(a_running_plan(looked_at))
+    looked_at = make_condition(1, "true", BranchAction.FAIL, outcome=BranchOutcome.NOT_FIRED)
+    done = submitted(make_running_plan(looked_at))
     assert done.reply.branches == ()
     assert "branches" not in done.entries[0].details
 
@@ -170,7 +180,7 @@ def test_condition_already_evaluated_is_not_evaluated_again() -> None:
 def test_conditions_share_step_budget_and_cheap_condition_still_fires() -> None:
     dear = "result.all(x, result.all(y, result.all(z, x + y + z >= 0)))"
     conditions = [
-        a_condition(1, dear if number < MAX_CONDITIONS - 1 else "size(result) == 100")
+        make_condition(1, dear if number < MAX_CONDITIONS - 1 else "size(result) == 100")
         for number in range(MAX_CONDITIONS)
     ]
     spent: list[int] = []
@@ -182,7 +192,7 @@ def test_conditions_share_step_budget_and_cheap_condition_still_fires() -> None:
     pay = Budget.spend
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Budget, "spend", spend)
-        done = submitted(a_running_plan(*conditions), list(range(100)))
+        done = submitted(make_running_plan(*conditions), list(range(100)))
     *errors, last = done.reply.branches
     assert sum(spent) <= BUDGET
     assert {branch.outcome for branch in errors} == {BranchOutcome.ERROR}
@@ -192,7 +202,7 @@ def test_conditions_share_step_budget_and_cheap_condition_still_fires() -> None:
 
 
 def test_conditions_of_other_steps_are_not_evaluated() -> None:
-    done = submitted(a_running_plan(a_condition(2, "true", BranchAction.FAIL)))
+    done = submitted(make_running_plan(make_condition(2, "true", BranchAction.FAIL)))
     assert done.plan.status is PlanStatus.EXECUTING
     assert not [change for change in changes_of(done) if change.entity == "condition"]
 
@@ -202,21 +212,21 @@ def test_conditions_of_other_steps_are_not_evaluated() -> None:
     ("action", "status"), [(BranchAction.FAIL, "failed"), (BranchAction.CONTINUE, "executing")]
 )
 def test_approve_evaluates_conditions_with_review_result(action: BranchAction, status: str) -> None:
-    condition = a_condition(1, "result == 7 && confidence == null", action)
-    plan = a_plan(
-        a_step(S.AWAITING_INPUT),
-        a_step(),
+    condition = make_condition(1, "result == 7 && confidence == null", action)
+    plan = make_plan(
+        make_step(S.AWAITING_INPUT),
+        make_step(),
         conditions=(condition,),
-        review=a_review(1, result_summary=7),
+        review=make_review(1, result_summary=7),
     )
-    done = decide(plan, DecisionKind.APPROVE, a_moment())
+    done = decide(plan, DecisionKind.APPROVE, make_context())
     assert done.reply.branches[0].outcome is BranchOutcome.FIRED
     assert done.plan.status == status
     assert "branches" in done.entries[0].details
 
 
 def test_condition_variables_contain_result_step_and_plan_counts() -> None:
-    plan = a_plan(a_step(S.COMPLETED), a_step(S.FAILED), a_step(S.SKIPPED, attempt=2))
+    plan = make_plan(make_step(S.COMPLETED), make_step(S.FAILED), make_step(S.SKIPPED, attempt=2))
     values: dict[str, Json] = {
         "result_summary": 1,
         "confidence": 0.5,

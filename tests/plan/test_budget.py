@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plan_builders import a_moment, a_plan, a_step, changes_of, events_of, step_id
+from plan_builders import changes_of, events_of, make_context, make_plan, make_step, step_id
 from waybook.core.usage import Totals, Usage
 from waybook.plan.create import NewPlan, create
 from waybook.plan.model import Budget, NewStep, StepType
@@ -54,7 +54,9 @@ def test_budget_share_reaches_100_percent_only_when_used_up(used: int, of: int) 
 
 def test_create_with_budget_stores_budget_in_plan_row() -> None:
     steps = (NewStep(type=StepType.SEARCH, instructions="Look."),)
-    made = create(NewPlan(name="P", research_question="Q?", steps=steps, budget=BOTH), a_moment())
+    made = create(
+        NewPlan(name="P", research_question="Q?", steps=steps, budget=BOTH), make_context()
+    )
     assert made.plan.budget == BOTH
     row = changes_of(made)[0].new
     assert isinstance(row, dict)
@@ -62,8 +64,8 @@ def test_create_with_budget_stores_budget_in_plan_row() -> None:
 
 
 def test_submit_usage_over_budget_is_accepted() -> None:
-    plan = a_plan(a_step(StepStatus.IN_PROGRESS), a_step(), budget=TOKENS)
+    plan = make_plan(make_step(StepStatus.IN_PROGRESS), make_step(), budget=TOKENS)
     much = Submission(result_summary="found", usage=Usage(input_tokens=10**9))
-    done = submit(plan, step_id(1), much, a_moment())
+    done = submit(plan, step_id(1), much, make_context())
     assert (events_of(done), done.refusal) == (["step_completed"], None)
     assert done.plan.usage.tokens == 10**9

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from decisions import DECISIONS, ELSEWHERE, Elsewhere, decision
+from decision_proofs import DECISIONS, ELSEWHERE, ProofElsewhere, decision
 
 TESTS = Path(__file__).parents[1]
 NAMED = re.compile(r"^@decision\(([^)]*)\)", re.MULTILINE)
@@ -30,7 +30,7 @@ def test_plan_decisions_match_expected_numbers() -> None:
 
 @pytest.mark.parametrize(("name", "elsewhere"), ELSEWHERE.items())
 def test_decision_proven_elsewhere_is_named_in_listed_test_file(
-    name: str, elsewhere: Elsewhere
+    name: str, elsewhere: ProofElsewhere
 ) -> None:
     assert elsewhere.place.startswith("tests/")
     assert name in decisions_named_in(TESTS.parent / elsewhere.place)

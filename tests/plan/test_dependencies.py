@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plan_builders import a_moment, a_new_step
+from plan_builders import make_context, make_new_step
 from waybook.errors import InvalidInput, InvalidStepReference
 from waybook.plan.create import NewCondition, NewPlan, create
 from waybook.plan.model import BranchAction, NewStep, Plan, StepId
@@ -17,17 +17,17 @@ from waybook.plan.submit import Submission, submit
 
 
 def waiting_for(*orders: int) -> NewStep:
-    return a_new_step(depends_on=orders)
+    return make_new_step(depends_on=orders)
 
 
-def a_plan_of(*steps: NewStep) -> Plan:
+def make_plan_of(*steps: NewStep) -> Plan:
     made = NewPlan(name="p", research_question="q", steps=steps)
-    return create(made, a_moment()).plan
+    return create(made, make_context()).plan
 
 
 def taken(plan: Plan) -> tuple[Plan, int | None]:
     """Return the order of the step that is handed out next."""
-    decision = next_step(plan, a_moment(), another=True)
+    decision = next_step(plan, make_context(), another=True)
     reply = decision.reply
     return decision.plan, reply.step.order if isinstance(reply, StepReady) else None
 
@@ -35,11 +35,11 @@ def taken(plan: Plan) -> tuple[Plan, int | None]:
 def done(plan: Plan, order: int) -> Plan:
     step = plan.steps[order - 1]
     submission = Submission(result_summary="done", attempt=step.attempt)
-    return submit(plan, step.id, submission, a_moment()).plan
+    return submit(plan, step.id, submission, make_context()).plan
 
 
 def test_next_step_waits_until_all_dependencies_are_done() -> None:
-    plan = a_plan_of(waiting_for(3), waiting_for(), waiting_for())
+    plan = make_plan_of(waiting_for(3), waiting_for(), waiting_for())
     plan, second = taken(plan)
     plan, third = taken(plan)
     plan, nothing = taken(plan)
@@ -49,44 +49,44 @@ def test_next_step_waits_until_all_dependencies_are_done() -> None:
 
 
 def test_next_step_nothing_pending_lists_waiting_steps() -> None:
-    plan, _ = taken(a_plan_of(waiting_for(), waiting_for(1)))
-    reply = next_step(plan, a_moment(), another=True).reply
+    plan, _ = taken(make_plan_of(waiting_for(), waiting_for(1)))
+    reply = next_step(plan, make_context(), another=True).reply
     assert isinstance(reply, NothingPending)
     assert [step.order for step in reply.waiting] == [2]
 
 
 def test_dependencies_after_reordering_still_block_dependent_step() -> None:
-    plan = a_plan_of(waiting_for(), waiting_for(1))
+    plan = make_plan_of(waiting_for(), waiting_for(1))
     ids = tuple(step.id for step in plan.steps)
-    plan = modify(plan, (ReorderSteps(ids[::-1]),), a_moment()).plan
+    plan = modify(plan, (ReorderSteps(ids[::-1]),), make_context()).plan
     assert taken(plan)[1] == 2
 
 
 def test_remove_step_drops_dependencies_on_removed_step() -> None:
-    plan = a_plan_of(waiting_for(), waiting_for(1))
-    plan = modify(plan, (RemoveStep(plan.steps[0].id),), a_moment()).plan
+    plan = make_plan_of(waiting_for(), waiting_for(1))
+    plan = modify(plan, (RemoveStep(plan.steps[0].id),), make_context()).plan
     assert taken(plan)[1] == 1
     assert plan.steps[0].depends_on == ()
 
 
 def test_add_steps_depends_on_refers_to_orders_after_insertion() -> None:
-    plan = a_plan_of(waiting_for(), waiting_for())
-    plan = modify(plan, (AddSteps((waiting_for(3),), after=1),), a_moment()).plan
+    plan = make_plan_of(waiting_for(), waiting_for())
+    plan = modify(plan, (AddSteps((waiting_for(3),), after=1),), make_context()).plan
     assert plan.steps[1].depends_on == (plan.steps[2].id,)
 
 
 @pytest.mark.parametrize("orders", [0, 3, -1])
 def test_create_plan_unknown_dependency_raises_invalid_step_reference(orders: int) -> None:
     with pytest.raises(InvalidStepReference, match="1 to 2"):
-        a_plan_of(waiting_for(), waiting_for(orders))
+        make_plan_of(waiting_for(), waiting_for(orders))
 
 
 def test_create_circular_dependencies_raises_invalid_step_reference() -> None:
     with pytest.raises(InvalidStepReference, match="2, 3 wait for each other") as refused:
-        a_plan_of(waiting_for(), waiting_for(3), waiting_for(2))
+        make_plan_of(waiting_for(), waiting_for(3), waiting_for(2))
     assert refused.value.details["stepOrders"] == [2, 3]
     with pytest.raises(InvalidStepReference, match="circle"):
-        a_plan_of(waiting_for(1))
+        make_plan_of(waiting_for(1))
 
 
 def test_add_steps_branch_with_dependency_orders_raises_invalid_input() -> None:
@@ -100,7 +100,7 @@ def test_add_steps_branch_with_dependency_orders_raises_invalid_input() -> None:
         name="p", research_question="q", steps=(waiting_for(),), conditions=(branch,)
     )
     with pytest.raises(InvalidInput, match="branch"):
-        create(new_plan, a_moment())
+        create(new_plan, make_context())
 
 
 @st.composite
@@ -120,7 +120,7 @@ def waits(draw: st.DrawFn) -> list[tuple[int, ...]]:
 def test_next_step_any_dependencies_complete_in_dependency_order(
     dependencies: list[tuple[int, ...]], chance: Random
 ) -> None:
-    plan = a_plan_of(*(waiting_for(*orders) for orders in dependencies))
+    plan = make_plan_of(*(waiting_for(*orders) for orders in dependencies))
     held: list[int] = []
     while not all(step.status in TERMINAL_STEP for step in plan.steps):
         plan, order = taken(plan)

@@ -1,7 +1,16 @@
 import pytest
 
-from decisions import decision
-from plan_builders import NOON, a_condition, a_moment, a_new_step, a_plan, a_review, a_step, step_id
+from decision_proofs import decision
+from plan_builders import (
+    NOON,
+    make_condition,
+    make_context,
+    make_new_step,
+    make_plan,
+    make_review,
+    make_step,
+    step_id,
+)
 from waybook.core.changes import Entity, Event
 from waybook.errors import InvalidTransition
 from waybook.plan.draft import Draft, condition_row, step_row
@@ -11,12 +20,12 @@ from waybook.plan.states import PlanStatus, StepStatus
 S = StepStatus
 
 
-def a_draft(*steps: StepStatus) -> Draft:
-    return Draft(a_plan(*map(a_step, steps)), a_moment())
+def make_draft(*steps: StepStatus) -> Draft:
+    return Draft(make_plan(*map(make_step, steps)), make_context())
 
 
 def test_draft_decide_change_without_audit_entry_raises_assertion_error() -> None:
-    draft = a_draft(S.PENDING)
+    draft = make_draft(S.PENDING)
     draft.move_step(step_id(1), S.IN_PROGRESS)
     with pytest.raises(AssertionError, match=r"step\.status"):
         draft.decide(None)
@@ -24,7 +33,7 @@ def test_draft_decide_change_without_audit_entry_raises_assertion_error() -> Non
 
 @decision("A26")
 def test_draft_entries_are_numbered_without_gap_and_carry_changes() -> None:
-    draft = a_draft(S.PENDING)
+    draft = make_draft(S.PENDING)
     draft.move_step(step_id(1), S.IN_PROGRESS)
     draft.record(Event.STEP_STARTED, stepId="s1")
     draft.record(Event.PLAN_MODIFIED)
@@ -38,7 +47,7 @@ def test_draft_entries_are_numbered_without_gap_and_carry_changes() -> None:
 
 
 def test_draft_disallowed_status_change_raises_invalid_transition() -> None:
-    draft = a_draft(S.PENDING)
+    draft = make_draft(S.PENDING)
     with pytest.raises(InvalidTransition):
         draft.move_step(step_id(1), S.COMPLETED)
     with pytest.raises(InvalidTransition):
@@ -47,42 +56,42 @@ def test_draft_disallowed_status_change_raises_invalid_transition() -> None:
 
 @pytest.mark.parametrize("end", [S.COMPLETED, S.SKIPPED])
 def test_draft_step_completed_or_skipped_sets_completed_at(end: StepStatus) -> None:
-    draft = a_draft(S.AWAITING_INPUT)
+    draft = make_draft(S.AWAITING_INPUT)
     draft.move_step(step_id(1), end)
     assert draft.plan.step(step_id(1)).completed_at == NOON
 
 
 def test_draft_unchanged_values_record_no_change() -> None:
-    draft = a_draft(S.PENDING)
+    draft = make_draft(S.PENDING)
     draft.set_plan(revision=1)
     draft.set_step(step_id(1), attempt=1)
     draft.set_instructions(step_id(1), "Look it up.")
     draft.set_result(step_id(1), result_summary=None)
-    draft.set_review(a_review(1), feedback=None)
+    draft.set_review(make_review(1), feedback=None)
     assert draft.decide(None).entries == ()
 
 
 def test_draft_set_review_stores_decision() -> None:
-    draft = a_draft(S.AWAITING_INPUT)
-    draft.set_review(a_review(1), decision=DecisionKind.SKIP)
+    draft = make_draft(S.AWAITING_INPUT)
+    draft.set_review(make_review(1), decision=DecisionKind.SKIP)
     draft.record(Event.USER_REVIEWED)
-    assert draft.plan.review == a_review(1, decision=DecisionKind.SKIP)
+    assert draft.plan.review == make_review(1, decision=DecisionKind.SKIP)
 
 
 def test_draft_remove_step_removes_conditions_of_step() -> None:
-    conditions = (a_condition(1, "true"), a_condition(2, "true"))
-    draft = Draft(a_plan(a_step(), a_step(), conditions=conditions), a_moment())
+    conditions = (make_condition(1, "true"), make_condition(2, "true"))
+    draft = Draft(make_plan(make_step(), make_step(), conditions=conditions), make_context())
     draft.remove_step(step_id(1))
     assert [condition.id for condition in draft.plan.conditions] == ["c2"]
     assert [(step.id, step.order) for step in draft.plan.steps] == [("s2", 1)]
 
 
 def test_step_and_condition_rows_contain_all_fields_but_id_and_telemetry() -> None:
-    row = step_row(a_step(last_seen_at=NOON), StepText(instructions="Go.", result_schema={}))
+    row = step_row(make_step(last_seen_at=NOON), StepText(instructions="Go.", result_schema={}))
     assert row["instructions"] == "Go."
     assert row["result_schema"] == {}
     assert {"id", "last_seen_at"}.isdisjoint(row)
-    condition = a_condition(1, "true", BranchAction.ADD_STEPS, steps=(a_new_step("More."),))
+    condition = make_condition(1, "true", BranchAction.ADD_STEPS, steps=(make_new_step("More."),))
     added = condition_row(condition)["steps"]
     assert isinstance(added, list)
     assert added == [
@@ -94,11 +103,11 @@ def test_step_and_condition_rows_contain_all_fields_but_id_and_telemetry() -> No
             "result_schema": None,
         }
     ]
-    assert condition_row(a_condition(1, "true"))["steps"] is None
+    assert condition_row(make_condition(1, "true"))["steps"] is None
 
 
 def test_draft_insert_artifact_records_complete_row_as_change() -> None:
-    draft = a_draft(S.PENDING)
+    draft = make_draft(S.PENDING)
     draft.insert(Entity.ARTIFACT, "a", {"kind": "note"})
     draft.record(Event.PLAN_MODIFIED)
     (change,) = draft.decide(None).entries[0].changes

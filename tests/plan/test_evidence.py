@@ -1,6 +1,14 @@
 import pytest
 
-from plan_builders import a_moment, a_plan, a_review, a_step, changes_of, statuses, step_id
+from plan_builders import (
+    changes_of,
+    make_context,
+    make_plan,
+    make_review,
+    make_step,
+    statuses,
+    step_id,
+)
 from waybook.errors import InvalidInput
 from waybook.json_values import Json
 from waybook.plan.model import DecisionKind, Plan, StepText, StoredSource
@@ -9,15 +17,15 @@ from waybook.plan.states import StepStatus
 from waybook.plan.submit import Submission, submit
 
 S = StepStatus
-FOUND = Submission(result_summary="found")
+SUBMISSION = Submission(result_summary="found")
 
 
 def sources(count: int) -> tuple[StoredSource, ...]:
     return tuple(StoredSource(id=f"o{n}", title=f"Source {n}") for n in range(count))
 
 
-def a_plan_that_asks(required: int | None, stored: int, schema: Json = None) -> Plan:
-    plan = a_plan(a_step(S.IN_PROGRESS), a_step())
+def make_plan_that_asks(required: int | None, stored: int, schema: Json = None) -> Plan:
+    plan = make_plan(make_step(S.IN_PROGRESS), make_step())
     text = StepText(
         instructions="Look it up.",
         result_schema=schema,
@@ -29,14 +37,14 @@ def a_plan_that_asks(required: int | None, stored: int, schema: Json = None) -> 
 
 @pytest.mark.parametrize(("required", "stored"), [(None, 0), (1, 1), (3, 3), (3, 50)])
 def test_submit_with_enough_sources_completes_step(required: int | None, stored: int) -> None:
-    done = submit(a_plan_that_asks(required, stored), step_id(1), FOUND, a_moment())
+    done = submit(make_plan_that_asks(required, stored), step_id(1), SUBMISSION, make_context())
     assert statuses(done.plan) == ["completed", "pending"]
 
 
 def test_submit_too_few_sources_lists_stored_sources() -> None:
-    plan = a_plan_that_asks(3, 2)
+    plan = make_plan_that_asks(3, 2)
     with pytest.raises(InvalidInput, match="needs 3 sources, 2 are stored") as refusal:
-        submit(plan, step_id(1), FOUND, a_moment())
+        submit(plan, step_id(1), SUBMISSION, make_context())
     assert refusal.value.details == {
         "sources": {
             "required": 3,
@@ -54,9 +62,9 @@ def test_submit_too_few_sources_lists_stored_sources() -> None:
 
 
 def test_submit_missing_fields_and_sources_are_reported_together() -> None:
-    plan = a_plan_that_asks(1, 0, schema={"required": ["river"]})
+    plan = make_plan_that_asks(1, 0, schema={"required": ["river"]})
     with pytest.raises(InvalidInput, match=r"river.*; this step needs 1 sources, 0") as refusal:
-        submit(plan, step_id(1), Submission(result_summary={}), a_moment())
+        submit(plan, step_id(1), Submission(result_summary={}), make_context())
     details = refusal.value.details
     assert details["missing"] == [
         {"at": "resultSummary", "fault": "'river' is a required property"}
@@ -67,7 +75,7 @@ def test_submit_missing_fields_and_sources_are_reported_together() -> None:
 
 def test_submit_too_few_sources_error_lists_20_and_counts_all() -> None:
     with pytest.raises(InvalidInput) as refusal:
-        submit(a_plan_that_asks(50, 49), step_id(1), FOUND, a_moment())
+        submit(make_plan_that_asks(50, 49), step_id(1), SUBMISSION, make_context())
     source_counts = refusal.value.details["sources"]
     assert isinstance(source_counts, dict)
     counted = source_counts["counted"]
@@ -77,16 +85,19 @@ def test_submit_too_few_sources_error_lists_20_and_counts_all() -> None:
 
 def test_submit_stale_attempt_with_too_few_sources_is_stored_as_artifact() -> None:
     late = submit(
-        a_plan_that_asks(3, 0), step_id(1), Submission(result_summary=1, attempt=7), a_moment()
+        make_plan_that_asks(3, 0),
+        step_id(1),
+        Submission(result_summary=1, attempt=7),
+        make_context(),
     )
     assert late.refusal is not None
     assert [change.entity for change in changes_of(late)] == ["artifact"]
 
 
 def test_decide_approve_completes_step_despite_missing_sources() -> None:
-    plan = a_plan_that_asks(3, 0)
+    plan = make_plan_that_asks(3, 0)
     step = plan.steps[0]._replace(status=S.AWAITING_INPUT)
-    waiting = a_plan(step, a_step(), review=a_review(1, result_summary="found"))
+    waiting = make_plan(step, make_step(), review=make_review(1, result_summary="found"))
     waiting = waiting._replace(texts=plan.texts)
-    done = decide(waiting, DecisionKind.APPROVE, a_moment())
+    done = decide(waiting, DecisionKind.APPROVE, make_context())
     assert statuses(done.plan) == ["completed", "pending"]

@@ -1,27 +1,27 @@
 import pytest
 
-from plan_builders import a_condition, a_plan, a_step, step_id
+from plan_builders import make_condition, make_plan, make_step, step_id
 from waybook.errors import NotFound
 from waybook.plan.model import BranchOutcome, StepId
 from waybook.plan.states import StepStatus
 
 
 def test_plan_step_by_id_returns_step() -> None:
-    assert a_plan(a_step(), a_step()).step(step_id(2)).order == 2
+    assert make_plan(make_step(), make_step()).step(step_id(2)).order == 2
 
 
 def test_plan_step_unknown_id_raises_not_found() -> None:
     with pytest.raises(NotFound) as refusal:
-        a_plan(a_step()).step(StepId("gone"))
+        make_plan(make_step()).step(StepId("gone"))
     assert refusal.value.details == {"stepId": "gone", "planId": "p"}
 
 
 def test_steps_with_status_returns_steps_in_plan_order() -> None:
-    plan = a_plan(a_step(), a_step(StepStatus.FAILED), a_step())
+    plan = make_plan(make_step(), make_step(StepStatus.FAILED), make_step())
     assert [step.order for step in plan.steps_with_status(StepStatus.PENDING)] == [1, 3]
 
 
 def test_pending_conditions_excludes_evaluated_conditions() -> None:
-    looked_at = a_condition(1, "true", outcome=BranchOutcome.NOT_FIRED)
-    plan = a_plan(a_step(), conditions=(looked_at, a_condition(1, "false")))
+    looked_at = make_condition(1, "true", outcome=BranchOutcome.NOT_FIRED)
+    plan = make_plan(make_step(), conditions=(looked_at, make_condition(1, "false")))
     assert [condition.id for condition in plan.pending_conditions()] == ["c2"]

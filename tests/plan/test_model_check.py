@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from plan_walk import Bounds, walk
+from plan_state_space import Bounds, walk
 from waybook.plan.states import CLOSED_PLAN, PlanStatus
 
 BOUNDS = Bounds(orders=os.environ.get("WAYBOOK_WALK") == "wide")

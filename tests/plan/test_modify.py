@@ -1,20 +1,20 @@
 import pytest
 
-from decisions import decision
+from decision_proofs import decision
 from plan_builders import (
     ANN,
     BOB,
     NOON,
-    a_condition,
-    a_created_plan,
-    a_moment,
-    a_new_step,
-    a_plan,
-    a_review,
-    a_step,
     changes_of,
     events_of,
     ids,
+    make_condition,
+    make_context,
+    make_created_plan,
+    make_new_step,
+    make_plan,
+    make_review,
+    make_step,
     moves_of,
     statuses,
     step_id,
@@ -47,7 +47,7 @@ GONE = StepId("gone")
 
 
 def modified(plan: Plan, *modifications: Modification) -> Decision[Plan]:
-    return modify(plan, modifications, a_moment(), rationale="because")
+    return modify(plan, modifications, make_context(), rationale="because")
 
 
 # Timing
@@ -55,31 +55,32 @@ def modified(plan: Plan, *modifications: Modification) -> Decision[Plan]:
 
 @pytest.mark.parametrize("status", [PlanStatus.AWAITING_REVIEW, PlanStatus.STALLED])
 def test_modify_plan_awaiting_review_or_stalled_raises_not_modifiable(status: PlanStatus) -> None:
-    plan = a_plan(a_step(S.IN_PROGRESS), status=status, review=a_review(1))
+    plan = make_plan(make_step(S.IN_PROGRESS), status=status, review=make_review(1))
     with pytest.raises(NotModifiable) as refusal:
         modified(plan, RetryStep(step_id(1)))
     assert refusal.value.details == {"status": status}
 
 
 def test_modify_plan_outdated_expected_revision_raises_stale_plan() -> None:
-    plan = a_plan(a_step(), revision=4)
+    plan = make_plan(make_step(), revision=4)
     with pytest.raises(StalePlan) as refusal:
-        modify(plan, (RemoveStep(step_id(1)),), a_moment(), expected_revision=3)
+        modify(plan, (RemoveStep(step_id(1)),), make_context(), expected_revision=3)
     assert refusal.value.details == {"revision": 4, "expectedRevision": 3}
     assert (
-        modify(plan, (RemoveStep(step_id(1)),), a_moment(), expected_revision=4).plan.revision == 5
+        modify(plan, (RemoveStep(step_id(1)),), make_context(), expected_revision=4).plan.revision
+        == 5
     )
 
 
 def test_modify_plan_empty_list_or_no_steps_raises_invalid_input() -> None:
     with pytest.raises(InvalidInput, match="at least one"):
-        modify(a_created_plan(), (), a_moment(BOB))
+        modify(make_created_plan(), (), make_context(BOB))
     with pytest.raises(InvalidInput, match="at least one"):
-        modified(a_plan(a_step()), AddSteps(()))
+        modified(make_plan(make_step()), AddSteps(()))
 
 
 def test_modify_plan_writes_entry_with_rationale_per_modification() -> None:
-    plan = a_plan(a_step(), a_step())
+    plan = make_plan(make_step(), make_step())
     done = modified(plan, UpdateInstructions(step_id(1), "New."), ReorderSteps(ids(2, 1)))
     assert [entry.details["action"] for entry in done.entries] == [
         "update_step_instructions",
@@ -91,7 +92,7 @@ def test_modify_plan_writes_entry_with_rationale_per_modification() -> None:
 
 def test_modify_plan_list_with_invalid_item_raises_invalid_step_reference() -> None:
     with pytest.raises(InvalidStepReference):
-        modified(a_plan(a_step(), a_step()), RemoveStep(step_id(1)), RemoveStep(GONE))
+        modified(make_plan(make_step(), make_step()), RemoveStep(step_id(1)), RemoveStep(GONE))
 
 
 @pytest.mark.parametrize(
@@ -100,7 +101,7 @@ def test_modify_plan_list_with_invalid_item_raises_invalid_step_reference() -> N
 )
 def test_modify_plan_unknown_step_raises_invalid_step_reference(modification: Modification) -> None:
     with pytest.raises(InvalidStepReference) as refusal:
-        modified(a_plan(a_step()), modification)
+        modified(make_plan(make_step()), modification)
     assert refusal.value.details == {"stepId": "gone"}
 
 
@@ -111,7 +112,9 @@ def test_modify_plan_unknown_step_raises_invalid_step_reference(modification: Mo
 def test_add_steps_inserts_at_given_position_and_renumbers_steps(
     after: int | None, place: int
 ) -> None:
-    done = modified(a_plan(a_step(S.COMPLETED), a_step()), AddSteps((a_new_step("New."),), after))
+    done = modified(
+        make_plan(make_step(S.COMPLETED), make_step()), AddSteps((make_new_step("New."),), after)
+    )
     added = done.plan.steps[place - 1]
     assert done.plan.texts[added.id].instructions == "New."
     assert [step.order for step in done.plan.steps] == [1, 2, 3]
@@ -119,47 +122,47 @@ def test_add_steps_inserts_at_given_position_and_renumbers_steps(
 
 def test_add_steps_beyond_limit_or_with_invalid_schema_raises_error() -> None:
     with pytest.raises(TooLarge):
-        modified(a_plan(a_step()), AddSteps((a_new_step(),) * 200))
+        modified(make_plan(make_step()), AddSteps((make_new_step(),) * 200))
     with pytest.raises(InvalidInput):
-        modified(a_plan(a_step()), AddSteps((a_new_step(result_schema={"type": 1}),)))
+        modified(make_plan(make_step()), AddSteps((make_new_step(result_schema={"type": 1}),)))
 
 
 def test_remove_step_renumbers_remaining_steps() -> None:
-    done = modified(a_plan(a_step(), a_step(), a_step()), RemoveStep(step_id(2)))
+    done = modified(make_plan(make_step(), make_step(), make_step()), RemoveStep(step_id(2)))
     assert [(step.id, step.order) for step in done.plan.steps] == [("s1", 1), ("s3", 2)]
 
 
 @pytest.mark.parametrize("status", [S.IN_PROGRESS, S.COMPLETED, S.SKIPPED, S.FAILED])
 def test_remove_step_not_pending_raises_invalid_transition(status: StepStatus) -> None:
     with pytest.raises(InvalidTransition) as refusal:
-        modified(a_plan(a_step(status), a_step()), RemoveStep(step_id(1)))
+        modified(make_plan(make_step(status), make_step()), RemoveStep(step_id(1)))
     assert refusal.value.details["from"] == status
     assert refusal.value.details["to"] == "removed"
 
 
 @decision("A4")
 def test_removing_the_last_open_step_completes_the_plan() -> None:
-    done = modified(a_plan(a_step(S.COMPLETED), a_step()), RemoveStep(step_id(2)))
+    done = modified(make_plan(make_step(S.COMPLETED), make_step()), RemoveStep(step_id(2)))
     assert done.plan.status is PlanStatus.COMPLETED
 
 
 @decision("A18")
 def test_remove_last_step_is_allowed_only_while_planning() -> None:
-    begun = a_plan(a_step(), status=PlanStatus.EXECUTING)
+    begun = make_plan(make_step(), status=PlanStatus.EXECUTING)
     with pytest.raises(NotModifiable, match="last step"):
         modified(begun, RemoveStep(step_id(1)))
-    emptied = modified(a_plan(a_step()), RemoveStep(step_id(1))).plan
+    emptied = modified(make_plan(make_step()), RemoveStep(step_id(1))).plan
     assert (emptied.steps, emptied.status) == ((), PlanStatus.PLANNING)
 
 
 @decision("A22")
 def test_remove_step_targeted_by_condition_raises_not_modifiable() -> None:
-    condition = a_condition(1, "true", BranchAction.SKIP_TO, target_step_id=step_id(3))
-    plan = a_plan(a_step(), a_step(), a_step(), conditions=(condition,))
+    condition = make_condition(1, "true", BranchAction.SKIP_TO, target_step_id=step_id(3))
+    plan = make_plan(make_step(), make_step(), make_step(), conditions=(condition,))
     with pytest.raises(NotModifiable) as refusal:
         modified(plan, RemoveStep(step_id(3)))
     assert refusal.value.details == {"conditionIds": ["c1"]}
-    failed = a_plan(a_step(S.FAILED), a_step(), a_step(), conditions=(condition,))
+    failed = make_plan(make_step(S.FAILED), make_step(), make_step(), conditions=(condition,))
     with pytest.raises(NotModifiable):
         modified(failed, RemoveStep(step_id(3)))
 
@@ -176,16 +179,16 @@ def test_remove_step_targeted_by_condition_raises_not_modifiable() -> None:
 def test_remove_step_targeted_by_condition_that_cannot_fire_is_allowed(
     first: StepStatus, outcome: BranchOutcome | None, target: int
 ) -> None:
-    condition = a_condition(
+    condition = make_condition(
         1, "true", BranchAction.SKIP_TO, target_step_id=step_id(target), outcome=outcome
     )
-    plan = a_plan(a_step(first), a_step(), a_step(), conditions=(condition,))
+    plan = make_plan(make_step(first), make_step(), make_step(), conditions=(condition,))
     assert len(modified(plan, RemoveStep(step_id(target))).plan.steps) == 2
 
 
 @decision("A31")
 def test_reorder_steps_applies_order_and_rejects_incomplete_order() -> None:
-    plan = a_plan(a_step(), a_step(), a_step())
+    plan = make_plan(make_step(), make_step(), make_step())
     done = modified(plan, ReorderSteps(ids(3, 1, 2)))
     assert [step.id for step in done.plan.steps] == ["s3", "s1", "s2"]
     with pytest.raises(StalePlan):
@@ -199,7 +202,7 @@ def test_reorder_steps_applies_order_and_rejects_incomplete_order() -> None:
 def test_update_instructions_any_status_changes_text_and_audits_old_text(
     status: StepStatus,
 ) -> None:
-    plan = a_plan(a_step(status), a_step(), status=PlanStatus.EXECUTING)
+    plan = make_plan(make_step(status), make_step(), status=PlanStatus.EXECUTING)
     done = modified(plan, UpdateInstructions(step_id(1), "New."))
     assert done.plan.texts[step_id(1)].instructions == "New."
     (old,) = [change.old for change in changes_of(done) if change.field == "instructions"]
@@ -212,7 +215,7 @@ def test_update_instructions_any_status_changes_text_and_audits_old_text(
 
 @decision("A1")
 def test_fail_step_pending_passes_through_in_progress() -> None:
-    done = modified(a_plan(a_step(), a_step()), FailStep(step_id(1), "No use."))
+    done = modified(make_plan(make_step(), make_step()), FailStep(step_id(1), "No use."))
     assert moves_of(done, "s1") == [("pending", "in_progress"), ("in_progress", "failed")]
     assert events_of(done) == ["step_failed", "plan_modified"]
     assert done.plan.steps[0].fail_reason == "No use."
@@ -222,13 +225,15 @@ def test_fail_step_pending_passes_through_in_progress() -> None:
 @pytest.mark.parametrize("status", [S.COMPLETED, S.SKIPPED, S.FAILED])
 def test_fail_step_already_finished_raises_invalid_transition(status: StepStatus) -> None:
     with pytest.raises(InvalidTransition) as refusal:
-        modified(a_plan(a_step(status), a_step()), FailStep(step_id(1), "?"))
+        modified(make_plan(make_step(status), make_step()), FailStep(step_id(1), "?"))
     assert refusal.value.details["to"] == "failed"
 
 
 @decision("A4", "A14")
 def test_failing_the_last_open_step_completes_the_plan() -> None:
-    done = modified(a_plan(a_step(S.COMPLETED), a_step(S.IN_PROGRESS)), FailStep(step_id(2), "?"))
+    done = modified(
+        make_plan(make_step(S.COMPLETED), make_step(S.IN_PROGRESS)), FailStep(step_id(2), "?")
+    )
     assert done.plan.status is PlanStatus.COMPLETED
     with pytest.raises(WaybookError) as refusal:
         modified(done.plan, RetryStep(step_id(2)))
@@ -237,7 +242,7 @@ def test_failing_the_last_open_step_completes_the_plan() -> None:
 
 @decision("A14")
 def test_fail_step_with_retry_sets_pending_with_next_attempt() -> None:
-    plan = a_plan(a_step(S.COMPLETED), a_step(S.IN_PROGRESS))
+    plan = make_plan(make_step(S.COMPLETED), make_step(S.IN_PROGRESS))
     done = modified(plan, FailStep(step_id(2), "Lost.", retry=True))
     step = done.plan.steps[1]
     assert (step.status, step.attempt, step.held_by, step.fail_reason) == (S.PENDING, 2, None, None)
@@ -247,8 +252,8 @@ def test_fail_step_with_retry_sets_pending_with_next_attempt() -> None:
 
 @decision("A13")
 def test_retry_step_failed_sets_pending_with_next_attempt() -> None:
-    plan = a_plan(
-        a_step(S.FAILED, fail_reason="Lost.", held_by="ann", in_progress_since=NOON), a_step()
+    plan = make_plan(
+        make_step(S.FAILED, fail_reason="Lost.", held_by="ann", in_progress_since=NOON), make_step()
     )
     done = modified(plan, RetryStep(step_id(1)))
     step = done.plan.steps[0]
@@ -259,7 +264,7 @@ def test_retry_step_failed_sets_pending_with_next_attempt() -> None:
 
 @decision("A13", "A15")
 def test_retry_step_in_progress_passes_through_failed_with_next_attempt() -> None:
-    done = modified(a_plan(a_step(S.IN_PROGRESS), a_step()), RetryStep(step_id(1)))
+    done = modified(make_plan(make_step(S.IN_PROGRESS), make_step()), RetryStep(step_id(1)))
     assert moves_of(done, "s1") == [("in_progress", "failed"), ("failed", "pending")]
     assert done.plan.steps[0].attempt == 2
     assert done.entries[0].details["reclaimedFrom"] == ANN.user
@@ -269,13 +274,13 @@ def test_retry_step_in_progress_passes_through_failed_with_next_attempt() -> Non
 @pytest.mark.parametrize("status", [S.PENDING, S.COMPLETED, S.SKIPPED])
 def test_retry_step_not_failed_or_in_progress_raises_invalid_transition(status: StepStatus) -> None:
     with pytest.raises(InvalidTransition) as refusal:
-        modified(a_plan(a_step(status), a_step()), RetryStep(step_id(1)))
+        modified(make_plan(make_step(status), make_step()), RetryStep(step_id(1)))
     assert refusal.value.details["to"] == "pending"
     assert refusal.value.details["allowedFrom"] == ["failed", "in_progress"]
 
 
 def test_modify_plan_settles_status_only_after_last_modification() -> None:
-    plan = a_plan(a_step(S.COMPLETED), a_step(S.IN_PROGRESS))
+    plan = make_plan(make_step(S.COMPLETED), make_step(S.IN_PROGRESS))
     done = modified(plan, FailStep(step_id(2), "?"), RetryStep(step_id(2)))
     assert done.plan.status is PlanStatus.EXECUTING
     assert statuses(done.plan) == ["completed", "pending"]

@@ -1,17 +1,17 @@
 import pytest
 
-from decisions import decision
+from decision_proofs import decision
 from plan_builders import (
     ANN,
     BOB,
     PAT,
-    a_created_plan,
-    a_moment,
-    a_plan,
-    a_review,
-    a_step,
     changes_of,
     events_of,
+    make_context,
+    make_created_plan,
+    make_plan,
+    make_review,
+    make_step,
     step_id,
 )
 from waybook.core.decision_context import Actor
@@ -33,13 +33,15 @@ S = StepStatus
 
 
 def taken(plan: Plan, actor: Actor = ANN, *, another: bool = False) -> StepReady:
-    reply = next_step(plan, a_moment(actor), another=another).reply
+    reply = next_step(plan, make_context(actor), another=another).reply
     assert isinstance(reply, StepReady)
     return reply
 
 
 def test_next_step_claims_first_pending_step_for_caller() -> None:
-    decided = next_step(a_plan(a_step(S.COMPLETED), a_step(), a_step()), a_moment(ANN))
+    decided = next_step(
+        make_plan(make_step(S.COMPLETED), make_step(), make_step()), make_context(ANN)
+    )
     assert isinstance(decided.reply, StepReady)
     step = decided.reply.step
     assert (step.order, step.status, step.held_by, step.held_session) == (
@@ -59,42 +61,42 @@ def test_next_step_claims_first_pending_step_for_caller() -> None:
 
 
 def test_next_step_first_claim_sets_plan_executing() -> None:
-    decided = next_step(a_created_plan(), a_moment())
+    decided = next_step(make_created_plan(), make_context())
     assert decided.plan.status is PlanStatus.EXECUTING
 
 
 def test_next_step_closed_plan_returns_plan_complete_or_plan_failed() -> None:
-    assert next_step(a_plan(a_step(S.COMPLETED)), a_moment()).reply == PlanComplete()
-    failed = a_plan(a_step(), status=PlanStatus.FAILED, fail_reason="Enough.")
-    assert next_step(failed, a_moment()).reply == PlanFailed("Enough.")
+    assert next_step(make_plan(make_step(S.COMPLETED)), make_context()).reply == PlanComplete()
+    failed = make_plan(make_step(), status=PlanStatus.FAILED, fail_reason="Enough.")
+    assert next_step(failed, make_context()).reply == PlanFailed("Enough.")
 
 
 @decision("A28")
 def test_next_step_during_review_returns_awaiting_review() -> None:
-    plan = a_plan(a_step(S.AWAITING_INPUT), a_step(), review=a_review(1))
-    decided = next_step(plan, a_moment())
+    plan = make_plan(make_step(S.AWAITING_INPUT), make_step(), review=make_review(1))
+    decided = next_step(plan, make_context())
     assert decided.reply == AwaitingReview()
     assert decided.entries == ()
 
 
 def test_next_step_nothing_pending_lists_active_and_failed_steps() -> None:
-    plan = a_plan(a_step(S.IN_PROGRESS), a_step(S.FAILED))
-    reply = next_step(plan, a_moment(BOB)).reply
+    plan = make_plan(make_step(S.IN_PROGRESS), make_step(S.FAILED))
+    reply = next_step(plan, make_context(BOB)).reply
     assert reply == NothingPending((plan.steps[0],), (plan.steps[1],))
 
 
 @decision("A18")
 def test_next_step_emptied_plan_stays_planning_returns_nothing_pending() -> None:
-    plan = a_created_plan(1)
-    empty = modify(plan, (RemoveStep(plan.steps[0].id),), a_moment()).plan
+    plan = make_created_plan(1)
+    empty = modify(plan, (RemoveStep(plan.steps[0].id),), make_context()).plan
     assert empty.status is PlanStatus.PLANNING
-    assert next_step(empty, a_moment()).reply == NothingPending((), ())
+    assert next_step(empty, make_context()).reply == NothingPending((), ())
 
 
 @decision("A10")
 def test_next_step_same_session_again_returns_held_step() -> None:
-    plan = next_step(a_created_plan(), a_moment(ANN)).plan
-    again = next_step(plan, a_moment(ANN, minutes=5))
+    plan = next_step(make_created_plan(), make_context(ANN)).plan
+    again = next_step(plan, make_context(ANN, minutes=5))
     assert isinstance(again.reply, StepReady)
     assert again.reply.resumed
     assert again.reply.step == plan.steps[0]
@@ -104,16 +106,16 @@ def test_next_step_same_session_again_returns_held_step() -> None:
 
 @decision("A10")
 def test_next_step_same_session_with_another_returns_second_step() -> None:
-    plan = next_step(a_created_plan(), a_moment(ANN)).plan
+    plan = next_step(make_created_plan(), make_context(ANN)).plan
     assert taken(plan, another=True).step.order == 2
 
 
 @decision("A12")
 def test_next_step_sequential_agents_get_different_steps() -> None:
-    plan, seen = a_created_plan(3), []
+    plan, seen = make_created_plan(3), []
     for number in range(3):
         agent = BOB._replace(session=f"agent {number}")
-        decided = next_step(plan, a_moment(agent))
+        decided = next_step(plan, make_context(agent))
         assert isinstance(decided.reply, StepReady)
         seen.append(decided.reply.step.order)
         plan = decided.plan
@@ -121,7 +123,7 @@ def test_next_step_sequential_agents_get_different_steps() -> None:
 
 
 def test_next_step_same_session_name_of_other_user_gets_other_step() -> None:
-    plan = next_step(a_created_plan(), a_moment(ANN)).plan
+    plan = next_step(make_created_plan(), make_context(ANN)).plan
     namesake = BOB._replace(session=ANN.session)
     assert held_step(plan, namesake) is None
     assert taken(plan, namesake).step.order == 2
@@ -129,15 +131,17 @@ def test_next_step_same_session_name_of_other_user_gets_other_step() -> None:
 
 def test_held_step_caller_without_session_returns_none() -> None:
     assert (
-        held_step(a_plan(a_step(S.IN_PROGRESS, held_session=None)), ANN._replace(session=None))
+        held_step(
+            make_plan(make_step(S.IN_PROGRESS, held_session=None)), ANN._replace(session=None)
+        )
         is None
     )
 
 
 @pytest.mark.parametrize("actor", [ANN, BOB])
 def test_next_step_after_modify_decision_goes_to_next_caller(actor: Actor) -> None:
-    waiting = a_plan(a_step(S.AWAITING_INPUT), a_step(), review=a_review(1))
-    back = decide(waiting, DecisionKind.MODIFY, a_moment(PAT), feedback="Again.").plan
+    waiting = make_plan(make_step(S.AWAITING_INPUT), make_step(), review=make_review(1))
+    back = decide(waiting, DecisionKind.MODIFY, make_context(PAT), feedback="Again.").plan
     assert back.steps[0].held_by is None
     ready = taken(back, actor)
     assert (ready.step.order, ready.step.attempt, ready.resumed) == (1, 2, True)
@@ -148,6 +152,6 @@ def test_next_step_after_modify_decision_goes_to_next_caller(actor: Actor) -> No
 
 @decision("A37")
 def test_next_step_heartbeat_is_telemetry_and_not_audited() -> None:
-    decided = next_step(a_plan(a_step()), a_moment())
+    decided = next_step(make_plan(make_step()), make_context())
     assert decided.touched
     assert "last_seen_at" not in {change.field for change in changes_of(decided)}

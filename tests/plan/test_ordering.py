@@ -1,12 +1,12 @@
 import pytest
 
-from decisions import decision
-from plan_builders import a_plan, a_step, ids
+from decision_proofs import decision
+from plan_builders import ids, make_plan, make_step
 from waybook.errors import InvalidStepReference, StalePlan
 from waybook.plan.model import StepId
 from waybook.plan.ordering import insertion_point, renumber, validate_order
 
-PLAN = a_plan(a_step(), a_step(), a_step())
+PLAN = make_plan(make_step(), make_step(), make_step())
 
 
 def test_renumber_moves_only_later_steps() -> None:

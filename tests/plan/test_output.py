@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plan_builders import ANN, a_moment, a_plan, a_step, changes_of, events_of
+from plan_builders import ANN, changes_of, events_of, make_context, make_plan, make_step
 from waybook.core.changes import text_hash
 from waybook.errors import InvalidInput, PlanTerminal, TooLarge
 from waybook.plan.model import MAX_OUTPUTS, Plan
@@ -16,21 +16,21 @@ from waybook.plan.states import PlanStatus, StepStatus
 REPORT = NewOutput(media_type="text/markdown", title="Rivers", content="# Rivers")
 
 
-def a_plan_in(status: PlanStatus) -> Plan:
+def make_plan_in(status: PlanStatus) -> Plan:
     done = {PlanStatus.COMPLETED: StepStatus.COMPLETED, PlanStatus.FAILED: StepStatus.FAILED}
-    plan = a_plan(a_step(done.get(status, StepStatus.PENDING)))
+    plan = make_plan(make_step(done.get(status, StepStatus.PENDING)))
     return plan._replace(status=status, sessions=frozenset({"a"}))
 
 
-COMPLETE = a_plan_in(PlanStatus.COMPLETED)
+COMPLETE = make_plan_in(PlanStatus.COMPLETED)
 
 
 @pytest.mark.parametrize("status", [s for s in PlanStatus if s is not PlanStatus.FAILED])
 def test_store_output_any_status_but_failed_stores_and_keeps_plan(
     status: PlanStatus,
 ) -> None:
-    plan = a_plan_in(status)
-    decided = store_output(plan, REPORT, [], a_moment())
+    plan = make_plan_in(status)
+    decided = store_output(plan, REPORT, [], make_context())
     assert events_of(decided) == ["plan_modified"]
     assert decided.plan == plan._replace(seq=plan.seq + 1)
     (change,) = changes_of(decided)
@@ -46,11 +46,11 @@ def test_store_output_any_status_but_failed_stores_and_keeps_plan(
 
 def test_store_output_failed_plan_raises_plan_terminal() -> None:
     with pytest.raises(PlanTerminal):
-        store_output(a_plan_in(PlanStatus.FAILED), REPORT, [], a_moment())
+        store_output(make_plan_in(PlanStatus.FAILED), REPORT, [], make_context())
 
 
 def test_store_output_audit_contains_hash_instead_of_text() -> None:
-    decided = store_output(COMPLETE, REPORT, [], a_moment())
+    decided = store_output(COMPLETE, REPORT, [], make_context())
     (change,) = changes_of(decided)
     assert isinstance(change.new, dict)
     assert change.new["content_hash"] == text_hash("# Rivers")
@@ -66,7 +66,7 @@ def test_store_output_same_title_with_new_content_is_next_version() -> None:
 
 def test_store_output_identical_content_writes_nothing() -> None:
     there = stored(REPORT)
-    again = store_output(COMPLETE, REPORT, there, a_moment())
+    again = store_output(COMPLETE, REPORT, there, make_context())
     assert (again.entries, again.texts) == ((), {})
     assert again.reply.output == there[0]
     assert not again.reply.is_new
@@ -81,7 +81,7 @@ def test_store_output_two_media_types_of_title_share_version_numbers() -> None:
     page = replace(REPORT, media_type="text/html", content="<h1>Rivers</h1>")
     there = stored(REPORT, page)
     assert [output.version for output in there] == [1, 2]
-    again = store_output(COMPLETE, REPORT, there, a_moment())
+    again = store_output(COMPLETE, REPORT, there, make_context())
     assert again.reply.output == there[0]
     assert [output.media_type for output in latest(there)] == ["text/html", "text/markdown"]
 
@@ -90,7 +90,10 @@ def test_store_output_two_media_types_of_title_share_version_numbers() -> None:
 def test_store_output_invalid_json_content_raises_invalid_input(text: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         store_output(
-            COMPLETE, replace(REPORT, media_type="application/json", content=text), [], a_moment()
+            COMPLETE,
+            replace(REPORT, media_type="application/json", content=text),
+            [],
+            make_context(),
         )
     assert refused.value.details["argument"] == "content"
 
@@ -99,8 +102,8 @@ def test_store_output_beyond_max_outputs_raises_too_large() -> None:
     (output,) = stored(REPORT)
     full = [replace(output, version=n) for n in range(1, MAX_OUTPUTS + 1)]
     with pytest.raises(TooLarge):
-        store_output(COMPLETE, replace(REPORT, content="# More"), full, a_moment())
-    assert not store_output(COMPLETE, REPORT, full, a_moment()).reply.is_new
+        store_output(COMPLETE, replace(REPORT, content="# More"), full, make_context())
+    assert not store_output(COMPLETE, REPORT, full, make_context()).reply.is_new
 
 
 def test_is_missing_until_output_of_required_media_type_is_stored() -> None:
@@ -112,19 +115,19 @@ def test_is_missing_until_output_of_required_media_type_is_stored() -> None:
 
 
 def test_store_output_new_session_is_recorded_on_open_plan_only() -> None:
-    open_plan = a_plan_in(PlanStatus.EXECUTING)._replace(sessions=frozenset(), seq=3)
+    open_plan = make_plan_in(PlanStatus.EXECUTING)._replace(sessions=frozenset(), seq=3)
     assert ANN.session == "a"
-    noted = store_output(open_plan, REPORT, [], a_moment())
+    noted = store_output(open_plan, REPORT, [], make_context())
     assert events_of(noted) == ["session_resumed", "plan_modified"]
     closed = COMPLETE._replace(sessions=frozenset(), seq=3)
-    assert events_of(store_output(closed, REPORT, [], a_moment())) == ["plan_modified"]
+    assert events_of(store_output(closed, REPORT, [], make_context())) == ["plan_modified"]
 
 
 def stored(*handed_in: NewOutput) -> list[Output]:
     """Return the stored outputs after these were submitted in order."""
     there: list[Output] = []
     for minutes, new in enumerate(handed_in):
-        reply = store_output(COMPLETE, new, there, a_moment(minutes=minutes)).reply
+        reply = store_output(COMPLETE, new, there, make_context(minutes=minutes)).reply
         there += [reply.output] if reply.is_new else []
     return there
 

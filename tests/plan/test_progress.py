@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decisions import decision
-from plan_builders import a_moment, a_new_step, a_plan, a_step, step_id
+from decision_proofs import decision
+from plan_builders import make_context, make_new_step, make_plan, make_step, step_id
 from waybook.plan.modify import AddSteps, modify
 from waybook.plan.progress import count_done, current_step, percent, plan_outcome
 from waybook.plan.states import CLOSED_PLAN, PlanStatus, StepStatus
@@ -27,16 +27,16 @@ def test_percent_of_zero_steps_is_zero() -> None:
 
 @decision("A19")
 def test_current_step_prefers_awaiting_input_then_first_in_progress() -> None:
-    both = a_plan(a_step(S.IN_PROGRESS), a_step(S.AWAITING_INPUT))
+    both = make_plan(make_step(S.IN_PROGRESS), make_step(S.AWAITING_INPUT))
     assert (current_step(both) or both).id == step_id(2)
-    running = a_plan(a_step(S.COMPLETED), a_step(S.IN_PROGRESS), a_step(S.IN_PROGRESS))
+    running = make_plan(make_step(S.COMPLETED), make_step(S.IN_PROGRESS), make_step(S.IN_PROGRESS))
     assert (current_step(running) or running).id == step_id(2)
-    assert current_step(a_plan(a_step())) is None
+    assert current_step(make_plan(make_step())) is None
 
 
 @decision("A20")
 def test_failed_steps_are_neither_done_nor_pending_nor_active() -> None:
-    plan = a_plan(a_step(S.FAILED), a_step(S.COMPLETED), a_step(S.SKIPPED), a_step())
+    plan = make_plan(make_step(S.FAILED), make_step(S.COMPLETED), make_step(S.SKIPPED), make_step())
     assert count_done(plan.statuses()) == 2
     assert [step.order for step in plan.steps_with_status(S.FAILED)] == [1]
     assert [step.order for step in plan.steps_with_status(S.PENDING)] == [4]
@@ -44,8 +44,8 @@ def test_failed_steps_are_neither_done_nor_pending_nor_active() -> None:
 
 @decision("A32")
 def test_add_steps_keeps_done_count_and_records_scope_change() -> None:
-    plan = a_plan(a_step(S.COMPLETED), a_step())
-    decision_ = modify(plan, (AddSteps((a_new_step(), a_new_step())),), a_moment())
+    plan = make_plan(make_step(S.COMPLETED), make_step())
+    decision_ = modify(plan, (AddSteps((make_new_step(), make_new_step())),), make_context())
     assert count_done(decision_.plan.statuses()) == count_done(plan.statuses()) == 1
     assert percent(1, 4) < percent(1, 2)
     assert decision_.entries[0].details["scope"] == {"before": 2, "added": 2, "after": 4}

@@ -2,8 +2,8 @@ from collections.abc import Callable
 
 import pytest
 
-from decisions import decision
-from plan_builders import a_moment, a_new_step, a_plan, a_step, step_id
+from decision_proofs import decision
+from plan_builders import make_context, make_new_step, make_plan, make_step, step_id
 from waybook.errors import NextCall, PlanTerminal
 from waybook.plan.decision import require_open, status_call
 from waybook.plan.model import DecisionKind, Plan
@@ -17,11 +17,11 @@ from waybook.plan.submit import Submission, submit
 
 CLOSED = [PlanStatus.COMPLETED, PlanStatus.FAILED]
 MUTATIONS: list[Callable[[Plan], object]] = [
-    lambda plan: submit(plan, step_id(1), Submission(result_summary="late"), a_moment()),
-    lambda plan: submit(plan, step_id(1), Submission(result_summary=1, attempt=9), a_moment()),
-    lambda plan: request_review(plan, step_id(1), ReviewRequest(summary="?"), a_moment()),
-    lambda plan: decide(plan, DecisionKind.APPROVE, a_moment()),
-    lambda plan: modify(plan, (AddSteps((a_new_step(),)),), a_moment()),
+    lambda plan: submit(plan, step_id(1), Submission(result_summary="late"), make_context()),
+    lambda plan: submit(plan, step_id(1), Submission(result_summary=1, attempt=9), make_context()),
+    lambda plan: request_review(plan, step_id(1), ReviewRequest(summary="?"), make_context()),
+    lambda plan: decide(plan, DecisionKind.APPROVE, make_context()),
+    lambda plan: modify(plan, (AddSteps((make_new_step(),)),), make_context()),
 ]
 
 
@@ -31,7 +31,7 @@ MUTATIONS: list[Callable[[Plan], object]] = [
 def test_mutation_of_closed_plan_raises_plan_terminal(
     status: PlanStatus, mutation: Callable[[Plan], object]
 ) -> None:
-    plan = a_plan(a_step(StepStatus.IN_PROGRESS), status=status, fail_reason="enough")
+    plan = make_plan(make_step(StepStatus.IN_PROGRESS), status=status, fail_reason="enough")
     with pytest.raises(PlanTerminal) as refusal:
         mutation(plan)
     assert refusal.value.code == "PLAN_TERMINAL"
@@ -45,16 +45,16 @@ def test_mutation_of_closed_plan_raises_plan_terminal(
 @decision("A8")
 @pytest.mark.parametrize("status", CLOSED)
 def test_next_step_detect_stall_and_resume_on_closed_plan_write_nothing(status: PlanStatus) -> None:
-    plan = a_plan(a_step(StepStatus.IN_PROGRESS), status=status, sessions=frozenset[str]())
-    late = a_moment(minutes=600)
+    plan = make_plan(make_step(StepStatus.IN_PROGRESS), status=status, sessions=frozenset[str]())
+    late = make_context(minutes=600)
     assert next_step(plan, late).entries == ()
     assert detect_stall(plan, late).entries == ()
     assert resume_session(plan, late).entries == ()
 
 
 def test_require_open_open_plan_does_not_raise() -> None:
-    require_open(a_plan(a_step()))
+    require_open(make_plan(make_step()))
 
 
 def test_status_call_arguments_contain_plan_id() -> None:
-    assert status_call(a_plan(), "why").args == {"planId": "p"}
+    assert status_call(make_plan(), "why").args == {"planId": "p"}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plan_builders import NOON, PAT, a_created_plan, a_moment
+from plan_builders import NOON, PAT, make_context, make_created_plan
 from waybook.core.changes import Entity, Event
 from waybook.core.replay import replay
 from waybook.errors import InvalidInput, PlanTerminal
@@ -25,12 +25,12 @@ PAGE = ResearchSource(
     id="s1", content_hash="h1", url=None, title="A page", quote=None, retrieved_at=NOON
 )
 BOOK = replace(PAGE, id="s2", content_hash="h2", title="A book", retrieved_at=None)
-MOMENT = a_moment(PAT)
+MOMENT = make_context(PAT)
 NOTE = Research(kind="note", title="Rivers", content="The Nile.", origins=(PAGE, BOOK))
 
 
 def test_store_research_first_version_records_sources_and_links() -> None:
-    plan = a_created_plan()
+    plan = make_created_plan()
     decision = store_research(plan, None, NOTE, ExistingResearch(), MOMENT)
     (entry,) = decision.entries
     assert (entry.event, entry.details["action"]) == (Event.PLAN_MODIFIED, "research_stored")
@@ -46,7 +46,7 @@ def test_store_research_first_version_records_sources_and_links() -> None:
 
 def test_store_research_existing_source_is_linked_but_not_recorded_again() -> None:
     before = ExistingResearch(sources=frozenset({"s1"}))
-    (entry,) = store_research(a_created_plan(), None, NOTE, before, MOMENT).entries
+    (entry,) = store_research(make_created_plan(), None, NOTE, before, MOMENT).entries
     changes = [(change.entity, change.id) for change in entry.changes]
     assert (Entity.SOURCE, "s2") in changes
     assert (Entity.SOURCE, "s1") not in changes
@@ -54,7 +54,7 @@ def test_store_research_existing_source_is_linked_but_not_recorded_again() -> No
 
 
 def test_store_research_unchanged_writes_nothing_but_records_heartbeat() -> None:
-    plan = a_created_plan()
+    plan = make_created_plan()
     before = ExistingResearch("there", 3, NOTE.content_hash)
     decision = store_research(plan, plan.steps[0].id, NOTE, before, MOMENT)
     assert decision.entries == ()
@@ -75,7 +75,7 @@ def test_store_research_unchanged_writes_nothing_but_records_heartbeat() -> None
 )
 def test_store_research_any_difference_creates_next_version(changed: Research) -> None:
     before = ExistingResearch("there", 3, NOTE.content_hash)
-    reply = store_research(a_created_plan(), None, changed, before, MOMENT).reply
+    reply = store_research(make_created_plan(), None, changed, before, MOMENT).reply
     assert (reply.version, reply.unchanged) == (4, False)
     assert reply.artifact_id != "there"
     assert store_standalone(changed, before, MOMENT).reply.version == 4
@@ -93,7 +93,7 @@ def test_content_hash_is_independent_of_key_order(content: dict[str, Json], chan
 def test_store_research_closed_plan_suggests_standalone_call(status: PlanStatus) -> None:
     with pytest.raises(PlanTerminal) as refused:
         store_research(
-            a_created_plan()._replace(status=status), None, NOTE, ExistingResearch(), MOMENT
+            make_created_plan()._replace(status=status), None, NOTE, ExistingResearch(), MOMENT
         )
     call = refused.value.next_call
     assert call is not None
@@ -103,6 +103,8 @@ def test_store_research_closed_plan_suggests_standalone_call(status: PlanStatus)
 @pytest.mark.parametrize("kind", sorted(RESERVED))
 def test_store_research_reserved_kind_raises_invalid_input(kind: str) -> None:
     with pytest.raises(InvalidInput):
-        store_research(a_created_plan(), None, replace(NOTE, kind=kind), ExistingResearch(), MOMENT)
+        store_research(
+            make_created_plan(), None, replace(NOTE, kind=kind), ExistingResearch(), MOMENT
+        )
     with pytest.raises(InvalidInput):
         store_standalone(replace(NOTE, kind=kind), ExistingResearch(), MOMENT)

@@ -1,16 +1,16 @@
 import pytest
 
-from decisions import decision
+from decision_proofs import decision
 from plan_builders import (
     ANN,
     NOON,
     PAT,
-    a_moment,
-    a_plan,
-    a_review,
-    a_step,
     changes_of,
     events_of,
+    make_context,
+    make_plan,
+    make_review,
+    make_step,
     moves_of,
     statuses,
     step_id,
@@ -23,19 +23,21 @@ from waybook.plan.states import PlanStatus, StepStatus
 
 S = StepStatus
 K = DecisionKind
-ASKED = ReviewRequest(summary="Is this right?", questions=("Sure?",), result_summary={"found": 3})
+REVIEW_REQUEST = ReviewRequest(
+    summary="Is this right?", questions=("Sure?",), result_summary={"found": 3}
+)
 
 
-def a_waiting_plan(*others: StepStatus) -> Plan:
+def make_waiting_plan(*others: StepStatus) -> Plan:
     """Return a plan whose first step waits for a person."""
-    return a_plan(a_step(S.AWAITING_INPUT), *map(a_step, others), review=a_review(1))
+    return make_plan(make_step(S.AWAITING_INPUT), *map(make_step, others), review=make_review(1))
 
 
-def a_decided_plan(status: PlanStatus | None = None) -> Plan:
-    decided = a_review(
+def make_decided_plan(status: PlanStatus | None = None) -> Plan:
+    decided = make_review(
         1, decision=K.REJECT, decided_by="pat", decided_via=Channel.DASHBOARD, decided_at=NOON
     )
-    return a_plan(a_step(S.FAILED), a_step(), status=status, review=decided)
+    return make_plan(make_step(S.FAILED), make_step(), status=status, review=decided)
 
 
 # Requesting
@@ -43,7 +45,7 @@ def a_decided_plan(status: PlanStatus | None = None) -> Plan:
 
 def test_request_review_pauses_in_progress_step_and_plan() -> None:
     requested = request_review(
-        a_plan(a_step(S.IN_PROGRESS), a_step()), step_id(1), ASKED, a_moment()
+        make_plan(make_step(S.IN_PROGRESS), make_step()), step_id(1), REVIEW_REQUEST, make_context()
     )
     assert requested.plan.status is PlanStatus.AWAITING_REVIEW
     assert statuses(requested.plan) == ["awaiting_input", "pending"]
@@ -57,7 +59,9 @@ def test_request_review_pauses_in_progress_step_and_plan() -> None:
 @pytest.mark.parametrize("status", [S.PENDING, S.COMPLETED, S.FAILED, S.SKIPPED])
 def test_request_review_step_not_in_progress_raises_invalid_transition(status: StepStatus) -> None:
     with pytest.raises(InvalidTransition) as refusal:
-        request_review(a_plan(a_step(status), a_step()), step_id(1), ASKED, a_moment())
+        request_review(
+            make_plan(make_step(status), make_step()), step_id(1), REVIEW_REQUEST, make_context()
+        )
     assert refusal.value.details["from"] == status
     assert refusal.value.details["to"] == "awaiting_input"
 
@@ -65,15 +69,15 @@ def test_request_review_step_not_in_progress_raises_invalid_transition(status: S
 @decision("A28")
 def test_request_review_while_review_is_open_raises_invalid_transition() -> None:
     with pytest.raises(InvalidTransition, match="one review at a time"):
-        request_review(a_waiting_plan(S.IN_PROGRESS), step_id(2), ASKED, a_moment())
+        request_review(make_waiting_plan(S.IN_PROGRESS), step_id(2), REVIEW_REQUEST, make_context())
 
 
 def test_request_review_result_not_matching_schema_raises_invalid_input() -> None:
-    plan = a_plan(a_step(S.IN_PROGRESS), schema={"required": ["sources"]})
+    plan = make_plan(make_step(S.IN_PROGRESS), schema={"required": ["sources"]})
     with pytest.raises(InvalidInput, match="sources"):
-        request_review(plan, step_id(1), ASKED, a_moment())
+        request_review(plan, step_id(1), REVIEW_REQUEST, make_context())
     without = ReviewRequest(summary="Is this right?")
-    assert request_review(plan, step_id(1), without, a_moment()).reply.result_summary is None
+    assert request_review(plan, step_id(1), without, make_context()).reply.result_summary is None
 
 
 # Deciding
@@ -82,14 +86,14 @@ def test_request_review_result_not_matching_schema_raises_invalid_input() -> Non
 @decision("A3")
 @pytest.mark.parametrize(("kind", "step"), [(K.APPROVE, "completed"), (K.SKIP, "skipped")])
 def test_approve_or_skip_last_open_step_completes_plan(kind: DecisionKind, step: str) -> None:
-    done = decide(a_waiting_plan(S.FAILED), kind, a_moment(PAT))
+    done = decide(make_waiting_plan(S.FAILED), kind, make_context(PAT))
     assert statuses(done.plan) == [step, "failed"]
     assert moves_of(done, "p") == [("awaiting_review", "executing"), ("executing", "completed")]
 
 
 @pytest.mark.parametrize("kind", [K.APPROVE, K.SKIP])
 def test_approve_or_skip_with_pending_steps_sets_plan_executing(kind: DecisionKind) -> None:
-    done = decide(a_waiting_plan(S.PENDING), kind, a_moment(PAT))
+    done = decide(make_waiting_plan(S.PENDING), kind, make_context(PAT))
     assert done.plan.status is PlanStatus.EXECUTING
     assert events_of(done) == ["user_reviewed"]
     assert done.entries[0].details["decision"] == kind
@@ -98,9 +102,9 @@ def test_approve_or_skip_with_pending_steps_sets_plan_executing(kind: DecisionKi
 
 @decision("A38")
 def test_approve_stores_result_submitted_with_review() -> None:
-    plan = a_plan(a_step(S.IN_PROGRESS), a_step())
-    paused_plan = request_review(plan, step_id(1), ASKED, a_moment()).plan
-    done = decide(paused_plan, K.APPROVE, a_moment(PAT))
+    plan = make_plan(make_step(S.IN_PROGRESS), make_step())
+    paused_plan = request_review(plan, step_id(1), REVIEW_REQUEST, make_context()).plan
+    done = decide(paused_plan, K.APPROVE, make_context(PAT))
     assert ("result_summary", {"found": 3}) in [(c.field, c.new) for c in changes_of(done)]
 
 
@@ -111,8 +115,8 @@ def test_approve_stores_result_submitted_with_review() -> None:
 def test_reject_fails_step_and_plan_and_leaves_other_steps_unchanged(
     feedback: str | None, reason: str
 ) -> None:
-    plan = a_waiting_plan(S.IN_PROGRESS, S.PENDING)
-    done = decide(plan, K.REJECT, a_moment(PAT), feedback=feedback)
+    plan = make_waiting_plan(S.IN_PROGRESS, S.PENDING)
+    done = decide(plan, K.REJECT, make_context(PAT), feedback=feedback)
     assert done.plan.status is PlanStatus.FAILED
     assert done.plan.fail_reason == reason
     assert done.plan.steps[0].fail_reason == reason
@@ -121,11 +125,13 @@ def test_reject_fails_step_and_plan_and_leaves_other_steps_unchanged(
 
 
 def test_modify_decision_returns_step_to_in_progress_with_feedback() -> None:
-    done = decide(a_waiting_plan(), K.MODIFY, a_moment(ANN, minutes=9), feedback="Add prices.")
+    done = decide(
+        make_waiting_plan(), K.MODIFY, make_context(ANN, minutes=9), feedback="Add prices."
+    )
     step = done.reply.step
     assert (step.status, step.attempt) == (S.IN_PROGRESS, 2)
     assert (step.held_by, step.held_session) == ("ann", "a")
-    assert step.in_progress_since == a_moment(minutes=9).now
+    assert step.in_progress_since == make_context(minutes=9).now
     text = done.plan.texts[step.id].instructions
     assert text == "Look it up.\n\n---\n\nUser feedback: Add prices."
     assert done.plan.status is PlanStatus.EXECUTING
@@ -135,13 +141,13 @@ def test_modify_decision_returns_step_to_in_progress_with_feedback() -> None:
 @pytest.mark.parametrize("feedback", [None, "", "  \n"])
 def test_modify_decision_without_feedback_raises_invalid_input(feedback: str | None) -> None:
     with pytest.raises(InvalidInput, match="feedback"):
-        decide(a_waiting_plan(), K.MODIFY, a_moment(), feedback=feedback)
+        decide(make_waiting_plan(), K.MODIFY, make_context(), feedback=feedback)
 
 
 def test_decide_second_decision_reports_first_decision() -> None:
-    first = decide(a_waiting_plan(S.PENDING), K.SKIP, a_moment(PAT), feedback="Not needed.")
+    first = decide(make_waiting_plan(S.PENDING), K.SKIP, make_context(PAT), feedback="Not needed.")
     with pytest.raises(NotAwaitingReview) as refusal:
-        decide(first.plan, K.APPROVE, a_moment(ANN), step_id=step_id(1))
+        decide(first.plan, K.APPROVE, make_context(ANN), step_id=step_id(1))
     assert refusal.value.details == {
         "decision": "skip",
         "decidedBy": "pat",
@@ -152,43 +158,43 @@ def test_decide_second_decision_reports_first_decision() -> None:
 
 
 def test_decide_different_review_id_raises_not_awaiting_review() -> None:
-    plan = a_waiting_plan(S.PENDING)
+    plan = make_waiting_plan(S.PENDING)
     assert plan.review is not None
     with pytest.raises(NotAwaitingReview, match="another one") as refusal:
-        decide(plan, K.APPROVE, a_moment(), review_id=step_id(9))
+        decide(plan, K.APPROVE, make_context(), review_id=step_id(9))
     assert refusal.value.details == {"reviewId": plan.review.id}
-    done = decide(plan, K.APPROVE, a_moment(), review_id=plan.review.id)
+    done = decide(plan, K.APPROVE, make_context(), review_id=plan.review.id)
     assert statuses(done.plan) == ["completed", "pending"]
 
 
 def test_decide_on_failed_plan_reports_first_decision() -> None:
     with pytest.raises(NotAwaitingReview, match="pat said reject"):
-        decide(a_decided_plan(PlanStatus.FAILED), K.APPROVE, a_moment())
+        decide(make_decided_plan(PlanStatus.FAILED), K.APPROVE, make_context())
 
 
 def test_decide_undecided_review_of_closed_plan_raises_plan_terminal() -> None:
     with pytest.raises(PlanTerminal):
-        decide(a_decided_plan(PlanStatus.FAILED), K.APPROVE, a_moment(), step_id=step_id(2))
-    frozen = a_plan(a_step(S.AWAITING_INPUT), status=PlanStatus.FAILED, review=a_review(1))
+        decide(make_decided_plan(PlanStatus.FAILED), K.APPROVE, make_context(), step_id=step_id(2))
+    frozen = make_plan(make_step(S.AWAITING_INPUT), status=PlanStatus.FAILED, review=make_review(1))
     with pytest.raises(PlanTerminal):
-        decide(frozen, K.APPROVE, a_moment())
+        decide(frozen, K.APPROVE, make_context())
 
 
 def test_decide_without_open_review_raises_not_awaiting_review() -> None:
     with pytest.raises(NotAwaitingReview, match="waits for a decision"):
-        decide(a_plan(a_step()), K.APPROVE, a_moment())
+        decide(make_plan(make_step()), K.APPROVE, make_context())
     with pytest.raises(NotAwaitingReview, match="waits for a decision"):
-        decide(a_waiting_plan(S.PENDING), K.APPROVE, a_moment(), step_id=step_id(2))
+        decide(make_waiting_plan(S.PENDING), K.APPROVE, make_context(), step_id=step_id(2))
 
 
 # Channel of the decision
 
 
 def test_decide_modify_in_app_records_place_and_leaves_step_unassigned() -> None:
-    plan = a_waiting_plan(S.PENDING)
-    decided = decide(plan, K.MODIFY, a_moment(), feedback="More.", place=ReviewSurface.APP)
+    plan = make_waiting_plan(S.PENDING)
+    decided = decide(plan, K.MODIFY, make_context(), feedback="More.", place=ReviewSurface.APP)
     assert decided.entries[0].details["place"] == "app"
     assert decided.plan.step(step_id(1)).held_by is None
-    relayed = decide(plan, K.MODIFY, a_moment(), feedback="More.")
+    relayed = decide(plan, K.MODIFY, make_context(), feedback="More.")
     assert "place" not in relayed.entries[0].details
     assert relayed.plan.step(step_id(1)).held_by == "ann"

@@ -1,13 +1,13 @@
-from decisions import decision
+from decision_proofs import decision
 from plan_builders import (
     ANN,
     BOB,
     PAT,
-    a_created_plan,
-    a_moment,
-    a_plan,
-    a_step,
     events_of,
+    make_context,
+    make_created_plan,
+    make_plan,
+    make_step,
     step_id,
 )
 from waybook.plan.draft import Draft
@@ -19,55 +19,55 @@ from waybook.plan.submit import Submission, submit
 
 @decision("A27")
 def test_resume_session_new_session_writes_entry_once() -> None:
-    started = next_step(a_created_plan(), a_moment(ANN)).plan
-    first = resume_session(started, a_moment(BOB))
+    started = next_step(make_created_plan(), make_context(ANN)).plan
+    first = resume_session(started, make_context(BOB))
     assert events_of(first) == ["session_resumed"]
     assert first.entries[0].details == {"sessionId": "b"}
-    again = resume_session(first.plan, a_moment(BOB))
+    again = resume_session(first.plan, make_context(BOB))
     assert again.entries == ()
 
 
 @decision("A27")
 def test_next_step_new_session_writes_session_resumed_entry_first() -> None:
-    started = next_step(a_created_plan(), a_moment(ANN)).plan
-    assert events_of(next_step(started, a_moment(BOB))) == ["session_resumed", "step_started"]
+    started = next_step(make_created_plan(), make_context(ANN)).plan
+    assert events_of(next_step(started, make_context(BOB))) == ["session_resumed", "step_started"]
 
 
 @decision("A27")
 def test_resume_session_newly_created_plan_writes_no_entry() -> None:
-    fresh = a_created_plan(actor=PAT)
-    assert resume_session(fresh, a_moment(BOB)).entries == ()
-    taken = next_step(fresh, a_moment(BOB))
+    fresh = make_created_plan(actor=PAT)
+    assert resume_session(fresh, make_context(BOB)).entries == ()
+    taken = next_step(fresh, make_context(BOB))
     assert events_of(taken) == ["step_started"]
     assert taken.plan.sessions == {"b"}
-    assert resume_session(taken.plan, a_moment(BOB)).entries == ()
+    assert resume_session(taken.plan, make_context(BOB)).entries == ()
 
 
 def test_create_records_session_of_creator() -> None:
-    assert a_created_plan(actor=ANN).sessions == {"a"}
+    assert make_created_plan(actor=ANN).sessions == {"a"}
 
 
 def test_register_session_closed_plan_or_no_session_records_nothing() -> None:
-    assert not is_new_session(a_plan(a_step()), None)
-    assert not is_new_session(a_plan(status=PlanStatus.FAILED, sessions=frozenset[str]()), "new")
-    draft = Draft(a_plan(a_step()), a_moment(PAT))
+    assert not is_new_session(make_plan(make_step()), None)
+    assert not is_new_session(make_plan(status=PlanStatus.FAILED, sessions=frozenset[str]()), "new")
+    draft = Draft(make_plan(make_step()), make_context(PAT))
     register_session(draft)
     assert draft.decide(None).entries == ()
 
 
 @decision("A39")
 def test_next_step_named_session_is_resumed_across_channels() -> None:
-    plan = next_step(a_created_plan(), a_moment(ANN)).plan
+    plan = next_step(make_created_plan(), make_context(ANN)).plan
     elsewhere = ANN._replace(channel=PAT.channel)
-    resumed = next_step(plan, a_moment(elsewhere)).reply
+    resumed = next_step(plan, make_context(elsewhere)).reply
     assert isinstance(resumed, StepReady)
     assert resumed.resumed
-    nameless = next_step(plan, a_moment(ANN._replace(session=None))).reply
+    nameless = next_step(plan, make_context(ANN._replace(session=None))).reply
     assert isinstance(nameless, StepReady)
     assert not nameless.resumed
 
 
 def test_submit_from_new_session_records_session_and_result() -> None:
-    plan = a_plan(a_step(StepStatus.IN_PROGRESS), a_step(), sessions=frozenset[str]())
-    done = submit(plan, step_id(1), Submission(result_summary=1), a_moment(BOB))
+    plan = make_plan(make_step(StepStatus.IN_PROGRESS), make_step(), sessions=frozenset[str]())
+    done = submit(plan, step_id(1), Submission(result_summary=1), make_context(BOB))
     assert events_of(done) == ["session_resumed", "step_completed"]

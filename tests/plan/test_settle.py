@@ -1,7 +1,7 @@
 import pytest
 
-from decisions import decision
-from plan_builders import a_moment, a_plan, a_step
+from decision_proofs import decision
+from plan_builders import make_context, make_plan, make_step
 from waybook.plan.draft import Draft
 from waybook.plan.settle import is_derivable, settle, transition_path
 from waybook.plan.states import PLAN_MOVES, PlanStatus, StepStatus
@@ -11,7 +11,7 @@ P = PlanStatus
 
 
 def settled(status: PlanStatus, *steps: StepStatus) -> PlanStatus:
-    draft = Draft(a_plan(*map(a_step, steps), status=status), a_moment())
+    draft = Draft(make_plan(*map(make_step, steps), status=status), make_context())
     settle(draft)
     return draft.plan.status
 

@@ -2,16 +2,16 @@ from datetime import timedelta
 
 import pytest
 
-from decisions import decision
+from decision_proofs import decision
 from plan_builders import (
     ANN,
     NOON,
     PAT,
-    a_moment,
-    a_plan,
-    a_review,
-    a_step,
     events_of,
+    make_context,
+    make_plan,
+    make_review,
+    make_step,
     moves_of,
     step_id,
 )
@@ -35,36 +35,36 @@ from waybook.plan.submit import Submission, submit
 S = StepStatus
 
 
-def a_stalled_plan() -> Plan:
+def make_stalled_plan() -> Plan:
     """Return a plan whose last step became inactive at noon."""
-    return a_plan(a_step(S.COMPLETED), a_step(S.IN_PROGRESS), status=PlanStatus.STALLED)
+    return make_plan(make_step(S.COMPLETED), make_step(S.IN_PROGRESS), status=PlanStatus.STALLED)
 
 
 @pytest.mark.parametrize(("minutes", "stalled"), [(30, False), (30.1, True)])
 def test_a_step_is_stalled_only_after_thirty_minutes(minutes: float, *, stalled: bool) -> None:
-    plan = a_plan(a_step(S.IN_PROGRESS))
+    plan = make_plan(make_step(S.IN_PROGRESS))
     assert bool(stalled_steps(plan, now=NOON + timedelta(minutes=minutes))) == stalled
 
 
 def test_stall_threshold_step_overrides_plan_overrides_server() -> None:
-    plan = a_plan(a_step(), stall_seconds=120)
-    assert stall_threshold(plan, a_step(stall_seconds=60)) == timedelta(minutes=1)
-    assert stall_threshold(plan, a_step(stall_seconds=0)) == timedelta(0)
-    assert stall_threshold(plan, a_step()) == timedelta(minutes=2)
-    assert stall_threshold(a_plan(), a_step()) == DEFAULT_STALL_THRESHOLD
-    assert stall_threshold(a_plan(), a_step(), timedelta(hours=1)) == timedelta(hours=1)
+    plan = make_plan(make_step(), stall_seconds=120)
+    assert stall_threshold(plan, make_step(stall_seconds=60)) == timedelta(minutes=1)
+    assert stall_threshold(plan, make_step(stall_seconds=0)) == timedelta(0)
+    assert stall_threshold(plan, make_step()) == timedelta(minutes=2)
+    assert stall_threshold(make_plan(), make_step()) == DEFAULT_STALL_THRESHOLD
+    assert stall_threshold(make_plan(), make_step(), timedelta(hours=1)) == timedelta(hours=1)
 
 
 def test_stalled_steps_recent_heartbeat_prevents_stall() -> None:
-    seen = a_step(S.IN_PROGRESS, last_seen_at=NOON + timedelta(minutes=20))
-    assert stalled_steps(a_plan(seen), now=NOON + timedelta(minutes=50)) == ()
+    seen = make_step(S.IN_PROGRESS, last_seen_at=NOON + timedelta(minutes=20))
+    assert stalled_steps(make_plan(seen), now=NOON + timedelta(minutes=50)) == ()
     assert last_heartbeat(seen) == NOON + timedelta(minutes=20)
-    assert last_heartbeat(a_step()) is None
-    assert last_heartbeat(a_step(S.IN_PROGRESS, in_progress_since=None)) is None
+    assert last_heartbeat(make_step()) is None
+    assert last_heartbeat(make_step(S.IN_PROGRESS, in_progress_since=None)) is None
 
 
 def test_detect_stall_sets_plan_stalled_and_records_minutes() -> None:
-    detected = detect_stall(a_plan(a_step(S.IN_PROGRESS)), a_moment(minutes=45.9))
+    detected = detect_stall(make_plan(make_step(S.IN_PROGRESS)), make_context(minutes=45.9))
     assert detected.reply is True
     assert detected.plan.status is PlanStatus.STALLED
     assert events_of(detected) == ["plan_modified"]
@@ -76,17 +76,17 @@ def test_detect_stall_sets_plan_stalled_and_records_minutes() -> None:
 
 @decision("A35")
 def test_detect_stall_already_stalled_or_below_threshold_writes_nothing() -> None:
-    late = a_moment(minutes=45)
-    detected = detect_stall(a_plan(a_step(S.IN_PROGRESS)), late)
+    late = make_context(minutes=45)
+    detected = detect_stall(make_plan(make_step(S.IN_PROGRESS)), late)
     again = detect_stall(detected.plan, late)
     assert again.reply is False
     assert again.entries == ()
-    assert detect_stall(a_plan(a_step(S.IN_PROGRESS)), a_moment(minutes=5)).entries == ()
+    assert detect_stall(make_plan(make_step(S.IN_PROGRESS)), make_context(minutes=5)).entries == ()
 
 
 @decision("A5")
 def test_next_step_stalled_plan_without_pending_steps_sets_executing() -> None:
-    woken = next_step(a_stalled_plan(), a_moment(PAT, minutes=60))
+    woken = next_step(make_stalled_plan(), make_context(PAT, minutes=60))
     assert isinstance(woken.reply, NothingPending)
     assert woken.plan.status is PlanStatus.EXECUTING
     assert woken.entries[0].details == {"action": "resumed"}
@@ -94,41 +94,41 @@ def test_next_step_stalled_plan_without_pending_steps_sets_executing() -> None:
 
 @decision("A5")
 def test_submit_on_stalled_plan_sets_executing_before_completed() -> None:
-    late = a_moment(minutes=60)
-    done = submit(a_stalled_plan(), step_id(2), Submission(result_summary=1), late)
+    late = make_context(minutes=60)
+    done = submit(make_stalled_plan(), step_id(2), Submission(result_summary=1), late)
     assert moves_of(done, "p") == [("stalled", "executing"), ("executing", "completed")]
 
 
 @decision("A5")
 def test_request_review_on_stalled_plan_sets_executing_before_review() -> None:
-    late = a_moment(minutes=60)
-    requested = request_review(a_stalled_plan(), step_id(2), ReviewRequest(summary="?"), late)
+    late = make_context(minutes=60)
+    requested = request_review(make_stalled_plan(), step_id(2), ReviewRequest(summary="?"), late)
     assert moves_of(requested, "p") == [("stalled", "executing"), ("executing", "awaiting_review")]
 
 
 @decision("A6")
 def test_resumed_plan_is_modifiable_and_not_stalled_before_threshold() -> None:
-    woken = next_step(a_stalled_plan(), a_moment(PAT, minutes=60)).plan
+    woken = next_step(make_stalled_plan(), make_context(PAT, minutes=60)).plan
     soon, late = NOON + timedelta(minutes=61), NOON + timedelta(minutes=91)
     assert newly_stalled(woken, now=soon) == ()
     assert [step.id for step, _ in stalled_steps(woken, now=soon)] == ["s2"]
     assert [step.id for step, _ in newly_stalled(woken, now=late)] == ["s2"]
-    failed = modify(woken, (FailStep(step_id(2), "gone"),), a_moment(PAT, minutes=61))
+    failed = modify(woken, (FailStep(step_id(2), "gone"),), make_context(PAT, minutes=61))
     assert failed.plan.status is PlanStatus.COMPLETED
 
 
 @decision("A7")
 def test_stalled_steps_time_awaiting_review_is_not_counted() -> None:
-    waiting = a_plan(a_step(S.AWAITING_INPUT), review=a_review(1))
+    waiting = make_plan(make_step(S.AWAITING_INPUT), review=make_review(1))
     assert stalled_steps(waiting, now=NOON + timedelta(days=3)) == ()
-    days_later = a_moment(ANN, minutes=3 * 24 * 60)
+    days_later = make_context(ANN, minutes=3 * 24 * 60)
     back = decide(waiting, DecisionKind.MODIFY, days_later, feedback="Again.").plan
     assert back.step(step_id(1)).in_progress_since == days_later.now
     assert stalled_steps(back, now=days_later.now + timedelta(minutes=5)) == ()
 
 
 def test_resume_plan_not_stalled_writes_nothing() -> None:
-    draft = Draft(a_plan(a_step(S.IN_PROGRESS)), a_moment())
+    draft = Draft(make_plan(make_step(S.IN_PROGRESS)), make_context())
     resume_plan(draft)
     assert draft.decide(None).entries == ()
 
@@ -136,6 +136,6 @@ def test_resume_plan_not_stalled_writes_nothing() -> None:
 @decision("A36")
 def test_submit_on_stalled_plan_never_moves_from_stalled_to_failed() -> None:
     """A branch that fails the plan passes through stalled, executing, failed."""
-    plan = a_stalled_plan()
-    done = submit(plan, step_id(2), Submission(result_summary=1), a_moment(minutes=60))
+    plan = make_stalled_plan()
+    done = submit(plan, step_id(2), Submission(result_summary=1), make_context(minutes=60))
     assert ("stalled", "failed") not in moves_of(done, "p")

@@ -1,6 +1,6 @@
 import pytest
 
-from decisions import decision
+from decision_proofs import decision
 from waybook.errors import InvalidTransition
 from waybook.plan.states import (
     CLOSED_PLAN,

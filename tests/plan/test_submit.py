@@ -1,15 +1,15 @@
 import pytest
 
-from decisions import decision
+from decision_proofs import decision
 from plan_builders import (
     BOB,
     NOON,
-    a_moment,
-    a_plan,
-    a_review,
-    a_step,
     changes_of,
     events_of,
+    make_context,
+    make_plan,
+    make_review,
+    make_step,
     moves_of,
     statuses,
     step_id,
@@ -31,7 +31,9 @@ DONE = Submission(
 
 
 def test_submit_completes_step_and_stores_all_result_fields() -> None:
-    done = submit(a_plan(a_step(S.IN_PROGRESS), a_step()), step_id(1), DONE, a_moment())
+    done = submit(
+        make_plan(make_step(S.IN_PROGRESS), make_step()), step_id(1), DONE, make_context()
+    )
     assert events_of(done) == ["step_completed"]
     assert done.plan.status is PlanStatus.EXECUTING
     assert done.reply.step.status is S.COMPLETED
@@ -44,9 +46,9 @@ def test_submit_completes_step_and_stores_all_result_fields() -> None:
 
 
 def test_submit_usage_is_stored_with_result_and_added_to_plan() -> None:
-    plan = a_plan(a_step(S.IN_PROGRESS, attempt=2), a_step())
+    plan = make_plan(make_step(S.IN_PROGRESS, attempt=2), make_step())
     plan = plan._replace(usage=Totals(input_tokens=5, output_tokens=1, cost_micros=3, results=1))
-    done = submit(plan, step_id(1), DONE, a_moment())
+    done = submit(plan, step_id(1), DONE, make_context())
     (row,) = [change.new for change in changes_of(done) if change.entity == "usage"]
     reported = {"input_tokens": 10, "output_tokens": None, "cost_micros": 2, "model": "m"}
     about = {"step_id": "s1", "attempt": 2, "at": NOON.isoformat(), "by": "ann"}
@@ -58,14 +60,14 @@ def test_submit_usage_is_stored_with_result_and_added_to_plan() -> None:
 
 
 def test_submit_pending_step_passes_through_in_progress() -> None:
-    done = submit(a_plan(a_step(), a_step()), step_id(1), DONE, a_moment())
+    done = submit(make_plan(make_step(), make_step()), step_id(1), DONE, make_context())
     assert moves_of(done, "s1") == [("pending", "in_progress"), ("in_progress", "completed")]
     assert moves_of(done, "p") == [("planning", "executing")]
 
 
 @decision("A2")
 def test_submit_last_open_step_completes_plan() -> None:
-    done = submit(a_plan(a_step()), step_id(1), DONE, a_moment())
+    done = submit(make_plan(make_step()), step_id(1), DONE, make_context())
     assert moves_of(done, "p") == [("planning", "executing"), ("executing", "completed")]
     assert "completed_at" in {change.field for change in changes_of(done) if change.id == "p"}
 
@@ -74,7 +76,7 @@ def test_submit_last_open_step_completes_plan() -> None:
 @pytest.mark.parametrize("status", [S.COMPLETED, S.SKIPPED, S.FAILED, S.AWAITING_INPUT])
 def test_submit_step_not_open_raises_invalid_transition(status: StepStatus) -> None:
     with pytest.raises(InvalidTransition) as refusal:
-        submit(a_plan(a_step(status), a_step()), step_id(1), DONE, a_moment())
+        submit(make_plan(make_step(status), make_step()), step_id(1), DONE, make_context())
     assert refusal.value.details["from"] == status
     assert refusal.value.details["to"] == "completed"
     assert refusal.value.next_call is not None
@@ -82,9 +84,9 @@ def test_submit_step_not_open_raises_invalid_transition(status: StepStatus) -> N
 
 @pytest.mark.parametrize("attempt", [-1, 0, 2, 5])
 def test_submit_nonexistent_attempt_returns_stale_attempt_with_next_call(attempt: int) -> None:
-    plan = a_plan(a_step(S.IN_PROGRESS), a_step())
+    plan = make_plan(make_step(S.IN_PROGRESS), make_step())
     done = Submission(result_summary="late", attempt=attempt)
-    refusal = submit(plan, step_id(1), done, a_moment(BOB)).refusal
+    refusal = submit(plan, step_id(1), done, make_context(BOB)).refusal
     assert isinstance(refusal, StaleAttempt)
     assert refusal.message.startswith(
         f"attempt {attempt} of step 1 does not exist: the step is at attempt 1, in_progress."
@@ -96,8 +98,8 @@ def test_submit_nonexistent_attempt_returns_stale_attempt_with_next_call(attempt
 @decision("A15")
 @pytest.mark.parametrize("status", [S.PENDING, S.IN_PROGRESS, S.COMPLETED])
 def test_submit_older_attempt_returns_stale_attempt_and_stores_artifact(status: StepStatus) -> None:
-    plan = a_plan(a_step(status, attempt=2), a_step())
-    late = submit(plan, step_id(1), Submission(result_summary="late", attempt=1), a_moment(BOB))
+    plan = make_plan(make_step(status, attempt=2), make_step())
+    late = submit(plan, step_id(1), Submission(result_summary="late", attempt=1), make_context(BOB))
     assert isinstance(late.refusal, StaleAttempt)
     assert late.refusal.details["currentAttempt"] == 2
     assert late.plan.steps == plan.steps
@@ -114,26 +116,26 @@ def test_submit_older_attempt_returns_stale_attempt_and_stores_artifact(status: 
 
 @decision("A15")
 def test_submit_current_attempt_completes_step() -> None:
-    plan = a_plan(a_step(S.IN_PROGRESS, attempt=2), a_step())
-    done = submit(plan, step_id(1), Submission(result_summary=1, attempt=2), a_moment(BOB))
+    plan = make_plan(make_step(S.IN_PROGRESS, attempt=2), make_step())
+    done = submit(plan, step_id(1), Submission(result_summary=1, attempt=2), make_context(BOB))
     assert done.refusal is None
     assert statuses(done.plan) == ["completed", "pending"]
 
 
 def test_submit_result_not_matching_schema_raises_invalid_input() -> None:
-    plan = a_plan(a_step(S.IN_PROGRESS), schema={"required": ["found"]})
+    plan = make_plan(make_step(S.IN_PROGRESS), schema={"required": ["found"]})
     with pytest.raises(InvalidInput, match="found"):
-        submit(plan, step_id(1), Submission(result_summary={}), a_moment())
+        submit(plan, step_id(1), Submission(result_summary={}), make_context())
 
 
 @decision("A28")
 def test_a_running_step_may_be_submitted_during_a_review() -> None:
-    plan = a_plan(a_step(S.AWAITING_INPUT), a_step(S.IN_PROGRESS), review=a_review(1))
-    done = submit(plan, step_id(2), DONE, a_moment())
+    plan = make_plan(make_step(S.AWAITING_INPUT), make_step(S.IN_PROGRESS), review=make_review(1))
+    done = submit(plan, step_id(2), DONE, make_context())
     assert done.plan.status is PlanStatus.AWAITING_REVIEW
     assert statuses(done.plan) == ["awaiting_input", "completed"]
 
 
 def test_submit_unknown_step_raises_no_such_step() -> None:
     with pytest.raises(Exception, match="no such step"):
-        submit(a_plan(a_step()), StepId("gone"), DONE, a_moment())
+        submit(make_plan(make_step()), StepId("gone"), DONE, make_context())

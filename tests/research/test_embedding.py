@@ -122,7 +122,7 @@ def test_builtin_embedder_implements_embedder_protocol() -> None:
     assert embedder.embed("river") == embed("river")
 
 
-def a_table(magic: bytes = MAGIC, version: int = VERSION) -> bytes:
+def make_table(magic: bytes = MAGIC, version: int = VERSION) -> bytes:
     words = b"river\nlaw"
     body = HEAD.pack(magic, version, 4, 2, len(words)) + struct.pack("<4f", 1, 1, 1, 1) + words
     return (
@@ -133,12 +133,12 @@ def a_table(magic: bytes = MAGIC, version: int = VERSION) -> bytes:
 
 
 def test_parse_word_vectors_reads_table_from_bytes() -> None:
-    table = parse_word_vectors(a_table())
+    table = parse_word_vectors(make_table())
     assert StaticEmbedder(table).embed("river") == (1, 0, 0, 0)
     assert StaticEmbedder(table).embed("law") == (0, 1, 0, 0)
 
 
-@pytest.mark.parametrize("data", [a_table(magic=b"????"), a_table(version=99)])
+@pytest.mark.parametrize("data", [make_table(magic=b"????"), make_table(version=99)])
 def test_parse_word_vectors_wrong_magic_or_version_raises_value_error(data: bytes) -> None:
     with pytest.raises(ValueError, match="not a table of words"):
         parse_word_vectors(data)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from waybook.research.fusion import CONSTANT, RankedPassage, fuse
 
 
-def found(*subjects: str, part: int = 1) -> list[RankedPassage]:
+def ranked(*subjects: str, part: int = 1) -> list[RankedPassage]:
     return [RankedPassage(subject_id=subject, part=part, measure=0.5) for subject in subjects]
 
 
@@ -18,7 +18,7 @@ lists = st.dictionaries(st.sampled_from(["words", "meaning", "tags"]), subjects)
 def test_fuse_returns_every_subject_once_by_descending_score(
     rankings: dict[str, list[str]],
 ) -> None:
-    hits = fuse({by: found(*names) for by, names in rankings.items()})
+    hits = fuse({by: ranked(*names) for by, names in rankings.items()})
     assert sorted(hit.subject_id for hit in hits) == sorted(
         {n for names in rankings.values() for n in names}
     )
@@ -27,7 +27,7 @@ def test_fuse_returns_every_subject_once_by_descending_score(
 
 @given(lists)
 def test_fuse_hit_lists_rank_in_each_source_list(rankings: dict[str, list[str]]) -> None:
-    for hit in fuse({by: found(*names) for by, names in rankings.items()}):
+    for hit in fuse({by: ranked(*names) for by, names in rankings.items()}):
         assert {why.by for why in hit.why} == {
             b for b, names in rankings.items() if hit.subject_id in names
         }
@@ -36,25 +36,25 @@ def test_fuse_hit_lists_rank_in_each_source_list(rankings: dict[str, list[str]])
 
 @given(subjects)
 def test_fuse_single_list_keeps_order(names: list[str]) -> None:
-    assert [hit.subject_id for hit in fuse({"words": found(*names)})] == list(dict.fromkeys(names))
+    assert [hit.subject_id for hit in fuse({"words": ranked(*names)})] == list(dict.fromkeys(names))
 
 
 @given(lists)
 def test_fuse_order_of_lists_does_not_change_ranking(
     rankings: dict[str, list[str]],
 ) -> None:
-    forth = fuse({by: found(*names) for by, names in rankings.items()})
-    back = fuse({by: found(*rankings[by]) for by in reversed(rankings)})
+    forth = fuse({by: ranked(*names) for by, names in rankings.items()})
+    back = fuse({by: ranked(*rankings[by]) for by in reversed(rankings)})
     assert [hit.subject_id for hit in forth] == [hit.subject_id for hit in back]
 
 
 def test_fuse_hit_in_two_lists_ranks_before_first_of_single_list() -> None:
-    hits = fuse({"words": found("x", "both"), "meaning": found("y", "both")})
+    hits = fuse({"words": ranked("x", "both"), "meaning": ranked("y", "both")})
     assert hits[0].subject_id == "both"
 
 
 def test_fuse_hit_shows_best_ranked_passage_of_subject() -> None:
-    by_words = [*found("other"), *found("book", part=7), *found("book", part=8)]
-    hits = fuse({"words": by_words, "meaning": found("book", part=3)})
+    by_words = [*ranked("other"), *ranked("book", part=7), *ranked("book", part=8)]
+    hits = fuse({"words": by_words, "meaning": ranked("book", part=3)})
     assert (hits[0].subject_id, hits[0].part) == ("book", 3)
     assert [why.rank for why in hits[0].why] == [2, 1]

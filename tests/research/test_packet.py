@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from packets import nasty
+from org_env import Body
+from packet_checks import hostile_texts
 from waybook.json_values import Json
 from waybook.research.cutting import (
     allocate_space,
@@ -30,7 +31,6 @@ from waybook.research.packet import (
     TextField,
     build_packet,
 )
-from worlds import Body
 
 ID = "01980000-0000-7000-8000-000000000000"
 FRAME: Body = {"planId": ID, "stepId": ID, "stepOrder": 200, "status": "awaiting_input"}
@@ -40,12 +40,12 @@ AGAIN = FetchCall("get_step_context", {"stepId": ID, "budgetTokens": 12_000})
 SLACK = 40
 
 
-def a_get(part: str) -> FetchCall:
+def make_get(part: str) -> FetchCall:
     return FetchCall("get_step_context", {"stepId": ID, "part": part})
 
 
-def a_text(random: Random, name: str, longest: int = 20_000) -> TextField:
-    value: Json = nasty(random, random.choice([20, 500, longest]))
+def make_text(random: Random, name: str, longest: int = 20_000) -> TextField:
+    value: Json = hostile_texts(random, random.choice([20, 500, longest]))
     if random.random() < 0.3:
         value = {"found": value, "among": [1, None, True]}
     length = None
@@ -53,22 +53,22 @@ def a_text(random: Random, name: str, longest: int = 20_000) -> TextField:
         value = as_text(value)
         length = len(as_text(value)) + random.randint(0, 100_000)
     counts = random.randint(1, 6)
-    return TextField(name=name, value=value, get=a_get(name), length=length, counts=counts)
+    return TextField(name=name, value=value, get=make_get(name), length=length, counts=counts)
 
 
-def an_entry(random: Random, place: int) -> Entry:
-    frame: Body = {"place": place, "title": nasty(random, 200)}
+def make_entry(random: Random, place: int) -> Entry:
+    frame: Body = {"place": place, "title": hostile_texts(random, 200)}
     names = random.choice([("content",), ("instructions", "resultSummary"), ()])
-    texts = tuple(a_text(random, name, 5_000) for name in names)
+    texts = tuple(make_text(random, name, 5_000) for name in names)
     return Entry(frame=frame, texts=texts, several=len(names) > 1)
 
 
-def a_list(random: Random, name: str) -> EntryList:
-    entries = tuple(an_entry(random, n) for n in range(random.choice([0, 1, 5, 30])))
+def make_list(random: Random, name: str) -> EntryList:
+    entries = tuple(make_entry(random, n) for n in range(random.choice([0, 1, 5, 30])))
     return EntryList(
         name=name,
         entries=entries,
-        get=a_get(name),
+        get=make_get(name),
         beyond=random.choice([0, 0, 460]),
         resume=lambda shown: {"offset": shown},
         focus=random.randrange(len(entries)) if entries and random.random() < 0.3 else 0,
@@ -77,13 +77,15 @@ def a_list(random: Random, name: str) -> EntryList:
 
 
 def some_parts(random: Random) -> list[Part]:
-    texts = [a_text(random, f"text{n}") for n in range(random.randint(1, 7))]
-    ones = [SingleEntry(name="result", entry=an_entry(random, 0))] if random.random() < 0.5 else []
-    lists = [a_list(random, f"list{n}") for n in range(random.randint(0, 5))]
+    texts = [make_text(random, f"text{n}") for n in range(random.randint(1, 7))]
+    ones = (
+        [SingleEntry(name="result", entry=make_entry(random, 0))] if random.random() < 0.5 else []
+    )
+    lists = [make_list(random, f"list{n}") for n in range(random.randint(0, 5))]
     return [*texts, *ones, *lists]
 
 
-def a_thousand() -> list[tuple[list[Part], int]]:
+def make_thousand() -> list[tuple[list[Part], int]]:
     """Generate random parts, each with a random budget, from the minimum to the maximum."""
     chances = [Random(seed) for seed in range(1_000)]  # noqa: S311 - by chance, no secret
     return [
@@ -93,7 +95,7 @@ def a_thousand() -> list[tuple[list[Part], int]]:
 
 @pytest.fixture(scope="module")
 def thousand() -> list[tuple[list[Part], int, Body]]:
-    return [(parts, room, packed(parts, room)) for parts, room in a_thousand()]
+    return [(parts, room, packed(parts, room)) for parts, room in make_thousand()]
 
 
 def packed(parts: list[Part], room: int) -> Body:

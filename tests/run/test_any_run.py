@@ -10,19 +10,19 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dag_builders import a_dag, dags, recipes
+from dag_builders import dags, make_dag, recipes
 from dag_evidence import CHANCE
 from dag_runs import dag_counts, graphs_of
-from decisions import decision
-from run_crowd import Crowd
+from decision_proofs import decision
+from run_env import make_run
 from run_invariants import check_end
-from run_worlds import a_run
 from waybook.dag.model import Dag, Stage
+from worker_simulation import WorkerSimulation
 
 WIDE = os.environ.get("WAYBOOK_WALK") == "wide"
 NAMES = ("alpha", "beta", "gamma")
 #: Enough jobs for one run.
-MOST_JOBS = 120
+MAX_JOBS = 120
 RIOT = 250
 
 
@@ -33,7 +33,7 @@ def affordable(dag: Dag) -> tuple[str, ...]:
         counts = dag_counts(
             dag, graphs_of(dag), dict.fromkeys((s.slug for s in dag.stages), models)
         )
-        if sum(stage.total for stage in counts.values()) <= MOST_JOBS:
+        if sum(stage.total for stage in counts.values()) <= MAX_JOBS:
             return models
     return NAMES[:1]
 
@@ -46,7 +46,7 @@ def diamonds(draw: st.DrawFn) -> Dag:
         for slug in ("first", "left", "right", "last")
     )
     ways = [("first", "left"), ("first", "right"), ("left", "last"), ("right", "last")]
-    return a_dag(first, left, right, last, transitions=ways)
+    return make_dag(first, left, right, last, transitions=ways)
 
 
 @decision("B1", "B3", "B5", "B6", "B10")
@@ -54,8 +54,8 @@ def diamonds(draw: st.DrawFn) -> Dag:
 @given(st.one_of(dags(max_steps=5), diamonds()), CHANCE)
 def test_run_random_events_always_reaches_end(dag: Dag, chance: Random) -> None:
     models = affordable(dag)
-    world = a_run(dag, chance.sample(models, chance.randint(1, len(models))))
-    crowd = Crowd(world, chance, models)
+    world = make_run(dag, chance.sample(models, chance.randint(1, len(models))))
+    crowd = WorkerSimulation(world, chance, models)
     crowd.run_riot(chance.randint(0, RIOT))
     crowd.settle_down()
     crowd.run_riot(20)

@@ -4,34 +4,34 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dag_builders import a_step
+from dag_builders import make_step
 from plan_builders import ANN, NOON
-from run_records import changes_of
-from run_worlds import RunWorld, a_run, a_stage_of
+from run_env import RunEnv, make_run, make_stage_run
+from run_row_store import changes_of
 from waybook.core.changes import Change, Entity, Event, text_hash
 from waybook.dag.model import JobStatus
 from waybook.errors import StaleAttempt
 from waybook.run.draft import RunDraft
 
 
-def a_world() -> RunWorld:
-    return a_run(a_stage_of(a_step("a")))
+def make_world() -> RunEnv:
+    return make_run(make_stage_run(make_step("a")))
 
 
-def a_draft() -> RunDraft:
-    world = a_world()
+def make_draft() -> RunDraft:
+    world = make_world()
     return RunDraft(world.run, world.chart, world.moment(ANN))
 
 
 def test_draft_decide_unrecorded_change_raises_assertion_error() -> None:
-    draft = a_draft()
+    draft = make_draft()
     draft.set_stage("only", feedback="Go on.")
     with pytest.raises(AssertionError, match=r"without an audit entry: .*stage_run\.feedback"):
         draft.decide(None)
 
 
 def test_run_draft_entries_are_numbered_consecutively() -> None:
-    draft = a_draft()
+    draft = make_draft()
     for number in range(3):
         draft.set_run(completed_at=NOON + timedelta(hours=number))
         draft.record(Event.PLAN_MODIFIED, action="test", number=number)
@@ -43,7 +43,7 @@ def test_run_draft_entries_are_numbered_consecutively() -> None:
 
 
 def test_draft_unchanged_value_records_no_change() -> None:
-    draft = a_draft()
+    draft = make_draft()
     draft.set_step(draft.steps["only/a"], done=0, failed=1)
     draft.record(Event.PLAN_MODIFIED)
     assert changes_of(draft.decide(None)) == [
@@ -52,7 +52,7 @@ def test_draft_unchanged_value_records_no_change() -> None:
 
 
 def test_run_draft_changes_use_column_names_and_json_values() -> None:
-    world = a_world()
+    world = make_world()
     draft = RunDraft(world.run, world.chart, world.moment(ANN))
     job = world.jobs("a")[0]
     changed = draft.set_job(job, status=JobStatus.RETRYING, continues="x", document="y")
@@ -70,7 +70,7 @@ def test_run_draft_changes_use_column_names_and_json_values() -> None:
 
 
 def test_run_draft_decide_leaves_original_run_unchanged() -> None:
-    world = a_world()
+    world = make_world()
     before = world.run
     draft = RunDraft(before, world.chart, world.moment(ANN))
     draft.set_stage("only", feedback="Go on.")
@@ -83,7 +83,7 @@ def test_run_draft_decide_leaves_original_run_unchanged() -> None:
 
 
 def test_run_draft_heartbeat_writes_no_entry() -> None:
-    draft = a_draft()
+    draft = make_draft()
     draft.record_heartbeat("job")
     decision = draft.decide(None)
     assert decision.touched == ("job",)
@@ -92,7 +92,7 @@ def test_run_draft_heartbeat_writes_no_entry() -> None:
 
 def test_draft_decide_with_refusal_returns_refusal() -> None:
     refusal = StaleAttempt()
-    assert a_draft().decide(None, refusal=refusal).refusal is refusal
+    assert make_draft().decide(None, refusal=refusal).refusal is refusal
 
 
 @given(st.text(), st.text())

@@ -1,7 +1,7 @@
-from dag_builders import a_dag, a_stage, a_step, an_output
-from decisions import decision
+from dag_builders import make_dag, make_output, make_stage, make_step
+from decision_proofs import decision
 from plan_builders import NOON
-from run_worlds import a_run
+from run_env import make_run
 from waybook.dag.progress.documents import AvailableDocument
 from waybook.dag.progress.overlay import Evidence
 from waybook.run.status import run_evidence
@@ -11,7 +11,7 @@ TIME = NOON.isoformat()
 
 @decision("B14")
 def test_run_evidence_stage_not_started_is_omitted() -> None:
-    world = a_run(a_dag(a_stage("one"), a_stage("two")))
+    world = make_run(make_dag(make_stage("one"), make_stage("two")))
     assert list(run_evidence(world.run)) == ["one"]
     assert world.report is not None
     assert world.report["stages"][1]["progress"] == {
@@ -22,8 +22,8 @@ def test_run_evidence_stage_not_started_is_omitted() -> None:
 
 
 def test_run_evidence_lists_counters_of_opened_steps_only() -> None:
-    steps = [a_step("a"), a_step("b"), a_step("c"), a_step("d")]
-    world = a_run(a_dag(a_stage("one", *steps, edges=[("a", "c"), ("c", "d")])))
+    steps = [make_step("a"), make_step("b"), make_step("c"), make_step("d")]
+    world = make_run(make_dag(make_stage("one", *steps, edges=[("a", "c"), ("c", "d")])))
     world.work("a")
     world.fail(world.claimed(world.jobs("b")[0]), retryable=False)
     world.submit(world.claimed(world.jobs("b")[1]), "text")
@@ -37,8 +37,10 @@ def test_run_evidence_lists_counters_of_opened_steps_only() -> None:
 
 
 def test_run_evidence_groups_documents_by_stage() -> None:
-    stages = [a_stage(slug, a_step(slug, outputs=[an_output("t", "# T")])) for slug in ("x", "y")]
-    world = a_run(a_dag(*stages), ["alpha"])
+    stages = [
+        make_stage(slug, make_step(slug, outputs=[make_output("t", "# T")])) for slug in ("x", "y")
+    ]
+    world = make_run(make_dag(*stages), ["alpha"])
     world.work()
     world.feedback("x")
     document, other = AvailableDocument("t", "alpha", "1"), AvailableDocument("t", "alpha", "2")

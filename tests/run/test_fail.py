@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dag_builders import a_step
-from decisions import decision
+from dag_builders import make_step
+from decision_proofs import decision
 from plan_builders import BOB, NOON
-from run_worlds import RunWorld, a_run, a_stage_of
+from run_env import RunEnv, make_run, make_stage_run
 from waybook.dag.model import JobStatus, Strategy
 from waybook.errors import InvalidTransition, StaleAttempt
 from waybook.run.failure import backoff
@@ -17,12 +17,12 @@ from waybook.run.next_job import NothingReady
 J = JobStatus
 
 
-def one_job() -> RunWorld:
-    return a_run(a_stage_of(a_step("a", Strategy.ALL_TO_ONE)))
+def single_job() -> RunEnv:
+    return make_run(make_stage_run(make_step("a", Strategy.ALL_TO_ONE)))
 
 
 def test_fail_retryable_job_is_not_claimable_until_backoff_elapsed() -> None:
-    world = one_job()
+    world = single_job()
     failed = world.fail(world.claim(), "the network is down")
     assert (failed.status, failed.error) == (J.RETRYING, "the network is down")
     assert failed.ready_at == NOON + timedelta(seconds=BACKOFF_SECONDS)
@@ -34,7 +34,7 @@ def test_fail_retryable_job_is_not_claimable_until_backoff_elapsed() -> None:
 
 
 def test_fail_job_records_error_and_new_status() -> None:
-    world = one_job()
+    world = single_job()
     job = world.fail(world.claim(), "the network is down")
     assert world.decision is not None
     (entry,) = world.decision.entries
@@ -50,7 +50,7 @@ def test_fail_job_records_error_and_new_status() -> None:
 
 
 def test_fail_last_attempt_sets_retry_loop_failed() -> None:
-    world = one_job()
+    world = single_job()
     waits = []
     for _ in range(MAX_ATTEMPTS - 1):
         failed = world.fail(world.claim())
@@ -64,7 +64,7 @@ def test_fail_last_attempt_sets_retry_loop_failed() -> None:
 
 
 def test_fail_not_retryable_job_is_failed_immediately() -> None:
-    world = one_job()
+    world = single_job()
     failed = world.fail(world.claim(), retryable=False)
     assert (failed.status, failed.completed_at) == (J.FAILED, NOON)
     assert world.step("a").failed == 1
@@ -72,7 +72,7 @@ def test_fail_not_retryable_job_is_failed_immediately() -> None:
 
 @decision("B8")
 def test_stage_with_failed_step_is_failed_while_other_jobs_are_processed() -> None:
-    world = a_run(a_stage_of(a_step("a"), a_step("b")))
+    world = make_run(make_stage_run(make_step("a"), make_step("b")))
     world.fail(world.claim(), retryable=False)
     world.claim()
     assert world.report is not None
@@ -82,7 +82,7 @@ def test_stage_with_failed_step_is_failed_while_other_jobs_are_processed() -> No
 
 
 def test_fail_job_by_former_holder_raises_stale_attempt() -> None:
-    world = one_job()
+    world = single_job()
     mine = world.claim()
     world.pass_time()
     world.claim(BOB)
@@ -100,7 +100,7 @@ def test_fail_job_by_former_holder_raises_stale_attempt() -> None:
 
 @pytest.mark.parametrize("status", [J.PENDING, J.RETRYING, J.COMPLETED, J.FAILED])
 def test_fail_job_not_processing_raises_invalid_transition(status: JobStatus) -> None:
-    world = one_job()
+    world = single_job()
     (job,) = world.jobs("a")
     if status is not J.PENDING:
         job = world.claim()
@@ -115,7 +115,7 @@ def test_fail_job_not_processing_raises_invalid_transition(status: JobStatus) ->
 
 
 def test_fail_job_regeneration_does_not_fail_step() -> None:
-    world = one_job()
+    world = single_job()
     world.work()
     world.regenerate(world.documents("a")[0].id)
     failed = world.fail(world.claim(), retryable=False)

@@ -2,9 +2,9 @@ import json
 
 from hypothesis import given
 
-from dag_builders import a_chain, a_dag, a_stage, a_step, dags
+from dag_builders import dags, make_chain, make_dag, make_stage, make_step
 from dag_runs import graphs_of
-from run_worlds import a_chart, a_run
+from run_env import make_compiled_dag, make_run
 from waybook.dag.model import Dag
 from waybook.run.model import CompiledDag
 
@@ -28,14 +28,14 @@ def test_compiled_dag_order_puts_stages_after_predecessors(dag: Dag) -> None:
 
 
 def test_produced_documents_excludes_external_inputs() -> None:
-    compiled_dag = a_chart(a_dag(a_stage("one"), a_stage("two")))
+    compiled_dag = make_compiled_dag(make_dag(make_stage("one"), make_stage("two")))
     assert ("one", "one-work") in compiled_dag.produced_documents
     assert ("one", "brief") not in compiled_dag.produced_documents
 
 
 def test_run_rows_of_every_entity_are_json_serializable() -> None:
-    steps = [a_step(key) for key in ("a", "b")]
-    world = a_run(a_stage("only", *steps, edges=a_chain("a", "b")))
+    steps = [make_step(key) for key in ("a", "b")]
+    world = make_run(make_stage("only", *steps, edges=make_chain("a", "b")))
     world.fail(world.claim(), retryable=False)
     world.retry("only")
     world.work()

@@ -7,10 +7,10 @@ import os
 
 import pytest
 
-from dag_builders import a_chain, a_plan_step
-from decisions import decision
-from run_paths import Bounds, walk
-from run_worlds import MODELS, a_stage_of
+from dag_builders import make_chain, make_plan_step
+from decision_proofs import decision
+from run_env import MODELS, make_stage_run
+from run_state_space import Bounds, walk
 from waybook.dag.model import JobStatus, Stage, Strategy
 from waybook.run import failure, next_job
 
@@ -19,16 +19,16 @@ WIDE = os.environ.get("WAYBOOK_WALK") == "wide"
 MET = {"INVALID_TRANSITION", "STALE_ATTEMPT"}
 
 
-def one_behind_the_other() -> Stage:
+def sequential_stages() -> Stage:
     """Return two steps in sequence in which both models take part."""
-    steps = [a_plan_step(key, Strategy.PER_MODEL) for key in ("a", "b")]
-    return a_stage_of(*steps, edges=a_chain("a", "b"))
+    steps = [make_plan_step(key, Strategy.PER_MODEL) for key in ("a", "b")]
+    return make_stage_run(*steps, edges=make_chain("a", "b"))
 
 
-def two_into_one() -> Stage:
+def joining_stages() -> Stage:
     """Return a step for both models and one for all, and one that depends on both."""
-    steps = [a_plan_step("b", Strategy.PER_MODEL), a_plan_step("a"), a_plan_step("c")]
-    return a_stage_of(*steps, edges=[("a", "c"), ("b", "c")])
+    steps = [make_plan_step("b", Strategy.PER_MODEL), make_plan_step("a"), make_plan_step("c")]
+    return make_stage_run(*steps, edges=[("a", "c"), ("b", "c")])
 
 
 @pytest.fixture(autouse=True)
@@ -43,9 +43,9 @@ def few_tries(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("stage", "bounds", "least"),
     [
-        pytest.param(two_into_one(), Bounds(), 1_300, id="two into one"),
-        pytest.param(one_behind_the_other(), Bounds(parts=2), 2_400, id="in parts"),
-        pytest.param(one_behind_the_other(), Bounds(anew=1), 3_600, id="written anew"),
+        pytest.param(joining_stages(), Bounds(), 1_300, id="two into one"),
+        pytest.param(sequential_stages(), Bounds(parts=2), 2_400, id="in parts"),
+        pytest.param(sequential_stages(), Bounds(regenerations=1), 3_600, id="written anew"),
     ],
 )
 def test_run_reachable_states_keep_invariants_and_can_reach_end(
@@ -61,5 +61,5 @@ def test_run_reachable_states_keep_invariants_and_can_reach_end(
     assert set(paths.errors) == MET
     assert len(paths.records) > least
     met = {job.status for records in paths.records for job in records.jobs.values()}
-    never = {JobStatus.WAITING, *(() if bounds.anew else (JobStatus.SUPERSEDED,))}
+    never = {JobStatus.WAITING, *(() if bounds.regenerations else (JobStatus.SUPERSEDED,))}
     assert met == set(JobStatus) - never

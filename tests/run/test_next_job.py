@@ -2,10 +2,10 @@ from datetime import timedelta
 
 import pytest
 
-from dag_builders import a_dag, a_plan_step, a_stage, a_step
+from dag_builders import make_dag, make_plan_step, make_stage, make_step
 from plan_builders import ANN, BOB, NOON, PAT
-from run_records import LEASE
-from run_worlds import RunWorld, a_run, a_stage_of
+from run_env import RunEnv, make_run, make_stage_run
+from run_row_store import LEASE
 from waybook.dag.model import JobStatus, JobType, Strategy
 from waybook.run.model import MAX_ATTEMPTS
 from waybook.run.next_job import (
@@ -21,11 +21,11 @@ from waybook.run.next_job import (
 J = JobStatus
 
 
-def one_job() -> RunWorld:
-    return a_run(a_stage_of(a_step("a", Strategy.ALL_TO_ONE)))
+def single_job() -> RunEnv:
+    return make_run(make_stage_run(make_step("a", Strategy.ALL_TO_ONE)))
 
 
-def details(world: RunWorld) -> dict[str, object]:
+def details(world: RunEnv) -> dict[str, object]:
     """Return the details of the only entry of the last decision."""
     assert world.decision is not None
     (entry,) = world.decision.entries
@@ -36,7 +36,7 @@ def details(world: RunWorld) -> dict[str, object]:
 
 
 def test_next_job_claim_assigns_job_to_caller() -> None:
-    world = one_job()
+    world = single_job()
     world.pass_time(timedelta(minutes=1))
     reply = world.ask(ANN)
     assert isinstance(reply, JobReady)
@@ -49,7 +49,7 @@ def test_next_job_claim_assigns_job_to_caller() -> None:
 
 
 def test_next_job_claim_writes_step_started_entry() -> None:
-    world = one_job()
+    world = single_job()
     job = world.claim()
     assert world.events() == ["step_started"]
     assert details(world) == {
@@ -62,7 +62,7 @@ def test_next_job_claim_writes_step_started_entry() -> None:
 
 
 def test_next_job_returns_jobs_in_step_order_without_duplicates() -> None:
-    world = a_run(a_stage_of(a_step("b"), a_plan_step("a", Strategy.PER_MODEL)))
+    world = make_run(make_stage_run(make_step("b"), make_plan_step("a", Strategy.PER_MODEL)))
     taken = [world.claim(who) for who in (ANN, BOB, ANN, BOB)]
     assert [(job.step_key, job.model) for job in taken] == [
         ("b", "alpha"),
@@ -73,14 +73,14 @@ def test_next_job_returns_jobs_in_step_order_without_duplicates() -> None:
 
 
 def test_get_next_job_matches_requested_model_or_any() -> None:
-    world = a_run(a_stage_of(a_step("a")))
+    world = make_run(make_stage_run(make_step("a")))
     assert world.claim(BOB, "beta").model == "beta"
     assert isinstance(world.ask(BOB, "beta", another=True), NothingReady)
     assert world.claim(PAT).model == "alpha"
 
 
 def test_get_next_job_held_by_session_is_returned_with_heartbeat() -> None:
-    world = a_run(a_stage_of(a_step("a")))
+    world = make_run(make_stage_run(make_step("a")))
     held = world.claim(ANN)
     world.pass_time(timedelta(minutes=1))
     reply = world.ask(ANN)
@@ -90,12 +90,12 @@ def test_get_next_job_held_by_session_is_returned_with_heartbeat() -> None:
 
 
 def test_next_job_another_requested_returns_different_job() -> None:
-    world = a_run(a_stage_of(a_step("a")))
+    world = make_run(make_stage_run(make_step("a")))
     assert world.claim(ANN) != world.claim(ANN, another=True)
 
 
 def test_get_next_job_without_session_returns_different_job() -> None:
-    world = a_run(a_stage_of(a_step("a")))
+    world = make_run(make_stage_run(make_step("a")))
     first, second = (world.claim(PAT, another=False) for _ in range(2))
     assert first.id != second.id
 
@@ -104,7 +104,7 @@ def test_get_next_job_without_session_returns_different_job() -> None:
 
 
 def test_get_next_job_expired_lease_goes_to_next_caller() -> None:
-    world = one_job()
+    world = single_job()
     world.claim(ANN)
     world.pass_time(LEASE)
     assert isinstance(world.ask(BOB), NothingReady)
@@ -115,7 +115,7 @@ def test_get_next_job_expired_lease_goes_to_next_caller() -> None:
 
 
 def test_get_next_job_heartbeat_extends_lease() -> None:
-    world = one_job()
+    world = single_job()
     world.claim(ANN)
     world.pass_time(LEASE)
     world.ask(ANN)
@@ -124,7 +124,7 @@ def test_get_next_job_heartbeat_extends_lease() -> None:
 
 
 def test_get_next_job_after_fail_job_records_no_previous_holder() -> None:
-    world = one_job()
+    world = single_job()
     world.fail(world.claim(ANN))
     world.pass_time()
     world.claim(BOB)
@@ -132,14 +132,14 @@ def test_get_next_job_after_fail_job_records_no_previous_holder() -> None:
 
 
 def test_next_job_claim_after_failure_clears_error() -> None:
-    world = one_job()
+    world = single_job()
     assert world.fail(world.claim()).error == "no luck"
     world.pass_time()
     assert world.claim().error is None
 
 
 def test_get_next_job_last_attempt_lease_expired_fails_job() -> None:
-    world = one_job()
+    world = single_job()
     for attempt in range(1, MAX_ATTEMPTS + 1):
         assert world.claim(BOB).attempt == attempt
         world.pass_time()
@@ -158,7 +158,7 @@ def test_get_next_job_last_attempt_lease_expired_fails_job() -> None:
 
 
 def test_next_job_all_jobs_held_returns_nothing_ready_with_open_jobs() -> None:
-    world = one_job()
+    world = single_job()
     job = world.claim(ANN)
     assert world.ask(BOB) == NothingReady(
         (OpenJobs(stage="only", step_key="a", status=J.PROCESSING, model="alpha", count=1),)
@@ -167,7 +167,7 @@ def test_next_job_all_jobs_held_returns_nothing_ready_with_open_jobs() -> None:
 
 
 def test_next_job_only_failed_jobs_left_returns_stage_failed() -> None:
-    world = a_run(a_stage_of(a_step("a"), a_step("b")))
+    world = make_run(make_stage_run(make_step("a"), make_step("b")))
     for _ in range(3):
         world.fail(world.claim(), retryable=False)
     assert isinstance(world.ask(), JobReady)
@@ -176,14 +176,14 @@ def test_next_job_only_failed_jobs_left_returns_stage_failed() -> None:
 
 
 def test_next_job_after_failed_job_returns_remaining_jobs() -> None:
-    world = a_run(a_stage_of(a_step("a"), a_step("b")))
+    world = make_run(make_stage_run(make_step("a"), make_step("b")))
     world.fail(world.claim(), retryable=False)
     world.claim(ANN)
     assert world.claim(BOB).step_key == "b"
 
 
 def test_next_job_completed_stage_returns_awaiting_feedback() -> None:
-    world = a_run(a_dag(a_stage("one"), a_stage("two")))
+    world = make_run(make_dag(make_stage("one"), make_stage("two")))
     world.work()
     assert world.ask() == AwaitingFeedback(("one",))
     world.feedback("one")
@@ -192,8 +192,8 @@ def test_next_job_completed_stage_returns_awaiting_feedback() -> None:
 
 def test_next_job_two_completed_stages_returns_both_awaiting_feedback() -> None:
     ways = [("top", "left"), ("top", "right"), ("left", "end"), ("right", "end")]
-    stages = map(a_stage, ("top", "left", "right", "end"))
-    world = a_run(a_dag(*stages, transitions=ways))
+    stages = map(make_stage, ("top", "left", "right", "end"))
+    world = make_run(make_dag(*stages, transitions=ways))
     world.work()
     world.feedback("top")
     world.work()
@@ -205,8 +205,8 @@ def test_next_job_two_completed_stages_returns_both_awaiting_feedback() -> None:
 @pytest.mark.parametrize("slug", ["left", "right"])
 def test_get_next_job_reports_failed_stage_before_waiting_stage(slug: str) -> None:
     ways = [("top", "left"), ("top", "right"), ("left", "end"), ("right", "end")]
-    stages = map(a_stage, ("top", "left", "right", "end"))
-    world = a_run(a_dag(*stages, transitions=ways), ["alpha"])
+    stages = map(make_stage, ("top", "left", "right", "end"))
+    world = make_run(make_dag(*stages, transitions=ways), ["alpha"])
     world.work()
     world.feedback("top")
     (job,) = world.jobs(f"{slug}-work")
@@ -216,13 +216,13 @@ def test_get_next_job_reports_failed_stage_before_waiting_stage(slug: str) -> No
 
 
 def test_get_next_job_last_stage_done_returns_run_complete() -> None:
-    world = one_job()
+    world = single_job()
     world.work()
     assert world.ask() == RunComplete()
 
 
 def test_get_next_job_regeneration_after_completion_is_claimable() -> None:
-    world = one_job()
+    world = single_job()
     world.work()
     new_job = world.regenerate(world.documents("a")[0].id)
     assert world.claim(BOB).id == new_job.id
@@ -232,7 +232,7 @@ def test_get_next_job_regeneration_after_completion_is_claimable() -> None:
 
 
 def test_next_job_returns_only_requested_job_type() -> None:
-    world = a_run(a_stage_of(a_step("do"), a_plan_step("plan")))
+    world = make_run(make_stage_run(make_step("do"), make_plan_step("plan")))
     reply = world.ask(ANN, job_type=JobType.PLAN)
     assert isinstance(reply, JobReady)
     assert reply.job.step_key == "plan"

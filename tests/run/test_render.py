@@ -1,19 +1,19 @@
-from dag_builders import a_dag, a_stage, a_step, an_output
-from run_worlds import RunWorld, a_run, a_stage_of
+from dag_builders import make_dag, make_output, make_stage, make_step
+from run_env import RunEnv, make_run, make_stage_run
 from waybook.core.changes import Entity, text_hash
 from waybook.dag.model import JobStatus, JobType
 
 PAGE = Entity.RENDERED_DOCUMENT
 
 
-def two_documents() -> RunWorld:
+def two_documents() -> RunEnv:
     """Return a complete run with two readable documents."""
-    world = a_run(a_stage_of(a_step("a", outputs=[an_output("text", "# Text")])))
+    world = make_run(make_stage_run(make_step("a", outputs=[make_output("text", "# Text")])))
     world.work()
     return world
 
 
-def documents(world: RunWorld) -> tuple[int | None, int]:
+def documents(world: RunEnv) -> tuple[int | None, int]:
     """Return the number of documents the report expects, and of those available."""
     assert world.report is not None
     stage = world.report["stages"][0]
@@ -55,8 +55,10 @@ def test_render_without_pending_jobs_writes_nothing() -> None:
 
 
 def test_render_jobs_do_not_delay_stages_or_count_for_steps() -> None:
-    stages = [a_stage(slug, a_step(slug, outputs=[an_output("t", "# T")])) for slug in ("x", "y")]
-    world = a_run(a_dag(*stages))
+    stages = [
+        make_stage(slug, make_step(slug, outputs=[make_output("t", "# T")])) for slug in ("x", "y")
+    ]
+    world = make_run(make_dag(*stages))
     world.work()
     assert world.stage("x").completed_at is not None
     world.feedback("x")

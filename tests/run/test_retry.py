@@ -2,10 +2,10 @@ from datetime import timedelta
 
 import pytest
 
-from dag_builders import a_dag, a_plan_step, a_stage, a_step, an_input, an_output
-from decisions import decision
+from dag_builders import make_dag, make_input, make_output, make_plan_step, make_stage, make_step
+from decision_proofs import decision
 from plan_builders import BOB, NOON
-from run_worlds import RUN, RunWorld, a_run, a_stage_of
+from run_env import RUN, RunEnv, make_run, make_stage_run
 from waybook.dag.model import JobStatus, Strategy
 from waybook.errors import InvalidInput, InvalidTransition
 from waybook.run.failure import retry_failed
@@ -15,11 +15,11 @@ J = JobStatus
 S = Strategy
 
 
-def two_steps() -> RunWorld:
-    return a_run(a_stage_of(a_step("a"), a_step("b"), edges=[("a", "b")]))
+def two_steps() -> RunEnv:
+    return make_run(make_stage_run(make_step("a"), make_step("b"), edges=[("a", "b")]))
 
 
-def completed_steps(world: RunWorld) -> int:
+def completed_steps(world: RunEnv) -> int:
     assert world.report is not None
     (stage,) = world.report["stages"]
     assert stage["progress"] is not None
@@ -50,7 +50,7 @@ def test_retry_failed_resets_every_failed_job_of_stage_in_place() -> None:
 
 
 def test_retry_failed_restores_all_tries_and_continues_attempts() -> None:
-    world = a_run(a_stage_of(a_step("a", S.ALL_TO_ONE)))
+    world = make_run(make_stage_run(make_step("a", S.ALL_TO_ONE)))
     for _ in range(MAX_ATTEMPTS):
         world.fail(world.claim())
         world.pass_time()
@@ -66,7 +66,7 @@ def test_retry_failed_restores_all_tries_and_continues_attempts() -> None:
 
 
 def test_retry_single_step_resets_only_failed_jobs_of_step() -> None:
-    world = a_run(a_stage_of(a_step("a"), a_step("b")))
+    world = make_run(make_stage_run(make_step("a"), make_step("b")))
     for _ in range(4):
         world.fail(world.claim(), retryable=False)
     assert {job.step_key for job in world.retry("only", "b")} == {"b"}
@@ -100,12 +100,12 @@ def test_retry_failed_unknown_step_raises_invalid_input() -> None:
 
 
 def test_retry_stage_not_started_returns_no_jobs() -> None:
-    world = a_run(a_dag(a_stage("one"), a_stage("two")))
+    world = make_run(make_dag(make_stage("one"), make_stage("two")))
     assert world.retry("two") == ()
 
 
 def test_retry_failed_job_of_closed_step_does_not_change_counts() -> None:
-    world = a_run(a_stage_of(a_step("a", S.ALL_TO_ONE)))
+    world = make_run(make_stage_run(make_step("a", S.ALL_TO_ONE)))
     world.work()
     world.regenerate(world.documents("a")[0].id)
     world.fail(world.claim(), retryable=False)
@@ -166,7 +166,7 @@ def test_regenerate_in_open_step_delays_closing_until_new_version() -> None:
 
 
 def test_regenerate_repeatedly_increments_version() -> None:
-    world = a_run(a_stage_of(a_step("a", S.ALL_TO_ONE)))
+    world = make_run(make_stage_run(make_step("a", S.ALL_TO_ONE)))
     world.work()
     first = world.documents("a")[0]
     for _ in range(3):
@@ -177,9 +177,9 @@ def test_regenerate_repeatedly_increments_version() -> None:
 
 
 def test_regenerate_rewrites_all_documents_of_job() -> None:
-    plan = a_plan_step("plan", outputs=["goals", "means"])
-    work = a_step("work", S.PER_SOURCE_DOCUMENT, inputs=[an_input("goals")])
-    world = a_run(a_stage_of(plan, work, edges=[("plan", "work")]))
+    plan = make_plan_step("plan", outputs=["goals", "means"])
+    work = make_step("work", S.PER_SOURCE_DOCUMENT, inputs=[make_input("goals")])
+    world = make_run(make_stage_run(plan, work, edges=[("plan", "work")]))
     world.work("plan")
     world.regenerate(world.documents("plan")[3].id)
     world.work("plan", text="new")
@@ -204,7 +204,9 @@ def test_regenerate_in_parts_starts_from_empty_text() -> None:
 
 
 def test_regenerate_new_version_is_rendered_again() -> None:
-    world = a_run(a_stage_of(a_step("a", S.ALL_TO_ONE, outputs=[an_output("text", "# Text")])))
+    world = make_run(
+        make_stage_run(make_step("a", S.ALL_TO_ONE, outputs=[make_output("text", "# Text")]))
+    )
     world.work()
     world.render()
     (before,) = world.records.available()

@@ -1,10 +1,10 @@
 import pytest
 
-from dag_builders import a_chain, a_dag, a_plan_step, a_stage, a_step, an_input
+from dag_builders import make_chain, make_dag, make_input, make_plan_step, make_stage, make_step
 from dag_dialectic import dialectic
-from decisions import decision
+from decision_proofs import decision
 from plan_builders import NOON
-from run_worlds import MODELS, a_run, a_stage_of
+from run_env import MODELS, make_run, make_stage_run
 from waybook.dag.model import JobType, Stage, Strategy
 from waybook.errors import TooLarge
 from waybook.run import stages
@@ -13,17 +13,19 @@ from waybook.run.model import MAX_STEPS
 S = Strategy
 
 
-def a_fork() -> Stage:
+def make_fork() -> Stage:
     """Return a plan step, two parallel steps, and one that depends on both."""
-    left, right = (a_step(key, S.PER_SOURCE_DOCUMENT) for key in ("left", "right"))
-    ends = a_step("end", S.ALL_TO_ONE, inputs=["left", "right"])
-    edges = [*a_chain("plan", "left", "end"), *a_chain("plan", "right", "end")]
-    return a_stage_of(a_plan_step("plan"), left, right, ends, edges=edges)
+    left, right = (make_step(key, S.PER_SOURCE_DOCUMENT) for key in ("left", "right"))
+    ends = make_step("end", S.ALL_TO_ONE, inputs=["left", "right"])
+    edges = [*make_chain("plan", "left", "end"), *make_chain("plan", "right", "end")]
+    return make_stage_run(make_plan_step("plan"), left, right, ends, edges=edges)
 
 
 def test_stage_start_opens_root_steps_with_all_jobs() -> None:
-    world = a_run(
-        a_stage_of(a_step("a"), a_step("b", S.ALL_TO_ONE), a_step("c"), edges=[("a", "c")])
+    world = make_run(
+        make_stage_run(
+            make_step("a"), make_step("b", S.ALL_TO_ONE), make_step("c"), edges=[("a", "c")]
+        )
     )
     assert world.reached() == ["a", "b"]
     assert [job.model for job in world.jobs("a")] == list(MODELS)
@@ -33,7 +35,7 @@ def test_stage_start_opens_root_steps_with_all_jobs() -> None:
 
 
 def test_job_of_opened_step_carries_stage_step_type_and_model() -> None:
-    world = a_run(a_fork())
+    world = make_run(make_fork())
     (job,) = world.jobs("plan")
     assert (job.stage, job.step_key, job.job_type, job.model) == ("only", "plan", "PLAN", "alpha")
     assert job.unit is not None
@@ -43,7 +45,7 @@ def test_job_of_opened_step_carries_stage_step_type_and_model() -> None:
 
 @decision("B1", "B5")
 def test_last_job_of_step_closes_step_and_opens_successors() -> None:
-    world = a_run(a_fork())
+    world = make_run(make_fork())
     world.work("plan")
     assert world.step("plan").closed_at == NOON
     assert world.reached() == ["plan", "left", "right"]
@@ -51,14 +53,14 @@ def test_last_job_of_step_closes_step_and_opens_successors() -> None:
 
 
 def test_step_with_open_job_stays_open() -> None:
-    world = a_run(a_stage_of(a_step("a"), a_step("b"), edges=[("a", "b")]))
+    world = make_run(make_stage_run(make_step("a"), make_step("b"), edges=[("a", "b")]))
     world.submit(world.claim(), "text")
     assert (world.step("a").done, world.step("a").closed_at) == (1, None)
     assert world.reached() == ["a"]
 
 
 def test_step_with_two_predecessors_opens_after_both_close() -> None:
-    world = a_run(a_fork())
+    world = make_run(make_fork())
     world.work("plan", "left")
     assert "end" not in world.reached()
     world.work("right")
@@ -66,15 +68,15 @@ def test_step_with_two_predecessors_opens_after_both_close() -> None:
 
 
 def test_parallel_branches_advance_independently() -> None:
-    steps = [a_step(key) for key in ("a", "b", "x", "y")]
-    world = a_run(a_stage_of(*steps, edges=[("a", "b"), ("x", "y")]))
+    steps = [make_step(key) for key in ("a", "b", "x", "y")]
+    world = make_run(make_stage_run(*steps, edges=[("a", "b"), ("x", "y")]))
     world.work("a")
     assert world.reached() == ["a", "x", "b"]
 
 
 def test_skipped_step_closes_in_turn_and_opens_successors() -> None:
-    steps = [a_step("a"), a_step("b", skip=True), a_step("c", skip=True), a_step("d")]
-    world = a_run(a_stage_of(*steps, edges=a_chain("a", "b", "c", "d")))
+    steps = [make_step("a"), make_step("b", skip=True), make_step("c", skip=True), make_step("d")]
+    world = make_run(make_stage_run(*steps, edges=make_chain("a", "b", "c", "d")))
     assert world.reached() == ["a"]
     world.work("a")
     assert world.reached() == ["a", "b", "c", "d"]
@@ -83,9 +85,11 @@ def test_skipped_step_closes_in_turn_and_opens_successors() -> None:
 
 
 def test_a_step_without_units_closes_at_once() -> None:
-    nothing = a_stage("one", a_step("rest", skip=True))
-    group = a_step("group", S.PER_SOURCE_GROUP)
-    world = a_run(a_dag(nothing, a_stage("two", group, a_step("end"), edges=[("group", "end")])))
+    nothing = make_stage("one", make_step("rest", skip=True))
+    group = make_step("group", S.PER_SOURCE_GROUP)
+    world = make_run(
+        make_dag(nothing, make_stage("two", group, make_step("end"), edges=[("group", "end")]))
+    )
     world.feedback("one")
     assert world.step("group").total == 0
     assert world.step("group").closed_at == NOON
@@ -94,7 +98,7 @@ def test_a_step_without_units_closes_at_once() -> None:
 
 @decision("B3")
 def test_last_step_completes_stage_and_last_stage_completes_run() -> None:
-    world = a_run(a_dag(a_stage("one"), a_stage("two")))
+    world = make_run(make_dag(make_stage("one"), make_stage("two")))
     world.work()
     assert world.stage("one").completed_at == NOON
     assert world.run.completed_at is None
@@ -104,7 +108,9 @@ def test_last_step_completes_stage_and_last_stage_completes_run() -> None:
 
 
 def test_run_completes_with_final_stage_regardless_of_definition_order() -> None:
-    world = a_run(a_dag(a_stage("late"), a_stage("early"), transitions=[("early", "late")]))
+    world = make_run(
+        make_dag(make_stage("late"), make_stage("early"), transitions=[("early", "late")])
+    )
     world.work()
     world.feedback("early")
     assert world.run.completed_at is None
@@ -114,8 +120,8 @@ def test_run_completes_with_final_stage_regardless_of_definition_order() -> None
 
 @decision("B10")
 def test_stage_continues_lineages_of_previous_stage_leaves() -> None:
-    review = a_step("review", S.PAIRWISE_BY_ORIGIN, inputs=[an_input("one-work", "one")])
-    world = a_run(a_dag(a_stage("one"), a_stage("two", review)))
+    review = make_step("review", S.PAIRWISE_BY_ORIGIN, inputs=[make_input("one-work", "one")])
+    world = make_run(make_dag(make_stage("one"), make_stage("two", review)))
     world.work()
     world.feedback("one", models=["alpha", "beta", "gamma"])
     assert world.stage("two").prior.lineages == ("one/one-work/alpha", "one/one-work/beta")
@@ -131,7 +137,7 @@ def test_stage_continues_lineages_of_previous_stage_leaves() -> None:
 
 @decision("B5", "B10")
 def test_dialectic_dag_with_three_models_creates_expected_job_counts() -> None:
-    world = a_run(dialectic(), ["alpha", "beta", "gamma"])
+    world = make_run(dialectic(), ["alpha", "beta", "gamma"])
     made = []
     for slug in world.chart.order:
         world.work()
@@ -146,17 +152,17 @@ def test_dialectic_dag_with_three_models_creates_expected_job_counts() -> None:
 
 
 def test_start_stage_beyond_max_steps_raises_too_large() -> None:
-    steps = [a_step(f"s{number}", S.ALL_TO_ONE) for number in range(MAX_STEPS + 1)]
-    assert len(a_run(a_stage_of(*steps[:-1])).run.steps) == MAX_STEPS
+    steps = [make_step(f"s{number}", S.ALL_TO_ONE) for number in range(MAX_STEPS + 1)]
+    assert len(make_run(make_stage_run(*steps[:-1])).run.steps) == MAX_STEPS
     with pytest.raises(TooLarge, match="has 501 steps; at most 500") as refusal:
-        a_run(a_stage_of(*steps))
+        make_run(make_stage_run(*steps))
     assert refusal.value.details == {"limit": MAX_STEPS}
 
 
 def test_start_stage_beyond_max_jobs_raises_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stages, "MAX_JOBS", 4)
-    both = a_stage_of(a_step("a"), a_step("b"), edges=[("a", "b")])
-    assert a_run(both, ["x", "y"]).run.steps
+    both = make_stage_run(make_step("a"), make_step("b"), edges=[("a", "b")])
+    assert make_run(both, ["x", "y"]).run.steps
     with pytest.raises(TooLarge, match="would have 6 jobs with these 3 models") as refusal:
-        a_run(both, ["x", "y", "z"])
+        make_run(both, ["x", "y", "z"])
     assert refusal.value.details == {"limit": 4}

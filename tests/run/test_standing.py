@@ -1,13 +1,13 @@
-from dag_builders import a_dag, a_stage
-from run_worlds import RunWorld, a_run
+from dag_builders import make_dag, make_stage
+from run_env import RunEnv, make_run
 from waybook.run.status import RunState, awaiting_feedback, run_state
 
 
-def two_stages() -> RunWorld:
-    return a_run(a_dag(a_stage("one"), a_stage("two")))
+def two_stages() -> RunEnv:
+    return make_run(make_dag(make_stage("one"), make_stage("two")))
 
 
-def state_of(world: RunWorld) -> RunState:
+def state_of(world: RunEnv) -> RunState:
     return run_state(world.run, world.chart)
 
 
@@ -39,8 +39,8 @@ def test_run_state_between_stages_is_awaiting_feedback() -> None:
 
 def test_run_with_stage_in_progress_is_not_awaiting_feedback() -> None:
     ways = [("top", "left"), ("top", "right"), ("left", "end"), ("right", "end")]
-    stages = map(a_stage, ("top", "left", "right", "end"))
-    world = a_run(a_dag(*stages, transitions=ways))
+    stages = map(make_stage, ("top", "left", "right", "end"))
+    world = make_run(make_dag(*stages, transitions=ways))
     world.work()
     world.feedback("top")
     world.work("left-work")
@@ -61,7 +61,7 @@ def test_run_state_after_last_stage_is_completed() -> None:
 
 
 def test_run_state_failed_regeneration_after_completion_stays_completed() -> None:
-    world = a_run(a_stage("only"))
+    world = make_run(make_stage("only"))
     world.work()
     world.regenerate(world.documents("only-work")[0].id)
     world.fail(world.claim(), retryable=False)

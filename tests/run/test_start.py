@@ -2,10 +2,10 @@ from dataclasses import replace
 
 import pytest
 
-from dag_builders import a_dag, a_stage, a_step
-from decisions import decision
+from dag_builders import make_dag, make_stage, make_step
+from decision_proofs import decision
 from plan_builders import ANN, NOON, PAT
-from run_worlds import MODELS, RUN, RunWorld, a_chart, a_run, a_stage_of
+from run_env import MODELS, RUN, RunEnv, make_compiled_dag, make_run, make_stage_run
 from waybook.dag.model import Dag
 from waybook.errors import InvalidInput, InvalidTransition, NotAwaitingReview, Refused, TooLarge
 from waybook.run.model import MAX_MODELS
@@ -13,15 +13,15 @@ from waybook.run.start import start_open_stage
 
 
 def two_stages() -> Dag:
-    return a_dag(a_stage("one"), a_stage("two"))
+    return make_dag(make_stage("one"), make_stage("two"))
 
 
-def a_diamond() -> Dag:
+def make_diamond() -> Dag:
     ways = [("top", "left"), ("top", "right"), ("left", "end"), ("right", "end")]
-    return a_dag(*map(a_stage, ("top", "left", "right", "end")), transitions=ways)
+    return make_dag(*map(make_stage, ("top", "left", "right", "end")), transitions=ways)
 
 
-def told(refusal: Refused) -> tuple[str, dict[str, object]]:
+def next_call_of(refusal: Refused) -> tuple[str, dict[str, object]]:
     """Return the next call of a refusal."""
     assert refusal.next_call is not None
     return refusal.next_call.tool, dict(refusal.next_call.args)
@@ -31,7 +31,7 @@ def told(refusal: Refused) -> tuple[str, dict[str, object]]:
 
 
 def test_start_run_starts_first_stage() -> None:
-    world = a_run(two_stages())
+    world = make_run(two_stages())
     assert world.events() == ["plan_modified", "plan_modified"]
     assert world.details() == [
         {"action": "run_started", "dagSlug": "rivers"},
@@ -45,7 +45,7 @@ def test_start_run_starts_first_stage() -> None:
 
 
 def test_start_run_audit_records_definition_and_input() -> None:
-    world = a_run(two_stages())
+    world = make_run(two_stages())
     assert world.records.brief == {
         "name": "Rivers",
         "dag_slug": "rivers",
@@ -58,32 +58,34 @@ def test_start_run_audit_records_definition_and_input() -> None:
 
 
 def test_start_run_first_stage_has_no_predecessor_regardless_of_order() -> None:
-    turned = a_dag(a_stage("late"), a_stage("early"), transitions=[("early", "late")])
-    assert list(a_run(turned).run.stages) == ["early"]
+    turned = make_dag(make_stage("late"), make_stage("early"), transitions=[("early", "late")])
+    assert list(make_run(turned).run.stages) == ["early"]
 
 
 def test_start_run_duplicate_models_are_used_once() -> None:
-    world = a_run(two_stages(), ["beta", "alpha", "beta"])
+    world = make_run(two_stages(), ["beta", "alpha", "beta"])
     assert world.stage("one").models == ("beta", "alpha")
     assert [job.model for job in world.jobs("one-work")] == ["beta", "alpha"]
 
 
 def test_a_run_without_models_is_refused() -> None:
     with pytest.raises(InvalidInput, match="at least one model"):
-        a_run(two_stages(), [])
+        make_run(two_stages(), [])
 
 
 def test_start_run_beyond_max_models_raises_too_large() -> None:
     names = [f"m{number}" for number in range(MAX_MODELS + 1)]
-    assert len(a_run(two_stages(), names[:-1]).stage("one").models) == MAX_MODELS
+    assert len(make_run(two_stages(), names[:-1]).stage("one").models) == MAX_MODELS
     with pytest.raises(TooLarge, match="21 models") as refusal:
-        a_run(two_stages(), names)
+        make_run(two_stages(), names)
     assert refusal.value.details == {"limit": MAX_MODELS}
 
 
 @decision("B1", "B7")
 def test_a_run_in_which_every_step_is_skipped_is_complete_at_once() -> None:
-    world = a_run(a_stage_of(a_step("a", skip=True), a_step("b", skip=True), edges=[("a", "b")]))
+    world = make_run(
+        make_stage_run(make_step("a", skip=True), make_step("b", skip=True), edges=[("a", "b")])
+    )
     assert world.run.completed_at == NOON
     assert world.stage("only").completed_at == NOON
     assert world.jobs("a") == world.jobs("b") == []
@@ -93,7 +95,7 @@ def test_a_run_in_which_every_step_is_skipped_is_complete_at_once() -> None:
 
 
 def test_feedback_starts_the_next_stage_with_the_same_models() -> None:
-    world = a_run(two_stages())
+    world = make_run(two_stages())
     world.work()
     (started,) = world.feedback("one", "Shorter.")
     assert started.slug == "two"
@@ -109,7 +111,7 @@ def test_feedback_starts_the_next_stage_with_the_same_models() -> None:
 
 @decision("B16")
 def test_feedback_with_other_models_applies_to_next_stage_only() -> None:
-    world = a_run(two_stages())
+    world = make_run(two_stages())
     world.work()
     (started,) = world.feedback("one", models=["gamma", "gamma"])
     assert started.models == ("gamma",)
@@ -118,27 +120,27 @@ def test_feedback_with_other_models_applies_to_next_stage_only() -> None:
 
 
 def test_feedback_with_empty_models_keeps_previous_models() -> None:
-    world = a_run(two_stages())
+    world = make_run(two_stages())
     world.work()
     assert world.feedback("one", models=[])[0].models == MODELS
 
 
 def test_feedback_unknown_stage_raises_invalid_input() -> None:
     with pytest.raises(InvalidInput, match="no stage 'three'; it has one, two") as refusal:
-        a_run(two_stages()).feedback("three")
+        make_run(two_stages()).feedback("three")
     assert refusal.value.details == {"stageSlug": "three", "stages": ["one", "two"]}
 
 
 @pytest.mark.parametrize(("slug", "state"), [("one", "in_progress"), ("two", "not_started")])
 def test_feedback_stage_not_completed_raises_invalid_transition(slug: str, state: str) -> None:
     with pytest.raises(InvalidTransition, match="feedback is for a completed stage") as refusal:
-        a_run(two_stages()).feedback(slug)
+        make_run(two_stages()).feedback(slug)
     assert refusal.value.details == {"from": state, "to": "completed"}
-    assert told(refusal.value) == ("get_next_job", {"runId": RUN})
+    assert next_call_of(refusal.value) == ("get_next_job", {"runId": RUN})
 
 
 def test_feedback_repeated_raises_not_awaiting_review() -> None:
-    world = a_run(two_stages())
+    world = make_run(two_stages())
     world.work()
     world.feedback("one", "Shorter.")
     with pytest.raises(NotAwaitingReview, match="had its feedback, from pat") as refusal:
@@ -149,11 +151,11 @@ def test_feedback_repeated_raises_not_awaiting_review() -> None:
         "decidedAt": NOON.isoformat(),
         "feedback": "Shorter.",
     }
-    assert told(refusal.value) == ("get_run_progress", {"runId": RUN})
+    assert next_call_of(refusal.value) == ("get_run_progress", {"runId": RUN})
 
 
 def test_feedback_on_last_stage_is_stored_and_starts_no_stage() -> None:
-    world = a_run(a_stage("only"))
+    world = make_run(make_stage("only"))
     world.work()
     assert world.feedback("only") == ()
     assert world.stage("only").feedback == "Go on."
@@ -161,7 +163,7 @@ def test_feedback_on_last_stage_is_stored_and_starts_no_stage() -> None:
 
 
 def test_feedback_with_too_many_models_is_refused_and_can_be_repeated() -> None:
-    world = a_run(two_stages())
+    world = make_run(two_stages())
     world.work()
     with pytest.raises(TooLarge):
         world.feedback("one", models=[f"m{number}" for number in range(MAX_MODELS + 1)])
@@ -170,8 +172,8 @@ def test_feedback_with_too_many_models_is_refused_and_can_be_repeated() -> None:
 
 
 def test_feedback_opening_fully_skipped_last_stage_completes_run() -> None:
-    idle = a_stage("two", a_step("rest", skip=True))
-    world = a_run(a_dag(a_stage("one"), idle))
+    idle = make_stage("two", make_step("rest", skip=True))
+    world = make_run(make_dag(make_stage("one"), idle))
     world.work()
     world.feedback("one")
     assert world.run.completed_at == NOON
@@ -180,8 +182,8 @@ def test_feedback_opening_fully_skipped_last_stage_completes_run() -> None:
 # Diamonds
 
 
-def through_the_top() -> RunWorld:
-    world = a_run(a_diamond())
+def through_the_top() -> RunEnv:
+    world = make_run(make_diamond())
     world.work()
     assert [stage.slug for stage in world.feedback("top")] == ["left", "right"]
     return world
@@ -228,7 +230,7 @@ def test_stage_with_two_predecessors_continues_lineages_of_both() -> None:
 
 
 def test_start_open_stage_already_started_changes_nothing() -> None:
-    world = a_run(two_stages())
+    world = make_run(two_stages())
     assert world.begin("one", ["gamma"]) == ()
     assert world.events() == []
     assert world.stage("one").models == MODELS
@@ -236,42 +238,47 @@ def test_start_open_stage_already_started_changes_nothing() -> None:
 
 def test_start_stage_unknown_slug_raises_invalid_input() -> None:
     with pytest.raises(InvalidInput, match="no stage 'three'"):
-        a_run(two_stages()).begin("three")
+        make_run(two_stages()).begin("three")
 
 
 def test_start_open_stage_after_incomplete_stage_raises_invalid_transition() -> None:
     with pytest.raises(
         InvalidTransition, match="'one' is in progress; 'two' comes after"
     ) as refusal:
-        a_run(two_stages()).begin("two")
-    assert told(refusal.value) == ("get_next_job", {"runId": RUN})
+        make_run(two_stages()).begin("two")
+    assert next_call_of(refusal.value) == ("get_next_job", {"runId": RUN})
 
 
 def test_start_stage_without_feedback_raises_invalid_transition() -> None:
-    world = a_run(two_stages())
+    world = make_run(two_stages())
     world.work()
     with pytest.raises(InvalidTransition, match="feedback on 'one' opens the way") as refusal:
         world.begin("two")
     assert refusal.value.details == {"from": "not_started", "to": "in_progress"}
-    assert told(refusal.value) == ("submit_stage_feedback", {"runId": RUN, "stageSlug": "one"})
+    assert next_call_of(refusal.value) == (
+        "submit_stage_feedback",
+        {"runId": RUN, "stageSlug": "one"},
+    )
 
 
 @pytest.mark.parametrize(("requested", "models"), [(None, MODELS), (["gamma"], ("gamma",))])
 def test_start_open_stage_after_feedback_uses_requested_or_previous_models(
     requested: list[str] | None, models: tuple[str, ...]
 ) -> None:
-    world = a_run(two_stages())
+    world = make_run(two_stages())
     world.work()
     fed = replace(world.stage("one"), feedback="Go on.", feedback_at=NOON, feedback_by="pat")
     run = replace(world.run, stages={"one": fed})
-    decided = start_open_stage(run, a_chart(two_stages()), "two", requested, world.moment(ANN))
+    decided = start_open_stage(
+        run, make_compiled_dag(two_stages()), "two", requested, world.moment(ANN)
+    )
     (started,) = decided.reply.stages
     assert (started.slug, started.models) == ("two", models)
     assert len(decided.jobs) == len(models)
 
 
 def test_feedback_records_user() -> None:
-    world = a_run(two_stages())
+    world = make_run(two_stages())
     world.work()
     world.feedback("one")
     assert world.stage("one").feedback_by == PAT.user

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dag_builders import a_plan_step, a_step, an_input, an_output
-from decisions import decision
+from dag_builders import make_input, make_output, make_plan_step, make_step
+from decision_proofs import decision
 from plan_builders import BOB, NOON
-from run_records import changes_of
-from run_worlds import MODELS, RunWorld, a_run, a_stage_of
+from run_env import MODELS, RunEnv, make_run, make_stage_run
+from run_row_store import changes_of
 from waybook.core.changes import Entity, text_hash
 from waybook.core.usage import Totals, Usage
 from waybook.dag.model import JobStatus, JobType, Output, Strategy
@@ -20,19 +20,19 @@ J = JobStatus
 S = Strategy
 
 
-def one_job(*outputs: str | Output) -> RunWorld:
+def single_job(*outputs: str | Output) -> RunEnv:
     """Return a run of one job that makes these documents, or one named as its step."""
-    return a_run(a_stage_of(a_step("a", S.ALL_TO_ONE, outputs=outputs)))
+    return make_run(make_stage_run(make_step("a", S.ALL_TO_ONE, outputs=outputs)))
 
 
-def a_plan_for_all() -> RunWorld:
+def make_plan_for_all() -> RunEnv:
     """Return a run whose first job makes two documents for each model."""
-    plan = a_plan_step("plan", outputs=["goals", "means"])
-    work = a_step("work", S.PER_SOURCE_DOCUMENT, inputs=[an_input("goals")])
-    return a_run(a_stage_of(plan, work, edges=[("plan", "work")]))
+    plan = make_plan_step("plan", outputs=["goals", "means"])
+    work = make_step("work", S.PER_SOURCE_DOCUMENT, inputs=[make_input("goals")])
+    return make_run(make_stage_run(plan, work, edges=[("plan", "work")]))
 
 
-def places(world: RunWorld, step: str) -> list[tuple[str, str, str]]:
+def places(world: RunEnv, step: str) -> list[tuple[str, str, str]]:
     return [
         (document.document_key, document.origin.model, document.content)
         for document in world.documents(step)
@@ -47,7 +47,7 @@ def handed(content: str, key: str | None = None, model: str | None = None) -> Su
 
 
 def test_submit_completes_job_and_stores_document() -> None:
-    world = one_job()
+    world = single_job()
     done = world.submit(world.claim(), "# Found", usage=Usage(output_tokens=7))
     job = world.job(done.job)
     assert (job.status, job.completed_at) == (J.COMPLETED, NOON)
@@ -60,7 +60,7 @@ def test_submit_completes_job_and_stores_document() -> None:
 
 
 def test_submit_job_audit_contains_document_hash_instead_of_text() -> None:
-    world = one_job()
+    world = single_job()
     job = world.claim()
     world.submit(job, "# Found")
     assert world.decision is not None
@@ -82,7 +82,7 @@ def test_submit_job_audit_contains_document_hash_instead_of_text() -> None:
 
 @decision("B17")
 def test_submit_increments_done_and_last_job_closes_step() -> None:
-    world = a_run(a_stage_of(a_step("a"), a_step("b"), edges=[("a", "b")]))
+    world = make_run(make_stage_run(make_step("a"), make_step("b"), edges=[("a", "b")]))
     first, second = world.claim(), world.claim(BOB)
     world.submit(first, "text")
     assert (world.step("a").done, world.step("a").closed_at) == (1, None)
@@ -92,7 +92,7 @@ def test_submit_increments_done_and_last_job_closes_step() -> None:
 
 
 def test_submit_completed_job_raises_invalid_transition() -> None:
-    world = one_job()
+    world = single_job()
     job = world.claim()
     world.submit(job, "text")
     with pytest.raises(InvalidTransition, match="is completed, it is not claimed") as refusal:
@@ -101,7 +101,7 @@ def test_submit_completed_job_raises_invalid_transition() -> None:
 
 
 def test_submit_job_unclaimed_raises_invalid_transition() -> None:
-    world = one_job()
+    world = single_job()
     (job,) = world.jobs("a")
     with pytest.raises(InvalidTransition, match="claim a job with get_next_job first"):
         world.submit(job, "text")
@@ -112,7 +112,7 @@ def test_submit_job_unclaimed_raises_invalid_transition() -> None:
 def test_submit_stale_attempt_raises_error_and_stores_late_result(
     status: JobStatus, *, continues: bool
 ) -> None:
-    world = one_job()
+    world = single_job()
     mine = world.claim()
     world.pass_time()
     theirs = world.claim(BOB)
@@ -143,7 +143,7 @@ def test_submit_stale_attempt_raises_error_and_stores_late_result(
 
 @decision("B5")
 def test_submit_job_part_completes_job_and_creates_continuation() -> None:
-    world = one_job()
+    world = single_job()
     job = world.claim()
     done = world.submit(job, "One, ", continues=True)
     following = done.continuation
@@ -162,7 +162,7 @@ def test_submit_job_part_completes_job_and_creates_continuation() -> None:
 def test_submit_job_last_part_completes_unit_with_joined_text(
     parts: list[str],
 ) -> None:
-    world = one_job()
+    world = single_job()
     for part in parts[:-1]:
         world.submit(world.claim(), part, continues=True)
         assert world.step("a").done == 0
@@ -174,7 +174,7 @@ def test_submit_job_last_part_completes_unit_with_joined_text(
 
 
 def test_retry_failed_continuation_document_contains_all_parts() -> None:
-    world = one_job()
+    world = single_job()
     world.submit(world.claim(), "One, ", continues=True)
     world.fail(world.claim(), retryable=False)
     assert world.step("a").failed == 1
@@ -184,14 +184,14 @@ def test_retry_failed_continuation_document_contains_all_parts() -> None:
 
 
 def test_submit_job_last_part_may_name_document() -> None:
-    world = one_job("text")
+    world = single_job("text")
     world.submit(world.claim(), "One, ", continues=True)
     world.submit(world.claim(), handed("two.", "text", "alpha"))
     assert places(world, "a") == [("text", "alpha", "One, two.")]
 
 
 def test_submit_beyond_max_parts_raises_too_large() -> None:
-    world = one_job()
+    world = single_job()
     for _ in range(MAX_PARTS - 1):
         world.submit(world.claim(), "x", continues=True)
     last = world.claim()
@@ -204,7 +204,7 @@ def test_submit_beyond_max_parts_raises_too_large() -> None:
 
 @pytest.mark.parametrize("continues", [False, True])
 def test_submit_continuation_with_two_texts_raises_invalid_input(*, continues: bool) -> None:
-    world = one_job("text", "data")
+    world = single_job("text", "data")
     world.submit(world.claim(), "One, ", continues=True)
     job = world.claim()
     with pytest.raises(InvalidInput, match="a part is handed in as one text"):
@@ -216,7 +216,7 @@ def test_submit_continuation_with_two_texts_raises_invalid_input(*, continues: b
 
 
 def test_submit_single_unnamed_text_is_stored_as_every_document() -> None:
-    world = a_plan_for_all()
+    world = make_plan_for_all()
     world.submit(world.claim(), "For all.")
     assert places(world, "plan") == [
         (key, model, "For all.") for key in ("goals", "means") for model in MODELS
@@ -234,13 +234,13 @@ def test_submit_single_unnamed_text_is_stored_as_every_document() -> None:
 def test_submit_job_assigns_texts_by_document_key_and_model(
     submissions: Sequence[tuple[str, str | None, str | None]], expected: str
 ) -> None:
-    world = a_plan_for_all()
+    world = make_plan_for_all()
     world.submit(world.claim(), *(handed(*submission) for submission in submissions))
     assert [content for _, _, content in places(world, "plan")] == expected.split()
 
 
 def test_submit_job_missing_documents_are_listed_and_nothing_is_stored() -> None:
-    world = a_plan_for_all()
+    world = make_plan_for_all()
     job = world.claim()
     with pytest.raises(InvalidInput, match="3 of 4 documents are missing") as refusal:
         world.submit(job, handed("G", "goals", "alpha"))
@@ -254,13 +254,13 @@ def test_submit_job_missing_documents_are_listed_and_nothing_is_stored() -> None
 
 
 def test_submit_without_documents_raises_invalid_input() -> None:
-    world = one_job()
+    world = single_job()
     with pytest.raises(InvalidInput, match="1 of 1 documents are missing"):
         world.submit(world.claim())
 
 
 def test_submit_job_many_missing_documents_lists_first_twenty() -> None:
-    world = one_job(*(f"d{number}" for number in range(30)))
+    world = single_job(*(f"d{number}" for number in range(30)))
     with pytest.raises(InvalidInput, match="29 of 30 documents are missing") as refusal:
         world.submit(world.claim(), handed("x", "d0"))
     missing = refusal.value.details["missing"]
@@ -269,7 +269,7 @@ def test_submit_job_many_missing_documents_lists_first_twenty() -> None:
 
 
 def test_submit_duplicate_document_raises_invalid_input() -> None:
-    world = a_plan_for_all()
+    world = make_plan_for_all()
     job = world.claim()
     with pytest.raises(InvalidInput, match="'goals' of 'beta' is handed in twice"):
         world.submit(job, handed("M", "means"), handed("Gb", "goals", "beta"), handed("G", "goals"))
@@ -280,7 +280,7 @@ def test_submit_duplicate_document_raises_invalid_input() -> None:
 def test_submit_job_unknown_document_is_refused_with_valid_keys_and_models(
     key: str | None, model: str | None
 ) -> None:
-    world = a_plan_for_all()
+    world = make_plan_for_all()
     with pytest.raises(InvalidInput, match="it makes goals, means") as refusal:
         world.submit(world.claim(), handed("G", key, model))
     assert refusal.value.details == {
@@ -293,7 +293,7 @@ def test_submit_job_unknown_document_is_refused_with_valid_keys_and_models(
 
 
 def test_submit_job_output_with_template_creates_render_job() -> None:
-    world = one_job(an_output("text", "# {{ content }}"), an_output("data"))
+    world = single_job(make_output("text", "# {{ content }}"), make_output("data"))
     world.submit(world.claim(), "x")
     text, _ = world.documents("a")
     (job,) = world.records.to_render()
@@ -308,7 +308,7 @@ def test_submit_job_output_with_template_creates_render_job() -> None:
 
 
 def test_submit_job_without_templates_renders_execute_documents_only() -> None:
-    world = a_plan_for_all()
+    world = make_plan_for_all()
     world.work("plan")
     assert world.records.to_render() == []
     world.work("work")
@@ -316,14 +316,14 @@ def test_submit_job_without_templates_renders_execute_documents_only() -> None:
 
 
 def test_submit_job_empty_template_creates_no_render_job() -> None:
-    world = one_job(an_output("text", ""), an_output("data", "# Data"))
+    world = single_job(make_output("text", ""), make_output("data", "# Data"))
     world.work()
     (job,) = world.records.to_render()
     assert world.records.documents[job.document or ""].document_key == "data"
 
 
 def test_submit_job_in_parts_is_rendered_when_complete() -> None:
-    world = one_job()
+    world = single_job()
     world.submit(world.claim(), "One, ", continues=True)
     assert world.records.to_render() == []
     world.submit(world.claim(), "two.")
@@ -331,7 +331,7 @@ def test_submit_job_in_parts_is_rendered_when_complete() -> None:
 
 
 def test_submit_job_text_never_appears_in_audit() -> None:
-    world = one_job()
+    world = single_job()
     text = "a text of some length"
     mine = world.claim()
     world.pass_time()

@@ -7,25 +7,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from definitions import a_definition, a_recipe_step, a_stage
-from servers import Place
-from trust_worlds import at
+from auth_env import at
+from org_env import OrgEnv, make_env
+from postgres_servers import ServerDatabase
+from sample_definitions import make_definition, make_recipe_step, make_stage
 from waybook.accounts.manage import NewUser
 from waybook.app.accounts.members import add_user
 from waybook.app.operations.audit_verification import audited_subjects
 from waybook.core.decision_context import Scope
-from worlds import World, a_world
 
 #: Maximum clock lag of one server behind another, in milliseconds.
 APART_MS = 2_000
 
 
-async def work(world: World, chance: Random, calls: int) -> None:
+async def work(world: OrgEnv, chance: Random, calls: int) -> None:
     """Write every kind of chain, each call with its own clock."""
     here = world.agent
     there = here.elsewhere()
-    stage = a_stage("only", a_recipe_step("one"), a_recipe_step("two"))
-    await here.call("add_dag", definition=a_definition("wide", stage))
+    stage = make_stage("only", make_recipe_step("one"), make_recipe_step("two"))
+    await here.call("add_dag", definition=make_definition("wide", stage))
     plan, run = await here.plan(12), await here.run("wide", "abc")
     skill = await here.call("start_skill", name="survey", sessionId="s")
     for number in range(calls):
@@ -41,14 +41,14 @@ async def work(world: World, chance: Random, calls: int) -> None:
                 job = await agent.call("get_next_job", runId=run["runId"])
                 if job["status"] == "job_ready":
                     world.clock.advance(milliseconds=-chance.randint(0, APART_MS))
-                    await agent.hand_in(job)
+                    await agent.submit_documents(job)
             case _:
                 await add_user(at(agent), NewUser(name=f"u{number}", scopes=(Scope.PLAN_READ,)))
     world.clock.advance(milliseconds=-APART_MS)
     await here.call("complete_skill", skillExecutionId=skill["skillExecutionId"])
 
 
-async def check_times(world: World) -> int:
+async def check_times(world: OrgEnv) -> int:
     """Check every chain of our org; return the number of kinds."""
     subjects = await audited_subjects(at(world.agent))
     for subject in subjects:
@@ -61,10 +61,10 @@ async def check_times(world: World) -> int:
 @settings(max_examples=10)
 @given(st.randoms(use_true_random=False), st.integers(1, 25))
 def test_audit_times_of_a_chain_never_decrease(
-    shared_place: Place, chance: Random, calls: int
+    shared_place: ServerDatabase, chance: Random, calls: int
 ) -> None:
     async def story() -> None:
-        async with a_world(shared_place, pool_size=1) as world:
+        async with make_env(shared_place, pool_size=1) as world:
             await work(world, chance, calls)
             assert await check_times(world) >= 3
 
@@ -73,7 +73,7 @@ def test_audit_times_of_a_chain_never_decrease(
 
 @pytest.mark.parametrize("gap_ms", [4, 900])
 async def test_submit_step_clock_behind_sets_completed_at_to_start_time(
-    world: World, gap_ms: int
+    world: OrgEnv, gap_ms: int
 ) -> None:
     plan = await world.agent.plan(1)
     taken = await world.agent.take(plan)

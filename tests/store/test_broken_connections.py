@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from fault_link import FaultLink, fault_link
-from servers import Place, Server, fresh_place
+from postgres_servers import Server, ServerDatabase, new_database
 from waybook.accounts.model import LOCAL_ORG
 from waybook.errors import Refused, Unavailable
 from waybook.store.driver import pool as connection_pool
@@ -17,7 +17,7 @@ from waybook.store.driver.database import Database
 from waybook.store.driver.pool import ConnectionPool
 from waybook.store.driver.queries import Query
 
-ONE = Query("one", "select 1")
+SELECT_1 = Query("one", "select 1")
 LONG = Query("long", "select repeat('x', %(length)s::integer)")
 LENGTH = Query("length", "select length(%(text)s::text)")
 CALLS = 16
@@ -27,13 +27,13 @@ DEADLINE_SECONDS = 20.0
 
 
 @pytest.fixture
-def place(eighteen: Server) -> Iterator[Place]:
-    with fresh_place(eighteen) as made:
+def place(eighteen: Server) -> Iterator[ServerDatabase]:
+    with new_database(eighteen) as made:
         yield made
 
 
 @pytest.fixture
-async def linked(place: Place) -> AsyncIterator[tuple[FaultLink, Database]]:
+async def linked(place: ServerDatabase) -> AsyncIterator[tuple[FaultLink, Database]]:
     """Yield a database behind a link that a test can break."""
     with fault_link(place.app_dsn) as (link, dsn):
         pool = ConnectionPool(dsn, size=SIZE)
@@ -47,7 +47,7 @@ async def call(database: Database) -> bool:
     """Make one call; return whether it succeeded, and fail if it hangs."""
     async with asyncio.timeout(DEADLINE_SECONDS):
         try:
-            await database.read_org(LOCAL_ORG, ONE(), LONG(length=100_000))
+            await database.read_org(LOCAL_ORG, SELECT_1(), LONG(length=100_000))
         except Unavailable:
             return False
     return True
@@ -151,7 +151,7 @@ async def test_transaction_refused_rollback_fails_raises_original_refusal(
 
     async def refuse() -> None:
         async with database.org_transaction(LOCAL_ORG) as tx:
-            await tx.send(ONE())
+            await tx.send(SELECT_1())
             link.reset_all()
             raise Refused("not now")
 
@@ -160,7 +160,9 @@ async def test_transaction_refused_rollback_fails_raises_original_refusal(
     assert await succeed(database, CALLS) == [True] * CALLS
 
 
-async def test_locks_of_unresponsive_client_are_released_after_idle_timeout(place: Place) -> None:
+async def test_locks_of_unresponsive_client_are_released_after_idle_timeout(
+    place: ServerDatabase,
+) -> None:
     with (
         closing(Database(ConnectionPool(place.app_dsn), role=place.server.role)) as vanished,
         closing(Database(ConnectionPool(place.app_dsn), role=place.server.role)) as other,
@@ -174,7 +176,7 @@ async def test_locks_of_unresponsive_client_are_released_after_idle_timeout(plac
 
 
 async def test_pool_with_a_connection_held_too_long_is_stuck(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    place: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pool = ConnectionPool(place.app_dsn)
     with closing(Database(pool, role=place.server.role)) as database:
@@ -185,7 +187,7 @@ async def test_pool_with_a_connection_held_too_long_is_stuck(
         assert not pool.is_stuck()
 
 
-async def test_call_database_unreachable_succeeds_after_reconnect(place: Place) -> None:
+async def test_call_database_unreachable_succeeds_after_reconnect(place: ServerDatabase) -> None:
     with fault_link(place.app_dsn) as (link, dsn):
         target, link.target = link.target, "/nowhere"
         with closing(Database(ConnectionPool(dsn), role=place.server.role)) as database:
@@ -201,7 +203,7 @@ async def test_pool_server_connection_limit_reached_shares_open_connections(
 ) -> None:
     _, database = linked
     async with database.org_transaction(LOCAL_ORG) as tx:
-        await tx.send(ONE())
+        await tx.send(SELECT_1())
 
         async def refuse(*_: object, **__: object) -> NoReturn:
             raise psycopg.OperationalError("FATAL:  sorry, too many clients already")
@@ -225,7 +227,7 @@ async def test_pool_server_connection_limit_reached_uses_returned_connection(
         raise psycopg.OperationalError("FATAL:  sorry, too many clients already")
 
     async with database.org_transaction(LOCAL_ORG) as tx:
-        await tx.send(ONE())
+        await tx.send(SELECT_1())
         monkeypatch.setattr(psycopg.AsyncConnection, "connect", refuse)
         waiting = asyncio.create_task(call(database))
         await connecting.wait()

@@ -3,9 +3,9 @@
 import psycopg
 from psycopg import sql
 
-from trust_worlds import a_token
+from auth_env import make_token
+from org_env import OrgEnv
 from waybook.app.accounts.authentication import start_by_token
-from worlds import World
 
 COLUMNS = """select c.relname, a.attname
                from pg_attribute a join pg_class c on c.oid = a.attrelid
@@ -13,9 +13,9 @@ COLUMNS = """select c.relname, a.attname
 TOUCH = sql.SQL("update {0} set {1} = {1} where org_id = {2}")
 
 
-async def test_serving_role_column_update_changes_no_row_of_other_org(world: World) -> None:
-    for somebody in (world.agent, world.neighbour):
-        token = await a_token(somebody)
+async def test_serving_role_column_update_changes_no_row_of_other_org(world: OrgEnv) -> None:
+    for somebody in (world.agent, world.other_org):
+        token = await make_token(somebody)
         await start_by_token(world.dispatcher.services, token.secret)
     with psycopg.connect(world.place.app_dsn) as connection:
         if world.place.server.role:
@@ -27,6 +27,6 @@ async def test_serving_role_column_update_changes_no_row_of_other_org(world: Wor
             named = sql.Identifier(table), sql.Identifier(column)
             touched = [
                 connection.execute(TOUCH.format(*named, org_id)).rowcount
-                for org_id in (world.agent.org_id, world.neighbour.org_id)
+                for org_id in (world.agent.org_id, world.other_org.org_id)
             ]
             assert touched == [1, 0], (table, column)

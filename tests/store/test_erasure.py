@@ -10,9 +10,10 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from belongings import everything
-from dumps import dump
-from erasures import LEFT, add_user, quietly, rows_of, slug_of, tables, verdicts
+from database_dump import dump
+from erasure_checks import LEFT, add_user, ignore_progress, rows_of, slug_of, tables, verdicts
+from foreign_records import all_foreign_records
+from org_env import AgentClient, OrgEnv, check_audit, make_step
 from waybook.accounts.manage import NewUser
 from waybook.accounts.model import LOCAL_ORG
 from waybook.app.accounts import members
@@ -23,7 +24,6 @@ from waybook.core.decision_context import Channel, Scope
 from waybook.errors import Busy, NotFound
 from waybook.store.driver.ids import new_id
 from waybook.store.maintenance import owner
-from worlds import Agent, World, a_step, check_audit
 
 
 @pytest.fixture
@@ -32,19 +32,19 @@ def canary() -> str:
     return f"canary{new_id().replace('-', '')}"
 
 
-async def filled(world: World, canary: str) -> None:
+async def filled(world: OrgEnv, canary: str) -> None:
     """Fill every table for both orgs; in ours, write the word into every writable text."""
-    world.neighbour_may_change = True
-    await everything(world.agent)
-    await everything(world.neighbour)
-    for agent in (world.agent, world.neighbour):
+    world.other_org_may_change = True
+    await all_foreign_records(world.agent)
+    await all_foreign_records(world.other_org)
+    for agent in (world.agent, world.other_org):
         await add_user(world.place, agent, f"user of {agent.org_id}")
     with psycopg.connect(world.place.admin_dsn) as admin:
         plant(admin, world.agent.org_id, canary)
-    await a_notice(world)
+    await make_notice(world)
     with psycopg.connect(world.place.admin_dsn) as admin:
         admin.execute(LEFT_OUT.encode())
-    for agent in (world.agent, world.neighbour):
+    for agent in (world.agent, world.other_org):
         for text in ("once", "again"):
             await agent.call("store_research", kind="note", title="Twice", content=text)
 
@@ -80,10 +80,10 @@ def plant(admin: psycopg.Connection, org_id: UUID, canary: str) -> None:
     assert planted
 
 
-async def a_notice(world: World) -> None:
+async def make_notice(world: OrgEnv) -> None:
     """Insert a pending notification."""
     with psycopg.connect(world.place.admin_dsn) as admin:
-        for agent in (world.agent, world.neighbour):
+        for agent in (world.agent, world.other_org):
             admin.execute(
                 """insert into webhook_delivery (org_id, id, event, data, at, due_at, expires_at)
                    values (%s, %s, 'x', %s, now(), now(), now())""",
@@ -95,10 +95,10 @@ async def a_notice(world: World) -> None:
 
 
 async def test_erase_org_removes_all_rows_and_leaves_other_orgs_unchanged(
-    own_world: World, canary: str
+    own_world: OrgEnv, canary: str
 ) -> None:
     world, place = own_world, own_world.place
-    ours, theirs = world.agent.org_id, world.neighbour.org_id
+    ours, theirs = world.agent.org_id, world.other_org.org_id
     world.is_sound = False  # writing words this way is tampering
     await filled(world, canary)
     before, local = rows_of(place, theirs), rows_of(place, LOCAL_ORG)
@@ -122,11 +122,13 @@ async def test_erase_org_removes_all_rows_and_leaves_other_orgs_unchanged(
     await check_audit(world.dispatcher.services, theirs)
 
 
-async def test_erase_org_tombstone_records_time_operator_and_counts(own_world: World) -> None:
+async def test_erase_org_tombstone_records_time_operator_and_counts(own_world: OrgEnv) -> None:
     agent = own_world.agent
     await agent.work_through(await agent.plan(2))
     entries = 5
-    await erase_org(own_world.place.owner_dsn, slug_of(agent), by="operator", progress=quietly)
+    await erase_org(
+        own_world.place.owner_dsn, slug_of(agent), by="operator", progress=ignore_progress
+    )
     (verdict,) = await verdicts(own_world, agent.org_id)
     assert verdict.note is not None
     assert "the org was erased at " in verdict.note
@@ -138,26 +140,30 @@ async def test_erase_org_tombstone_records_time_operator_and_counts(own_world: W
 
 
 async def test_erased_org_calls_fail_and_create_no_rows(
-    own_world: World,
+    own_world: OrgEnv,
 ) -> None:
     agent = own_world.agent
     plan = await agent.plan()
-    await erase_org(own_world.place.owner_dsn, slug_of(agent), by="operator", progress=quietly)
+    await erase_org(
+        own_world.place.owner_dsn, slug_of(agent), by="operator", progress=ignore_progress
+    )
     assert (await agent.refused("get_next_step", planId=plan["planId"]))["code"] == "NOT_FOUND"
     named = {
         "name": "New",
         "researchQuestion": "Q?",
-        "steps": [a_step()],
+        "steps": [make_step()],
     }
     assert (await agent.ask("create_research_plan", named)).is_error
     assert set(rows_of(own_world.place, agent.org_id)) == LEFT
 
 
-async def test_erase_org_local_org_is_emptied_and_remains_usable(own_world: World) -> None:
-    local = Agent(own_world.dispatcher, Caller(org_id=LOCAL_ORG, user="local", channel=Channel.MCP))
+async def test_erase_org_local_org_is_emptied_and_remains_usable(own_world: OrgEnv) -> None:
+    local = AgentClient(
+        own_world.dispatcher, Caller(org_id=LOCAL_ORG, user="local", channel=Channel.MCP)
+    )
     for _ in range(2):
         plan = await local.plan()
-        await erase_org(own_world.place.owner_dsn, "local", by="operator", progress=quietly)
+        await erase_org(own_world.place.owner_dsn, "local", by="operator", progress=ignore_progress)
         assert (await local.refused("get_plan_status", planId=plan["planId"]))[
             "code"
         ] == "NOT_FOUND"
@@ -166,27 +172,31 @@ async def test_erase_org_local_org_is_emptied_and_remains_usable(own_world: Worl
     await local.plan()
 
 
-async def test_erase_org_local_org_starts_new_user_audit_chain(own_world: World) -> None:
+async def test_erase_org_local_org_starts_new_user_audit_chain(own_world: OrgEnv) -> None:
     """The old chain leaves two tombstones, and the new chain is verified against neither."""
     place = own_world.place
-    local = Agent(own_world.dispatcher, Caller(org_id=LOCAL_ORG, user="local", channel=Channel.MCP))
+    local = AgentClient(
+        own_world.dispatcher, Caller(org_id=LOCAL_ORG, user="local", channel=Channel.MCP)
+    )
     call = RequestContext(services=own_world.dispatcher.services, caller=local.caller)
     for name in ("ann", "bob"):
         await members.add_user(call, NewUser(name=name, scopes=(Scope.REVIEW,)))
-    await erase_user(place.owner_dsn, "local", "ann", by="operator", progress=quietly)
-    await erase_org(place.owner_dsn, "local", by="operator", progress=quietly)
+    await erase_user(place.owner_dsn, "local", "ann", by="operator", progress=ignore_progress)
+    await erase_org(place.owner_dsn, "local", by="operator", progress=ignore_progress)
     await members.add_user(call, NewUser(name="eve", scopes=(Scope.REVIEW,)))
     await check_audit(own_world.dispatcher.services, LOCAL_ORG)
     assert [v.ok for v in await verdicts(own_world, LOCAL_ORG)] == [True, True]
 
 
-async def test_erase_org_unknown_slug_raises_not_found(own_world: World) -> None:
+async def test_erase_org_unknown_slug_raises_not_found(own_world: OrgEnv) -> None:
     with pytest.raises(NotFound, match="there is no org “nobody” here"):
-        await erase_org(own_world.place.owner_dsn, "nobody", by="operator", progress=quietly)
+        await erase_org(
+            own_world.place.owner_dsn, "nobody", by="operator", progress=ignore_progress
+        )
 
 
 async def test_erase_org_locked_plan_raises_busy_and_erases_nothing(
-    own_world: World, monkeypatch: pytest.MonkeyPatch
+    own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(owner, "LOCK_TIMEOUT", "50ms")
     agent, place = own_world.agent, own_world.place
@@ -195,7 +205,9 @@ async def test_erase_org_locked_plan_raises_busy_and_erases_nothing(
     with psycopg.connect(place.admin_dsn) as busy:
         busy.execute("select from plan where id = %s for update", (plan["planId"],))
         with pytest.raises(Busy, match="nothing was erased"):
-            await erase_org(place.owner_dsn, slug_of(agent), by="operator", progress=quietly)
+            await erase_org(
+                place.owner_dsn, slug_of(agent), by="operator", progress=ignore_progress
+            )
     assert rows_of(place, agent.org_id) == before
 
 
@@ -210,7 +222,7 @@ asyncio.run(erase_org(sys.argv[1], sys.argv[2], by="operator", progress=killed))
 
 
 async def test_erase_org_killed_process_changes_nothing_and_is_repeatable(
-    own_world: World,
+    own_world: OrgEnv,
 ) -> None:
     agent, place = own_world.agent, own_world.place
     await agent.work_through(await agent.plan())
@@ -220,7 +232,7 @@ async def test_erase_org_killed_process_changes_nothing_and_is_repeatable(
         done = subprocess.run(command, check=False)  # noqa: ASYNC221 - nothing else goes on
         assert done.returncode == -signal.SIGKILL
     assert rows_of(place, agent.org_id) == before
-    await erase_org(place.owner_dsn, slug_of(agent), by="operator", progress=quietly)
+    await erase_org(place.owner_dsn, slug_of(agent), by="operator", progress=ignore_progress)
     assert set(rows_of(place, agent.org_id)) == LEFT
 
 
@@ -244,7 +256,7 @@ TAMPERINGS = {
 
 
 @pytest.fixture
-def tampering(own_world: World) -> Iterator[psycopg.Connection]:
+def tampering(own_world: OrgEnv) -> Iterator[psycopg.Connection]:
     own_world.is_sound = False
     with psycopg.connect(own_world.place.admin_dsn, autocommit=True) as admin:
         yield admin
@@ -252,11 +264,13 @@ def tampering(own_world: World) -> Iterator[psycopg.Connection]:
 
 @pytest.mark.parametrize("how", TAMPERINGS)
 async def test_verify_tampered_erasure_record_is_reported(
-    own_world: World, tampering: psycopg.Connection, how: str
+    own_world: OrgEnv, tampering: psycopg.Connection, how: str
 ) -> None:
     agent = own_world.agent
     await agent.plan()
-    await erase_org(own_world.place.owner_dsn, slug_of(agent), by="operator", progress=quietly)
+    await erase_org(
+        own_world.place.owner_dsn, slug_of(agent), by="operator", progress=ignore_progress
+    )
     tampering.execute(TAMPERINGS[how].encode(), {"org": agent.org_id})
     (verdict,) = await verdicts(own_world, agent.org_id)
     assert verdict.first_broken_entry == 1

@@ -7,13 +7,13 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from servers import Place
+from org_env import open_test_database
+from postgres_servers import ServerDatabase
 from waybook.accounts.model import LOCAL_ORG
 from waybook.errors import Busy, Unavailable
 from waybook.store.driver.database import Database, Transaction
 from waybook.store.driver.fair_queue import MAX_QUEUED
 from waybook.store.driver.queries import Query
-from worlds import a_database
 
 ECHO = Query("echo", "select %(text)s::text")
 
@@ -30,14 +30,16 @@ async def used(database: Database) -> int:
         return await backend(tx)
 
 
-def end(place: Place, process: int) -> None:
+def end(place: ServerDatabase, process: int) -> None:
     """Close a connection from the server's side, and wait until it is gone."""
     with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
         admin.execute("select pg_terminate_backend(%s, 5000)", (process,))
 
 
-async def test_connection_is_reused_and_exclusive_to_one_transaction(own_place: Place) -> None:
-    async with a_database(own_place) as database:
+async def test_connection_is_reused_and_exclusive_to_one_transaction(
+    own_place: ServerDatabase,
+) -> None:
+    async with open_test_database(own_place) as database:
         first = await used(database)
         assert await used(database) == first
         async with (
@@ -48,9 +50,9 @@ async def test_connection_is_reused_and_exclusive_to_one_transaction(own_place: 
 
 
 async def test_uncommitted_transaction_is_rolled_back_before_connection_reuse(
-    own_place: Place,
+    own_place: ServerDatabase,
 ) -> None:
-    async with a_database(own_place, pool_size=1) as database:
+    async with open_test_database(own_place, pool_size=1) as database:
         async with database.org_transaction(LOCAL_ORG) as tx:
             await tx.send("create temporary table left_behind (a int)")
         (rows,) = await database.read_org(LOCAL_ORG, "select to_regclass('left_behind')::text")
@@ -58,21 +60,21 @@ async def test_uncommitted_transaction_is_rolled_back_before_connection_reuse(
 
 
 async def test_connection_jit_is_off(
-    own_place: Place,
+    own_place: ServerDatabase,
 ) -> None:
-    async with a_database(own_place) as database, database.org_transaction(LOCAL_ORG) as tx:
+    async with open_test_database(own_place) as database, database.org_transaction(LOCAL_ORG) as tx:
         assert await tx.send("show jit") == [[("off",)]]
 
 
-async def test_connection_settings_survive_transaction_rollback(own_place: Place) -> None:
-    async with a_database(own_place, pool_size=1) as database:
+async def test_connection_settings_survive_transaction_rollback(own_place: ServerDatabase) -> None:
+    async with open_test_database(own_place, pool_size=1) as database:
         for _ in range(2):
             async with database.org_transaction(LOCAL_ORG) as tx:
                 assert await tx.send("show lock_timeout") == [[("5s",)]]
 
 
-async def test_pool_connection_closed_by_server_is_not_reused(own_place: Place) -> None:
-    async with a_database(own_place, pool_size=1) as database:
+async def test_pool_connection_closed_by_server_is_not_reused(own_place: ServerDatabase) -> None:
+    async with open_test_database(own_place, pool_size=1) as database:
         gone = await used(database)
         await asyncio.to_thread(end, own_place, gone)
         async with asyncio.timeout(5):
@@ -81,8 +83,8 @@ async def test_pool_connection_closed_by_server_is_not_reused(own_place: Place) 
         assert await used(database) != gone
 
 
-async def test_pool_connection_broken_during_query_is_replaced(own_place: Place) -> None:
-    async with a_database(own_place, pool_size=1) as database:
+async def test_pool_connection_broken_during_query_is_replaced(own_place: ServerDatabase) -> None:
+    async with open_test_database(own_place, pool_size=1) as database:
         async with database.org_transaction(LOCAL_ORG) as tx:
             gone = await backend(tx)
             sending = asyncio.create_task(tx.send("select pg_sleep(30)"))
@@ -92,8 +94,8 @@ async def test_pool_connection_broken_during_query_is_replaced(own_place: Place)
         assert await used(database) != gone
 
 
-async def test_pool_exhausted_serves_waiters_in_order(own_place: Place) -> None:
-    async with a_database(own_place, pool_size=1) as database:
+async def test_pool_exhausted_serves_waiters_in_order(own_place: ServerDatabase) -> None:
+    async with open_test_database(own_place, pool_size=1) as database:
         served: list[int] = []
 
         async def wait(number: int) -> None:
@@ -111,8 +113,10 @@ async def test_pool_exhausted_serves_waiters_in_order(own_place: Place) -> None:
         await used(database)
 
 
-async def test_pool_many_calls_of_one_org_do_not_delay_other_orgs(own_place: Place) -> None:
-    async with a_database(own_place, pool_size=1) as database:
+async def test_pool_many_calls_of_one_org_do_not_delay_other_orgs(
+    own_place: ServerDatabase,
+) -> None:
+    async with open_test_database(own_place, pool_size=1) as database:
         served: list[str] = []
 
         async def call(org_id: UUID, name: str) -> None:
@@ -133,9 +137,9 @@ async def test_pool_many_calls_of_one_org_do_not_delay_other_orgs(own_place: Pla
 
 
 async def test_pool_org_with_hanging_calls_leaves_connections_to_other_org(
-    own_place: Place,
+    own_place: ServerDatabase,
 ) -> None:
-    async with a_database(own_place, pool_size=4) as database:
+    async with open_test_database(own_place, pool_size=4) as database:
         await used(database)
         async with database.org_transaction(UUID(int=1)) as other:
             await other.send("select 1")
@@ -151,8 +155,8 @@ async def test_pool_org_with_hanging_calls_leaves_connections_to_other_org(
         await fourth
 
 
-async def test_pool_org_beyond_max_queued_raises_busy(own_place: Place) -> None:
-    async with a_database(own_place, pool_size=1) as database:
+async def test_pool_org_beyond_max_queued_raises_busy(own_place: ServerDatabase) -> None:
+    async with open_test_database(own_place, pool_size=1) as database:
         async with database.org_transaction(LOCAL_ORG):
             waiting = [asyncio.create_task(used(database)) for _ in range(MAX_QUEUED)]
             await asyncio.sleep(0)
@@ -165,8 +169,8 @@ async def test_pool_org_beyond_max_queued_raises_busy(own_place: Place) -> None:
         await asyncio.gather(*waiting, other)
 
 
-async def test_pool_wait_beyond_timeout_raises_unavailable(own_place: Place) -> None:
-    async with a_database(own_place, pool_size=1) as database:
+async def test_pool_wait_beyond_timeout_raises_unavailable(own_place: ServerDatabase) -> None:
+    async with open_test_database(own_place, pool_size=1) as database:
         database.pool.timeout = 0.05
         async with database.org_transaction(LOCAL_ORG):
             with pytest.raises(Unavailable, match="cannot be reached right now"):
@@ -174,9 +178,9 @@ async def test_pool_wait_beyond_timeout_raises_unavailable(own_place: Place) -> 
         await used(database)
 
 
-async def test_read_org_large_parameters_round_trip_unchanged(own_place: Place) -> None:
+async def test_read_org_large_parameters_round_trip_unchanged(own_place: ServerDatabase) -> None:
     text = "sixteen letters." * 500_000
-    async with a_database(own_place) as database:
+    async with open_test_database(own_place) as database:
         results = await database.read_org(LOCAL_ORG, *(ECHO(text=text) for _ in range(4)))
         assert results == [[(text,)]] * 4
         await used(database)

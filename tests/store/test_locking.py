@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 import psycopg
 
-from postgres.processes import eventually
-from servers import Place
+from embedded_postgres.processes import eventually
+from postgres_servers import ServerDatabase
 from statements import prepared
 from waybook.accounts.model import LOCAL_ORG
 from waybook.store.plans import load
@@ -27,7 +27,7 @@ analyze;
 
 
 @contextmanager
-def a_transaction(place: Place) -> Iterator[psycopg.Connection]:
+def open_transaction(place: ServerDatabase) -> Iterator[psycopg.Connection]:
     """Open a transaction of the local org, as the serving role."""
     with psycopg.connect(place.app_dsn, autocommit=True) as connection, connection.transaction():
         if place.server.role:
@@ -37,7 +37,7 @@ def a_transaction(place: Place) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-def test_lock_statement_after_wait_returns_updated_plan(own_place: Place) -> None:
+def test_lock_statement_after_wait_returns_updated_plan(own_place: ServerDatabase) -> None:
     with psycopg.connect(own_place.admin_dsn, autocommit=True) as admin:
         admin.execute(FILL.encode())
         row = admin.execute("select plan_id::text, id::text from plan_step limit 1").fetchone()
@@ -46,14 +46,14 @@ def test_lock_statement_after_wait_returns_updated_plan(own_place: Place) -> Non
         lock = load.lock_statements(PlanRequest(plan_id=plan_id))[0]
 
         def locked() -> list[tuple[object, ...]]:
-            with a_transaction(own_place) as connection:
+            with open_transaction(own_place) as connection:
                 return connection.execute(prepared(connection, lock).encode()).fetchall()
 
         def waits() -> bool:
             counted = admin.execute("select count(*) from pg_locks where not granted").fetchone()
             return counted != (0,)
 
-        with ThreadPoolExecutor(1) as other, a_transaction(own_place) as first:
+        with ThreadPoolExecutor(1) as other, open_transaction(own_place) as first:
             changing = f"update plan set name = 'Changed' where id = '{plan_id}'"  # noqa: S608 - our own id
             first.execute(changing.encode())
             touching = f"update plan_step set attempt = 2 where id = '{step_id}'"  # noqa: S608 - as above

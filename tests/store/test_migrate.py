@@ -7,7 +7,7 @@ from threading import Barrier
 import psycopg
 import pytest
 
-from servers import Place, Server, fresh_place
+from postgres_servers import Server, ServerDatabase, new_database
 from tools.generate.files import SCHEMA
 from tools.generate.schema import dump
 from waybook.accounts.model import LOCAL_ORG
@@ -18,9 +18,9 @@ from waybook.store.maintenance.migrate import Migration, bundled_migrations, mig
 
 
 @pytest.fixture
-def empty(server: Server) -> Iterator[Place]:
+def empty(server: Server) -> Iterator[ServerDatabase]:
     """Yield a database that was never migrated."""
-    with fresh_place(server, template="template0") as place:
+    with new_database(server, template="template0") as place:
         yield place
 
 
@@ -34,7 +34,7 @@ def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return shipping
 
 
-def asked(place: Place, question: str) -> list[tuple[object, ...]]:
+def query_rows(place: ServerDatabase, question: str) -> list[tuple[object, ...]]:
     with psycopg.connect(place.admin_dsn) as admin:
         return admin.execute(question.encode()).fetchall()
 
@@ -43,12 +43,12 @@ def names() -> list[str]:
     return [f"{migration.number:04}_{migration.name}" for migration in bundled_migrations()]
 
 
-def test_migrate_empty_database_applies_all_and_creates_local_org(empty: Place) -> None:
+def test_migrate_empty_database_applies_all_and_creates_local_org(empty: ServerDatabase) -> None:
     assert migrate(empty.owner_dsn) == names()
-    assert asked(empty, "select org_id, slug from org") == [(LOCAL_ORG, "local")]
+    assert query_rows(empty, "select org_id, slug from org") == [(LOCAL_ORG, "local")]
 
 
-def test_migrate_migrated_database_applies_nothing(empty: Place) -> None:
+def test_migrate_migrated_database_applies_nothing(empty: ServerDatabase) -> None:
     migrate(empty.owner_dsn)
     assert migrate(empty.owner_dsn) == []
 
@@ -58,7 +58,7 @@ def test_migrations_are_numbered_without_gaps() -> None:
     assert numbers == list(range(1, len(numbers) + 1))
 
 
-def test_migrate_concurrently_applies_each_migration_once(empty: Place) -> None:
+def test_migrate_concurrently_applies_each_migration_once(empty: ServerDatabase) -> None:
     gate = Barrier(4)
 
     def run() -> list[str]:
@@ -68,11 +68,11 @@ def test_migrate_concurrently_applies_each_migration_once(empty: Place) -> None:
     with ThreadPoolExecutor(4) as threads:
         ran = [done.result(30) for done in [threads.submit(run) for _ in range(4)]]
     assert sorted(name for applied in ran for name in applied) == names()
-    assert asked(empty, "select count(*) from org") == [(1,)]
+    assert query_rows(empty, "select count(*) from org") == [(1,)]
 
 
 def test_migrate_edited_applied_migration_raises_misconfigured_with_name(
-    empty: Place, ship: Callable[..., None]
+    empty: ServerDatabase, ship: Callable[..., None]
 ) -> None:
     migrate(empty.owner_dsn)
     first, *rest = bundled_migrations()
@@ -82,7 +82,7 @@ def test_migrate_edited_applied_migration_raises_misconfigured_with_name(
 
 
 def test_migrate_newer_database_raises_misconfigured(
-    empty: Place, ship: Callable[..., None]
+    empty: ServerDatabase, ship: Callable[..., None]
 ) -> None:
     ours = bundled_migrations()
     newer = Migration(ours[-1].number + 1, "tomorrow", "select 1")
@@ -94,31 +94,31 @@ def test_migrate_newer_database_raises_misconfigured(
 
 
 def test_migrate_failing_migration_rolls_back_and_is_repeatable(
-    empty: Place, ship: Callable[..., None]
+    empty: ServerDatabase, ship: Callable[..., None]
 ) -> None:
     ours = bundled_migrations()
     broken = Migration(ours[-1].number + 1, "broken", "create table half (a int); select 1/0")
     ship(*ours, broken)
     with pytest.raises(psycopg.errors.DivisionByZero):
         migrate(empty.owner_dsn)
-    assert asked(empty, "select to_regclass('half')") == [(None,)]
+    assert query_rows(empty, "select to_regclass('half')") == [(None,)]
     ship(*ours)
     assert migrate(empty.owner_dsn) == []
 
 
 def test_migrate_failure_after_bundled_migrations_keeps_local_org(
-    empty: Place, ship: Callable[..., None]
+    empty: ServerDatabase, ship: Callable[..., None]
 ) -> None:
     """The org is created in the same transaction as the tables, so no crash can separate them."""
     ours = bundled_migrations()
     ship(*ours, Migration(ours[-1].number + 1, "broken", "select 1/0"))
     with pytest.raises(psycopg.errors.DivisionByZero):
         migrate(empty.owner_dsn)
-    assert asked(empty, "select org_id from org") == [(LOCAL_ORG,)]
+    assert query_rows(empty, "select org_id from org") == [(LOCAL_ORG,)]
 
 
 def test_migrate_server_too_old_raises_misconfigured(
-    empty: Place, monkeypatch: pytest.MonkeyPatch
+    empty: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(migrations, "MIN_SERVER_VERSION", 990_000)
     with pytest.raises(Misconfigured, match=r"this PostgreSQL is 1\d; Waybook needs 15"):
@@ -127,11 +127,11 @@ def test_migrate_server_too_old_raises_misconfigured(
 
 def test_migrate_unreachable_database_raises_unavailable(server: Server) -> None:
     with pytest.raises(Unavailable, match="cannot reach the database"):
-        migrate(Place(server=server, dbname="nowhere").owner_dsn)
+        migrate(ServerDatabase(server=server, dbname="nowhere").owner_dsn)
 
 
 def test_migrate_serving_role_missing_raises_misconfigured_with_fix(
-    empty: Place, monkeypatch: pytest.MonkeyPatch
+    empty: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     no_role = Query("role_exists", "select false")
     denied = Query("create_role", "do $$ begin raise insufficient_privilege; end $$")
@@ -141,5 +141,5 @@ def test_migrate_serving_role_missing_raises_misconfigured_with_fix(
         migrate(empty.owner_dsn)
 
 
-def test_schema_file_matches_the_migrated_schema(shared_place: Place) -> None:
+def test_schema_file_matches_the_migrated_schema(shared_place: ServerDatabase) -> None:
     assert SCHEMA.read_text("utf-8") == dump(shared_place.owner_dsn), "run `make generate`"

@@ -3,12 +3,12 @@
 import psycopg
 import pytest
 
-from trust_worlds import a_token
+from auth_env import make_token
+from org_env import OrgEnv
 from waybook.accounts.tokens import hash_token
 from waybook.app.accounts.authentication import authenticate_session, end_session, start_by_token
 from waybook.store.maintenance import retention
 from waybook.store.maintenance.retention import RetentionPolicy, apply_retention
-from worlds import World
 
 #: Fates of a session, and whether it is gone ten days later: signed out, too old, or idle.
 FATES = (
@@ -23,14 +23,14 @@ FATES = (
 
 
 async def test_retention_ended_web_sessions_are_deleted_after_limit_only(
-    own_world: World, monkeypatch: pytest.MonkeyPatch
+    own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "MAX_ROWS", 2)
     services, owner_dsn = own_world.dispatcher.services, own_world.place.owner_dsn
     remaining, browsers = set[bytes](), list[str]()
     with psycopg.connect(own_world.place.admin_dsn, autocommit=True) as admin:
-        for somebody in (own_world.agent, own_world.neighbour):
-            token = await a_token(somebody)
+        for somebody in (own_world.agent, own_world.other_org):
+            token = await make_token(somebody)
             for fate, gone in FATES:
                 secret = (await start_by_token(services, token.secret)).secret
                 change = f"update web_session set {fate} where hash = %s"  # noqa: S608 - ours
@@ -49,9 +49,9 @@ async def test_retention_ended_web_sessions_are_deleted_after_limit_only(
         assert (await authenticate_session(services, secret)).person.name == "ann"
 
 
-async def test_serving_role_can_end_but_not_delete_web_session(own_world: World) -> None:
+async def test_serving_role_can_end_but_not_delete_web_session(own_world: OrgEnv) -> None:
     services = own_world.dispatcher.services
-    token = await a_token(own_world.agent)
+    token = await make_token(own_world.agent)
     await end_session(services, (await start_by_token(services, token.secret)).secret)
     async with services.database.org_transaction(own_world.agent.org_id) as tx:
         with pytest.raises(psycopg.errors.InsufficientPrivilege):

@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from org_env import OrgEnv
 from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Database
 from waybook.store.maintenance.migrate import APP_ROLE
-from worlds import World
 
 WHO = "select current_user, current_setting('app.org_id', true)"
 #: Reads without an org, by their kind of lookup.
@@ -19,7 +19,7 @@ LOOKS: dict[str, Callable[[Database], Awaitable[Results]]] = {
 }
 
 
-async def test_org_transaction_and_read_use_serving_role_and_org(world: World) -> None:
+async def test_org_transaction_and_read_use_serving_role_and_org(world: OrgEnv) -> None:
     database, org_id = world.database, world.agent.org_id
     async with database.org_transaction(org_id) as tx:
         ((row,),) = await tx.commit(WHO)
@@ -29,7 +29,7 @@ async def test_org_transaction_and_read_use_serving_role_and_org(world: World) -
 
 
 @pytest.mark.parametrize("look", LOOKS)
-async def test_read_outside_org_uses_serving_role_without_org(world: World, look: str) -> None:
+async def test_read_outside_org_uses_serving_role_without_org(world: OrgEnv, look: str) -> None:
     # On a connection that was used within an org before.
     await world.database.read_org(world.agent.org_id, WHO)
     ((row,),) = await LOOKS[look](world.database)

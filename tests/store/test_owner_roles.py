@@ -13,20 +13,22 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from erasures import LEFT, quietly, rows_of, slug_of, tables
+from erasure_checks import LEFT, ignore_progress, rows_of, slug_of, tables
+from org_env import OrgEnv, make_env
 from owner_roles import (
     EXEMPT,
     LEAVING,
     OWNERS,
-    a_role,
     clone,
     empty_place,
     fill,
-    hand_over,
     make_everything_old,
+    open_role,
     place_owned_by,
+    transfer_ownership,
 )
-from servers import Place, Server, fresh_place
+from postgres_servers import Server, ServerDatabase, new_database
+from rls_only_queries import SWITCH, stripping
 from waybook.app.operations.erasure import erase_org, erase_user
 from waybook.errors import Misconfigured, Refused
 from waybook.store.accounts.accounts import add_org
@@ -36,8 +38,6 @@ from waybook.store.maintenance import owner as owners
 from waybook.store.maintenance.migrate import MAINTENANCE_ROLE, migrate
 from waybook.store.maintenance.owner_role import examine_owner
 from waybook.store.maintenance.retention import RetentionPolicy, apply_retention
-from without_org import SWITCH, stripping
-from worlds import World, a_world
 
 NAME = "Zoë Twin"
 KEEP = RetentionPolicy(calls=30, answers=30, archived=30, sessions=30)
@@ -52,27 +52,29 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-async def filled(kind: str, server: Server) -> AsyncIterator[World]:
+async def filled(kind: str, server: Server) -> AsyncIterator[OrgEnv]:
     """Yield a world whose owner is of this kind, with rows of our org in every table."""
     with place_owned_by(kind, server) as place:
-        async with a_world(place) as world:
+        async with make_env(place) as world:
             await fill(world, NAME)
             yield world
 
 
-async def erase_ours(world: World) -> None:
-    await erase_org(world.place.owner_dsn, slug_of(world.agent), by="operator", progress=quietly)
+async def erase_ours(world: OrgEnv) -> None:
+    await erase_org(
+        world.place.owner_dsn, slug_of(world.agent), by="operator", progress=ignore_progress
+    )
 
 
-async def rename_ours(world: World, name: str = NAME) -> None:
+async def rename_ours(world: OrgEnv, name: str = NAME) -> None:
     slug = slug_of(world.agent)
-    await erase_user(world.place.owner_dsn, slug, name, by="operator", progress=quietly)
+    await erase_user(world.place.owner_dsn, slug, name, by="operator", progress=ignore_progress)
 
 
 # Each kind of owner
 
 
-async def test_org_erase_leaves_rows_of_org_with_same_ids_unchanged(filled: World) -> None:
+async def test_org_erase_leaves_rows_of_org_with_same_ids_unchanged(filled: OrgEnv) -> None:
     place = filled.place
     await rename_ours(filled, LEAVING)  # so that tombstones exist too
     twin = clone(place, filled.agent)
@@ -83,7 +85,7 @@ async def test_org_erase_leaves_rows_of_org_with_same_ids_unchanged(filled: Worl
     assert rows_of(place, twin) == before
 
 
-async def test_user_erase_leaves_rows_of_org_with_same_ids_unchanged(filled: World) -> None:
+async def test_user_erase_leaves_rows_of_org_with_same_ids_unchanged(filled: OrgEnv) -> None:
     place = filled.place
     twin = clone(place, filled.agent)
     before = rows_of(place, twin)
@@ -93,7 +95,7 @@ async def test_user_erase_leaves_rows_of_org_with_same_ids_unchanged(filled: Wor
     assert rows_of(place, twin) == before
 
 
-async def test_apply_retention_leaves_rows_of_org_with_same_ids_unchanged(filled: World) -> None:
+async def test_apply_retention_leaves_rows_of_org_with_same_ids_unchanged(filled: OrgEnv) -> None:
     place = filled.place
     twin = clone(place, filled.agent)
     make_everything_old(place, filled.agent)
@@ -125,7 +127,7 @@ def without_policies() -> Iterator[None]:
         yield
 
 
-async def change_ours_in_every_way(world: World) -> None:
+async def change_ours_in_every_way(world: OrgEnv) -> None:
     await rename_ours(world)
     apply_retention(world.place.owner_dsn, KEEP)
     await erase_ours(world)
@@ -136,7 +138,7 @@ async def test_owner_changes_without_rls_policies_leave_other_org_unchanged(
     exempt: str, server: Server
 ) -> None:
     with place_owned_by(exempt, server) as place:
-        async with a_world(place) as world:
+        async with make_env(place) as world:
             await fill(world, NAME)
             twin = clone(place, world.agent)
             make_everything_old(place, world.agent)
@@ -151,7 +153,7 @@ async def test_owner_changes_without_org_conditions_leave_other_org_unchanged(
     exempt: str, server: Server
 ) -> None:
     with place_owned_by(exempt, server) as place:
-        async with a_world(place) as world:
+        async with make_env(place) as world:
             await fill(world, NAME)
             twin = clone(place, world.agent)
             make_everything_old(place, world.agent)
@@ -166,7 +168,7 @@ async def test_owner_changes_without_policies_and_conditions_are_rolled_back(
     exempt: str, server: Server
 ) -> None:
     with place_owned_by(exempt, server) as place:
-        async with a_world(place) as world:
+        async with make_env(place) as world:
             await fill(world, NAME)
             twin = clone(place, world.agent)
             make_everything_old(place, world.agent)
@@ -196,7 +198,9 @@ def test_owner_execute_many_touching_other_org_raises_refused(server: Server) ->
         assert "renamed" not in str([rows_of(place, org_id) for org_id in orgs])
 
 
-def test_owner_fetch_org_statement_without_org_raises_value_error(own_place: Place) -> None:
+def test_owner_fetch_org_statement_without_org_raises_value_error(
+    own_place: ServerDatabase,
+) -> None:
     with (
         owners.open_owner_session(own_place.owner_dsn) as here,
         here.directory_transaction() as owner,
@@ -214,11 +218,11 @@ ADVICE = re.compile(r"As an administrator run: (.+); and then: waybook migrate$"
 async def test_owner_bypassrls_unable_to_switch_role_raises_with_working_sql_fix(
     server: Server,
 ) -> None:
-    with a_role(server, "bypassrls") as dsn, fresh_place(server) as made:
+    with open_role(server, "bypassrls") as dsn, new_database(server) as made:
         place = replace(made, server=replace(server, owner_dsn=dsn))
-        hand_over(place)
+        transfer_ownership(place)
         migrate(place.owner_dsn)
-        async with a_world(place) as world:
+        async with make_env(place) as world:
             await fill(world, NAME)
             make_everything_old(place, world.agent)
             before = rows_of(place, world.agent.org_id)
@@ -233,13 +237,13 @@ async def test_owner_bypassrls_unable_to_switch_role_raises_with_working_sql_fix
             await change_ours_in_every_way(world)
 
 
-def has_weekly_partitions(place: Place) -> bool:
+def has_weekly_partitions(place: ServerDatabase) -> bool:
     with psycopg.connect(place.admin_dsn) as admin:
         weekly = "select 1 from pg_class where relname ~ '^mcp_tool_call_log_[0-9]{8}$'"
         return bool(admin.execute(weekly).fetchall())
 
 
-def follow(place: Place) -> None:
+def follow(place: ServerDatabase) -> None:
     """Follow the instructions of the refusal."""
     advice = ADVICE.search(examine_owner(place.owner_dsn).refusal or "")
     assert advice
@@ -262,14 +266,14 @@ def test_migrate_grants_missing_maintenance_role_privileges(exempt: str, server:
 
 @pytest.mark.parametrize("change", ["no force", "disable"])
 async def test_erase_org_table_without_forced_rls_raises_misconfigured(
-    own_world: World, change: str
+    own_world: OrgEnv, change: str
 ) -> None:
     place = own_world.place
     with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
         admin.execute(f"alter table plan_step {change} row level security".encode())
     with pytest.raises(Misconfigured, match="not in force on plan_step for the owner"):
         await erase_ours(own_world)
-    assert "plan_step" in rows_of(place, own_world.neighbour.org_id)
+    assert "plan_step" in rows_of(place, own_world.other_org.org_id)
 
 
 # Objects created by migrating
@@ -278,13 +282,13 @@ async def test_erase_org_table_without_forced_rls_raises_misconfigured(
 @pytest.mark.parametrize("attributes", ["bypassrls", "superuser"])
 def test_migrate_rls_exempt_owner_gets_maintenance_role(server: Server, attributes: str) -> None:
     member = attributes != "superuser"
-    with a_role(server, attributes, member=member) as dsn, empty_place(server, dsn) as place:
+    with open_role(server, attributes, member=member) as dsn, empty_place(server, dsn) as place:
         migrate(place.owner_dsn)
         owner = examine_owner(place.owner_dsn)
         assert (owner.is_exempt, owner.refusal) == (True, None)
 
 
-def test_migrate_ordinary_owner_grants_no_maintenance_role(own_place: Place) -> None:
+def test_migrate_ordinary_owner_grants_no_maintenance_role(own_place: ServerDatabase) -> None:
     migrate(own_place.owner_dsn)
     owner = examine_owner(own_place.owner_dsn)
     assert (owner.is_exempt, owner.refusal) == (False, None)

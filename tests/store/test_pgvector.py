@@ -4,8 +4,9 @@ import psycopg
 import pytest
 
 from background_rounds import index_all
-from servers import Place, Server, fresh_place
-from store.library import Library, a_library
+from org_env import make_env, open_test_database
+from postgres_servers import Server, ServerDatabase, new_database
+from store.search_corpus import SearchCorpus, make_search_corpus
 from store.test_queries import prepared
 from store.test_search import NOTES
 from waybook.app.request import services as libraries
@@ -15,27 +16,32 @@ from waybook.store.driver.queries import load
 from waybook.store.maintenance.migrate import VectorTable, migrate
 from waybook.store.research import artifacts
 from waybook.store.research.artifacts import Backend
-from worlds import a_database, a_world
 
 
-def has_vectors(place: Place) -> bool:
+def has_vectors(place: ServerDatabase) -> bool:
     with psycopg.connect(place.admin_dsn) as admin:
         return bool(admin.execute("select to_regclass('passage_vector')").fetchall()[0][0])
 
 
-async def a_filled_library(database: Database, place: Place, backend: Backend) -> Library:
+async def make_filled_library(
+    database: Database, place: ServerDatabase, backend: Backend
+) -> SearchCorpus:
     """Return a search over our notes; another org has the same, word for word."""
-    mine = await a_library(database, place, backend)
-    theirs = await a_library(database, place, backend)
+    mine = await make_search_corpus(database, place, backend)
+    theirs = await make_search_corpus(database, place, backend)
     for name, text in NOTES.items():
         await mine.store(name, text)
         await theirs.store(f"their {name}", text)
     return mine
 
 
-async def test_pgvector_and_portable_backends_return_equal_rankings(pgvector_place: Place) -> None:
-    async with a_database(pgvector_place) as database:
-        filled = [await a_filled_library(database, pgvector_place, variant) for variant in Backend]
+async def test_pgvector_and_portable_backends_return_equal_rankings(
+    pgvector_place: ServerDatabase,
+) -> None:
+    async with open_test_database(pgvector_place) as database:
+        filled = [
+            await make_filled_library(database, pgvector_place, variant) for variant in Backend
+        ]
         for query in (*NOTES, *NOTES.values(), "insects pointing to blossoms", "icy reservoir"):
             titles = [await variant.search(query) for variant in filled]
             assert titles[0][0] == titles[1][0]
@@ -45,10 +51,10 @@ async def test_pgvector_and_portable_backends_return_equal_rankings(pgvector_pla
 
 
 async def test_hnsw_search_returns_same_hits_as_exact_scan(
-    pgvector_place: Place, monkeypatch: pytest.MonkeyPatch
+    pgvector_place: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with a_database(pgvector_place) as database:
-        library = await a_filled_library(database, pgvector_place, Backend.PGVECTOR)
+    async with open_test_database(pgvector_place) as database:
+        library = await make_filled_library(database, pgvector_place, Backend.PGVECTOR)
         compared = [(await library.lists(text))["meaning"] for text in NOTES.values()]
         monkeypatch.setattr(artifacts, "MAX_EXACT_SCAN", 0)
         walked = [(await library.lists(text))["meaning"] for text in NOTES.values()]
@@ -60,8 +66,10 @@ async def test_hnsw_search_returns_same_hits_as_exact_scan(
         assert fuse(await library.lists("moraine dam"))
 
 
-async def test_switching_backends_both_ways_keeps_search_complete(pgvector_place: Place) -> None:
-    async with a_world(pgvector_place) as world:
+async def test_switching_backends_both_ways_keeps_search_complete(
+    pgvector_place: ServerDatabase,
+) -> None:
+    async with make_env(pgvector_place) as world:
         services, note = world.dispatcher.services, {"kind": "note", "title": "Lakes"}
         for backend in (Backend.PGVECTOR, Backend.PORTABLE, Backend.PGVECTOR):
             object.__setattr__(services, "library", libraries.SearchBackend(backend=backend))
@@ -80,7 +88,7 @@ async def test_switching_backends_both_ways_keeps_search_complete(pgvector_place
             assert sum(hit["title"] == "Lakes" for hit in lake["hits"]) == 1
 
 
-def test_vector_queries_prepare_with_pgvector(pgvector_place: Place) -> None:
+def test_vector_queries_prepare_with_pgvector(pgvector_place: ServerDatabase) -> None:
     with psycopg.connect(pgvector_place.app_dsn, autocommit=True) as connection:
         if pgvector_place.server.role:
             connection.execute(f"set role {pgvector_place.server.role}".encode())
@@ -89,7 +97,7 @@ def test_vector_queries_prepare_with_pgvector(pgvector_place: Place) -> None:
 
 
 def test_migrate_vector_table_option_creates_leaves_or_drops_table(pgvector_server: Server) -> None:
-    with fresh_place(pgvector_server, "template1") as place:
+    with new_database(pgvector_server, "template1") as place:
         migrate(place.owner_dsn)
         assert not has_vectors(place)
         with psycopg.connect(place.admin_dsn) as admin:
@@ -106,7 +114,7 @@ def test_migrate_vector_table_option_creates_leaves_or_drops_table(pgvector_serv
 
 def test_vector_table_is_not_made_for_an_old_pgvector(pgvector_server: Server) -> None:
     """Before 0.8 its index loses rows under row-level security."""
-    with fresh_place(pgvector_server, "template1") as place:
+    with new_database(pgvector_server, "template1") as place:
         with psycopg.connect(place.admin_dsn) as admin:
             admin.execute("create extension vector")
             admin.execute("update pg_extension set extversion = '0.7.4' where extname = 'vector'")

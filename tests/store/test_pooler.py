@@ -9,16 +9,16 @@ from uuid import UUID
 import pytest
 from psycopg import AsyncConnection
 
-from poolers import PGBOUNCER, POOL, a_pooler
+from org_env import AgentClient, Body, OrgEnv, make_env, open_test_database
+from pgbouncer import PGBOUNCER, POOL, start_pgbouncer
+from postgres_servers import ServerDatabase
 from run_place import NO_PGBOUNCER
-from servers import Place
 from waybook.accounts.model import LOCAL_ORG
 from waybook.app.request.services import Services
 from waybook.background import event_listen_loop
 from waybook.store.driver import pg_notify
 from waybook.store.driver.bus import ChangeFeed
 from waybook.store.driver.database import Database
-from worlds import Agent, Body, World, a_database, a_world
 
 pytestmark = pytest.mark.skipif(PGBOUNCER is None, reason=NO_PGBOUNCER)
 
@@ -35,23 +35,23 @@ ROUNDS = 4
 
 
 @pytest.fixture
-def pooled_place(own_place: Place) -> Iterator[Place]:
-    with a_pooler(own_place) as place:
+def pooled_place(own_place: ServerDatabase) -> Iterator[ServerDatabase]:
+    with start_pgbouncer(own_place) as place:
         yield place
 
 
 @pytest.fixture
-async def pooled(pooled_place: Place) -> AsyncIterator[World]:
+async def pooled(pooled_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
     """Yield two orgs, with more client connections than the pooler has to the server."""
-    async with a_world(pooled_place, pool_size=2 * WORKERS) as world:
-        world.neighbour_may_change = True
+    async with make_env(pooled_place, pool_size=2 * WORKERS) as world:
+        world.other_org_may_change = True
         yield world
 
 
 # Two orgs at once
 
 
-async def hammer(agent: Agent, mark: str, others: list[str], name: str) -> None:
+async def hammer(agent: AgentClient, mark: str, others: list[str], name: str) -> None:
     """Work on plans and runs, read and search; check that only the org's own data is visible."""
     for number in range(ROUNDS):
         plan = await agent.plan(2, name=f"{mark} {name} {number}", idempotencyKey=f"{name}{number}")
@@ -67,7 +67,7 @@ async def hammer(agent: Agent, mark: str, others: list[str], name: str) -> None:
         run = await agent.run(models="a", name=f"{mark} run")
         job = await agent.job(run)
         assert job["runId"] == run["runId"]
-        await agent.hand_in(job)
+        await agent.submit_documents(job)
         for foreign in others:
             refused = await agent.refused("get_plan_status", planId=foreign)
             assert refused["code"] == "NOT_FOUND"
@@ -79,23 +79,23 @@ def assert_own(mark: str, listed: Body) -> None:
 
 
 async def test_pooler_concurrent_orgs_get_no_errors_and_stay_isolated(
-    pooled: World,
+    pooled: OrgEnv,
 ) -> None:
     mine = await pooled.agent.plan(name="mine alone")
-    theirs = await pooled.neighbour.plan(name="theirs alone")
+    theirs = await pooled.other_org.plan(name="theirs alone")
     workers = [
         hammer(agent, mark, [foreign["planId"]], str(number))
         for agent, mark, foreign in (
             (pooled.agent, "mine", theirs),
-            (pooled.neighbour, "theirs", mine),
+            (pooled.other_org, "theirs", mine),
         )
         for number in range(WORKERS)
     ]
-    await retitled(pooled.neighbour, pooled.neighbours_plan)
+    await retitled(pooled.other_org, pooled.other_org_plan)
     await asyncio.gather(*workers)
 
 
-async def retitled(agent: Agent, plan: Body) -> None:
+async def retitled(agent: AgentClient, plan: Body) -> None:
     """Complete the plan every world starts with, because its name has no mark."""
     await agent.work_through(plan)
 
@@ -110,16 +110,16 @@ async def settings_in(database: Database, org_id: UUID) -> dict[str, str]:
 
 
 async def test_pooler_every_transaction_has_required_settings(
-    pooled_place: Place,
+    pooled_place: ServerDatabase,
 ) -> None:
-    async with a_database(pooled_place, pool_size=3 * POOL) as database:
+    async with open_test_database(pooled_place, pool_size=3 * POOL) as database:
         orgs = [UUID(int=number) for number in range(3 * POOL)]
         settings = await asyncio.gather(*[settings_in(database, org) for org in orgs])
         assert database.wire.pooled
     assert settings == [SETTINGS] * len(orgs)
 
 
-async def left_behind(place: Place) -> list[tuple[Any, ...]]:
+async def left_behind(place: ServerDatabase) -> list[tuple[Any, ...]]:
     """Return the settings left on each pooler connection, as seen by another client."""
     async with AsyncExitStack() as stack:
         rows = []
@@ -138,16 +138,16 @@ async def left_behind(place: Place) -> list[tuple[Any, ...]]:
     return [row[1:] for row in rows]
 
 
-async def test_pooler_server_connections_keep_no_session_state(pooled: World) -> None:
+async def test_pooler_server_connections_keep_no_session_state(pooled: OrgEnv) -> None:
     await asyncio.gather(*[pooled.agent.plan() for _ in range(2 * WORKERS)])
     await pg_notify.listen(pooled.database, pooled.dispatcher.bus)
     assert await left_behind(pooled.place) == [("0", "on", "", 0, 0)] * POOL
 
 
 async def test_pooler_lock_timeout_returns_busy(
-    pooled_place: Place,
+    pooled_place: ServerDatabase,
 ) -> None:
-    async with a_world(pooled_place, lock_timeout="50ms") as world:
+    async with make_env(pooled_place, lock_timeout="50ms") as world:
         plan = await world.agent.plan()
         async with world.database.org_transaction(world.agent.org_id) as tx:
             await tx.send("select from plan for update")
@@ -156,16 +156,16 @@ async def test_pooler_lock_timeout_returns_busy(
 
 
 async def test_pooler_detected_at_first_connection_is_logged_once(
-    pooled_place: Place, caplog: pytest.LogCaptureFixture
+    pooled_place: ServerDatabase, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with a_database(pooled_place) as database:
+    async with open_test_database(pooled_place) as database:
         await asyncio.gather(*[settings_in(database, LOCAL_ORG) for _ in range(4)])
     messages = [record.message for record in caplog.records if "pooler" in record.message]
     assert messages == ["a pooler is in front of the database: statements are not prepared"]
 
 
-async def test_database_without_pooler_is_not_marked_pooled(own_place: Place) -> None:
-    async with a_database(own_place) as database:
+async def test_database_without_pooler_is_not_marked_pooled(own_place: ServerDatabase) -> None:
+    async with open_test_database(own_place) as database:
         assert await settings_in(database, LOCAL_ORG) == SETTINGS
         assert not database.wire.pooled
 
@@ -173,7 +173,7 @@ async def test_database_without_pooler_is_not_marked_pooled(own_place: Place) ->
 # Change events
 
 
-async def test_change_poller_behind_pooler_delivers_events_of_other_process(pooled: World) -> None:
+async def test_change_poller_behind_pooler_delivers_events_of_other_process(pooled: OrgEnv) -> None:
     """No process can listen through a pooler, and still an open page is updated."""
     here, feed = Services(database=pooled.database), ChangeFeed()
     lookout = pg_notify.ChangePoller()

@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from servers import Place
+from postgres_servers import ServerDatabase
 from waybook.store.driver.queries import Query, Rows, expand_parts, load
 
 SOURCE = Path(str(files("waybook")))
@@ -76,7 +76,7 @@ def prepared(file: str, name: str) -> str:
 
 @pytest.mark.parametrize("file", [file for file in FILES if file not in OPERATOR])
 def test_every_named_query_prepares_against_the_migrated_schema(
-    shared_place: Place, file: str
+    shared_place: ServerDatabase, file: str
 ) -> None:
     with psycopg.connect(shared_place.app_dsn, autocommit=True) as connection:
         if shared_place.server.role:

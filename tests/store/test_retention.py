@@ -9,21 +9,21 @@ from threading import Barrier
 import psycopg
 import pytest
 
-from dumps import dump
-from erasures import LEFT, rows_of, slug_of, verdicts, verified
-from servers import Place
+from database_dump import dump
+from erasure_checks import LEFT, rows_of, slug_of, verdicts, verified
+from org_env import AgentClient, Body, OrgEnv, make_step
+from postgres_servers import ServerDatabase
 from waybook.app.operations.erasure import erase_org
 from waybook.errors import Misconfigured
 from waybook.store.maintenance import retention
 from waybook.store.maintenance.owner import open_owner_session
 from waybook.store.maintenance.retention import RetentionPolicy, apply_retention
-from worlds import Agent, Body, World, a_step
 
 FOR_EVER = RetentionPolicy(0, 0, 0)
 
 
 @pytest.fixture
-def admin(own_place: Place) -> Iterator[psycopg.Connection]:
+def admin(own_place: ServerDatabase) -> Iterator[psycopg.Connection]:
     with psycopg.connect(own_place.admin_dsn, autocommit=True) as connection:
         yield connection
 
@@ -51,7 +51,7 @@ def named(moment: datetime) -> str:
 
 
 async def test_retention_new_calls_are_stored_in_partition_of_current_week(
-    own_world: World, admin: psycopg.Connection
+    own_world: OrgEnv, admin: psycopg.Connection
 ) -> None:
     apply_retention(own_world.place.owner_dsn, FOR_EVER)
     now = today(admin)
@@ -66,7 +66,7 @@ async def test_retention_new_calls_are_stored_in_partition_of_current_week(
 
 
 def test_retention_partitions_have_same_row_level_security_as_table(
-    own_place: Place, admin: psycopg.Connection
+    own_place: ServerDatabase, admin: psycopg.Connection
 ) -> None:
     apply_retention(own_place.owner_dsn, FOR_EVER)
     guarded = admin.execute(
@@ -78,7 +78,7 @@ def test_retention_partitions_have_same_row_level_security_as_table(
 
 
 def test_retention_partition_is_dropped_when_all_rows_are_expired(
-    own_place: Place, admin: psycopg.Connection
+    own_place: ServerDatabase, admin: psycopg.Connection
 ) -> None:
     now = today(admin)
     with open_owner_session(own_place.owner_dsn) as here:
@@ -101,10 +101,10 @@ def test_retention_partition_is_dropped_when_all_rows_are_expired(
 
 
 async def test_retention_default_partition_deletes_expired_calls_only(
-    own_world: World, admin: psycopg.Connection
+    own_world: OrgEnv, admin: psycopg.Connection
 ) -> None:
     """No server ran at the start of a week; or the log is older than the partitions."""
-    for agent in (own_world.agent, own_world.neighbour):
+    for agent in (own_world.agent, own_world.other_org):
         await agent.status(await agent.plan())
     await own_world.dispatcher.calls.flush()
     assert partitions(admin) == ["mcp_tool_call_log_default"]
@@ -129,7 +129,7 @@ select o.org_id, now() + n * interval '1 hour', gen_random_uuid(), 'ping', 'ann'
 
 
 def test_retention_moves_default_partition_calls_to_weekly_partition(
-    own_world: World, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+    own_world: OrgEnv, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after a demo that was kept: calls exist before the partition of their week."""
     monkeypatch.setattr(retention, "MAX_ROWS", 50)
@@ -153,7 +153,7 @@ def test_retention_moves_default_partition_calls_to_weekly_partition(
 
 
 def test_retention_too_many_rows_of_week_stay_in_default_partition(
-    own_world: World, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+    own_world: OrgEnv, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "MAX_MOVED_ROWS", 5)
     admin.execute(CALLS)
@@ -165,7 +165,7 @@ def test_retention_too_many_rows_of_week_stay_in_default_partition(
 
 
 def test_retention_concurrent_runs_create_partitions_once(
-    own_place: Place, admin: psycopg.Connection
+    own_place: ServerDatabase, admin: psycopg.Connection
 ) -> None:
     gate = Barrier(4)
 
@@ -180,7 +180,7 @@ def test_retention_concurrent_runs_create_partitions_once(
     assert len(partitions(admin)) == 6
 
 
-def test_retention_as_serving_role_raises_misconfigured(own_place: Place) -> None:
+def test_retention_as_serving_role_raises_misconfigured(own_place: ServerDatabase) -> None:
     if own_place.server.role:
         pytest.skip("one user does everything here")
     with pytest.raises(Misconfigured, match="owner_url names the owner"):
@@ -191,12 +191,12 @@ def test_retention_as_serving_role_raises_misconfigured(own_place: Place) -> Non
 
 
 async def test_retention_idempotency_answer_is_replayed_until_expired(
-    own_world: World, admin: psycopg.Connection
+    own_world: OrgEnv, admin: psycopg.Connection
 ) -> None:
-    agent, neighbour = own_world.agent, own_world.neighbour
+    agent, neighbour = own_world.agent, own_world.other_org
     for key in ("old", "young"):
         await agent.plan(idempotencyKey=key)
-    own_world.neighbour_may_change = True
+    own_world.other_org_may_change = True
     await neighbour.plan(idempotencyKey="old")
     admin.execute("update idempotency_answer set created_at = now() - interval '25 hours'")
     admin.execute(
@@ -211,7 +211,7 @@ async def test_retention_idempotency_answer_is_replayed_until_expired(
 
 
 async def test_retention_many_idempotency_answers_are_deleted_in_batches(
-    own_world: World, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+    own_world: OrgEnv, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "MAX_ROWS", 3)
     for number in range(7):
@@ -225,9 +225,9 @@ async def test_retention_many_idempotency_answers_are_deleted_in_batches(
 # Closed plans and runs
 
 
-async def worked_through(agent: Agent, word: str) -> Body:
+async def worked_through(agent: AgentClient, word: str) -> Body:
     """Return a closed plan, with research, a source of its own, and one it shares."""
-    plan = await agent.plan([a_step(f"Look for {word}.")], name=f"Plan {word}")
+    plan = await agent.plan([make_step(f"Look for {word}.")], name=f"Plan {word}")
     taken = await agent.take(plan, sessionId=f"session {word}")
     shared = {"title": "A shared book", "quote": "Everybody says so."}
     await agent.call(
@@ -250,7 +250,7 @@ async def worked_through(agent: Agent, word: str) -> Body:
     return plan
 
 
-async def a_finished_run(agent: Agent) -> Body:
+async def make_finished_run(agent: AgentClient) -> Body:
     run = await agent.run(models="a")
     for stage in ("scope", "gather", "report"):
         reply = await agent.work_off(run)
@@ -267,13 +267,13 @@ def make_old(admin: psycopg.Connection, *ids: str) -> None:
 
 
 async def test_retention_expired_closed_plan_is_erased_with_dependent_rows(
-    own_world: World, admin: psycopg.Connection
+    own_world: OrgEnv, admin: psycopg.Connection
 ) -> None:
     agent, place = own_world.agent, own_world.place
     old, young = [await worked_through(agent, word) for word in ("xylophone", "marimba")]
     open_plan = await agent.plan(name="Still open")
     make_old(admin, old["planId"], open_plan["planId"])
-    theirs = rows_of(place, own_world.neighbour.org_id)
+    theirs = rows_of(place, own_world.other_org.org_id)
     assert apply_retention(place.owner_dsn, FOR_EVER) == {}
     gone = apply_retention(place.owner_dsn, RetentionPolicy(0, 0, 90))
     assert gone["plan"] == gone["plan_brief"] == gone["source"] == 1
@@ -288,7 +288,7 @@ async def test_retention_expired_closed_plan_is_erased_with_dependent_rows(
         assert (await agent.status(plan))["planId"] == plan["planId"]
     reply = await agent.call("search_sources", query="marimba")
     assert reply["hits"]
-    assert rows_of(place, own_world.neighbour.org_id) == theirs
+    assert rows_of(place, own_world.other_org.org_id) == theirs
     (verdict,) = await verdicts(own_world, agent.org_id)
     assert verdict.ok
     assert verdict.note is not None
@@ -297,10 +297,10 @@ async def test_retention_expired_closed_plan_is_erased_with_dependent_rows(
 
 
 async def test_retention_deletes_expired_completed_run_and_leaves_open_run(
-    own_world: World, admin: psycopg.Connection
+    own_world: OrgEnv, admin: psycopg.Connection
 ) -> None:
     agent, place = own_world.agent, own_world.place
-    run, open_run = await a_finished_run(agent), await agent.run()
+    run, open_run = await make_finished_run(agent), await agent.run()
     assert (await agent.call("get_next_job", runId=run["runId"]))["status"] == "run_complete"
     make_old(admin, run["runId"], open_run["runId"])
     gone = apply_retention(place.owner_dsn, RetentionPolicy(0, 0, 90))
@@ -311,7 +311,7 @@ async def test_retention_deletes_expired_completed_run_and_leaves_open_run(
 
 
 async def test_retention_many_plans_are_deleted_in_batches_and_recorded(
-    own_world: World, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+    own_world: OrgEnv, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "MAX_SUBJECTS", 2)
     agent = own_world.agent
@@ -325,7 +325,7 @@ async def test_retention_many_plans_are_deleted_in_batches_and_recorded(
 
 
 async def test_retention_expired_plan_with_broken_audit_is_not_erased(
-    own_world: World, admin: psycopg.Connection
+    own_world: OrgEnv, admin: psycopg.Connection
 ) -> None:
     own_world.is_sound = False
     agent = own_world.agent
@@ -340,7 +340,7 @@ async def test_retention_expired_plan_with_broken_audit_is_not_erased(
 
 
 async def test_audit_verify_restored_erased_plan_reports_error(
-    own_world: World, admin: psycopg.Connection
+    own_world: OrgEnv, admin: psycopg.Connection
 ) -> None:
     own_world.is_sound = False
     agent = own_world.agent
@@ -357,7 +357,7 @@ async def test_audit_verify_restored_erased_plan_reports_error(
 
 
 async def test_verify_deleted_erasure_record_is_reported_missing(
-    own_world: World, admin: psycopg.Connection
+    own_world: OrgEnv, admin: psycopg.Connection
 ) -> None:
     own_world.is_sound = False
     agent = own_world.agent
@@ -371,7 +371,7 @@ async def test_verify_deleted_erasure_record_is_reported_missing(
     assert verdict.errors == ("erasure 1 is missing: 1 were written",)
 
 
-async def test_retention_deletes_calls_logged_after_org_erasure(own_world: World) -> None:
+async def test_retention_deletes_calls_logged_after_org_erasure(own_world: OrgEnv) -> None:
     agent, place = own_world.agent, own_world.place
     await agent.plan()
     await erase_org(place.owner_dsn, slug_of(agent), by="operator", progress=lambda *_: None)

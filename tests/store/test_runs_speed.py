@@ -7,8 +7,9 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from postgres.processes import eventually
-from servers import Place, Server, fresh_place
+from embedded_postgres.processes import eventually
+from org_env import make_env
+from postgres_servers import Server, ServerDatabase, new_database
 from statements import prepared
 from waybook.accounts.model import LOCAL_ORG
 from waybook.core.holder import Holder
@@ -18,7 +19,6 @@ from waybook.store.driver.queries import Statement
 from waybook.store.runs import jobs, load
 from waybook.store.runs import jobs as documents
 from waybook.store.runs.jobs import JobRequest
-from worlds import a_world
 
 #: Two orgs with twelve hundred runs each, twenty jobs in each run, one of them held.
 FILL = """
@@ -67,9 +67,9 @@ analyze;
 
 
 @pytest.fixture(scope="module")
-def full(server: Server) -> Iterator[Place]:
+def full(server: Server) -> Iterator[ServerDatabase]:
     """Yield a database with many jobs of two orgs."""
-    with fresh_place(server) as place:
+    with new_database(server) as place:
         add_org(place.owner_dsn, UUID(new_id()), "neighbour")
         with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
             admin.execute(FILL.encode())
@@ -84,7 +84,7 @@ class Node(NamedTuple):
     through: str | None
 
 
-def plan(place: Place, statement: Statement) -> list[Node]:
+def plan(place: ServerDatabase, statement: Statement) -> list[Node]:
     """Return the generic plan of a statement."""
     with psycopg.connect(place.app_dsn, autocommit=True) as connection, connection.transaction():
         if place.server.role:
@@ -105,7 +105,7 @@ def _nodes(node: Any) -> Iterator[Node]:  # noqa: ANN401 - a plan as PostgreSQL 
 
 
 @pytest.fixture(scope="module")
-def named(full: Place) -> tuple[str, str, str]:
+def named(full: ServerDatabase) -> tuple[str, str, str]:
     """Return a run, a job and a document."""
     with psycopg.connect(full.admin_dsn) as admin:
         query = (
@@ -118,7 +118,7 @@ def named(full: Place) -> tuple[str, str, str]:
 
 ME = Holder("ann", "session")
 ANY = JobRequest(model=None, job_type=None, lease_seconds=900, holder=ME)
-ONE = JobRequest(model="m1", job_type=None, lease_seconds=900, holder=ME)
+SELECT_1 = JobRequest(model="m1", job_type=None, lease_seconds=900, holder=ME)
 
 #: The index of each query, and whether it returns rows in the requested order.
 HOT = {
@@ -146,9 +146,9 @@ def hot(run_id: str, job_id: str, document_id: str) -> dict[str, Statement]:
     return {
         "run_of_job": jobs.run_of_job_statement(job_id),
         "load_job": jobs.job_statement(job_id),
-        "held_job": jobs.held_statement(run_id, ONE),
+        "held_job": jobs.held_statement(run_id, SELECT_1),
         "free_job": jobs.claimable_statement(run_id, ANY),
-        "free_job_for_model": jobs.claimable_statement(run_id, ONE),
+        "free_job_for_model": jobs.claimable_statement(run_id, SELECT_1),
         "open_jobs": jobs.open_statement(run_id, 40),
         "failed_jobs": jobs.failed_statement(run_id, "s1", None),
         "to_render": jobs.to_render_statement(run_id, 20),
@@ -165,7 +165,7 @@ def hot(run_id: str, job_id: str, document_id: str) -> dict[str, Statement]:
 
 @pytest.mark.parametrize("name", HOT)
 def test_runs_hot_query_uses_expected_index(
-    full: Place, named: tuple[str, str, str], name: str
+    full: ServerDatabase, named: tuple[str, str, str], name: str
 ) -> None:
     index, ordered = HOT[name]
     nodes = plan(full, hot(*named)[name])
@@ -180,7 +180,7 @@ OTHERS = ["run_with_free_job", "parts", "document_job", "contents", "available",
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_run_queries_use_no_sequential_scan(
-    full: Place, named: tuple[str, str, str], name: str
+    full: ServerDatabase, named: tuple[str, str, str], name: str
 ) -> None:
     run_id, job_id, document_id = named
     statement = {
@@ -195,9 +195,9 @@ def test_run_queries_use_no_sequential_scan(
     assert [node for node in nodes if node.kind == "Seq Scan"] == [], nodes
 
 
-async def test_runs_and_stage_steps_updates_are_mostly_hot(own_place: Place) -> None:
+async def test_runs_and_stage_steps_updates_are_mostly_hot(own_place: ServerDatabase) -> None:
     """In a complete run, nine in ten updates of its row and its steps' rows touch no index."""
-    async with a_world(own_place) as world:
+    async with make_env(own_place) as world:
         for _ in range(3):
             run = await world.agent.run("dialectic")
             while (result := await world.agent.work_off(run))["status"] == "awaiting_feedback":

@@ -8,7 +8,7 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from servers import Place
+from postgres_servers import ServerDatabase
 from waybook.accounts.model import LOCAL_ORG
 from waybook.store.accounts.accounts import add_org
 from waybook.store.driver.ids import new_id
@@ -27,13 +27,13 @@ BY_HASH = {"api_token", "web_session"}
 
 
 @pytest.fixture(scope="module")
-def catalogue(shared_place: Place) -> Iterator[psycopg.Connection]:
+def catalogue(shared_place: ServerDatabase) -> Iterator[psycopg.Connection]:
     with psycopg.connect(shared_place.admin_dsn, autocommit=True) as connection:
         yield connection
 
 
 @pytest.fixture
-def serving(shared_place: Place) -> Iterator[psycopg.Connection]:
+def serving(shared_place: ServerDatabase) -> Iterator[psycopg.Connection]:
     """Yield a connection as the serving user, with no org set."""
     with psycopg.connect(shared_place.app_dsn, autocommit=True) as connection:
         if shared_place.server.role:
@@ -215,7 +215,7 @@ def test_org_setting_after_transaction_is_reset(
 
 
 def test_insert_row_of_other_org_raises_insufficient_privilege(
-    serving: psycopg.Connection, shared_place: Place
+    serving: psycopg.Connection, shared_place: ServerDatabase
 ) -> None:
     ours, theirs = UUID(new_id()), UUID(new_id())
     for org_id in (ours, theirs):
@@ -234,7 +234,7 @@ def test_insert_row_of_other_org_raises_insufficient_privilege(
             )
 
 
-def test_owner_without_org_setting_sees_no_rows(shared_place: Place) -> None:
+def test_owner_without_org_setting_sees_no_rows(shared_place: ServerDatabase) -> None:
     with psycopg.connect(shared_place.owner_dsn, autocommit=True) as owner:
         assert ask(owner, "select * from org") == []
 

@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 from waybook.store.audit import GENESIS, SealedEntry, first_broken, seal
 
 
-def an_entry(seq: int, *texts: str) -> SealedEntry:
+def make_entry(seq: int, *texts: str) -> SealedEntry:
     event, actor, channel, session, details = texts
     at = datetime(2030, 1, 1, tzinfo=UTC)
     return SealedEntry("p-1", "plan", seq, at, event, actor, channel, session, details)
 
 
-def a_chain(length: int, previous: bytes = GENESIS) -> list[SealedEntry]:
+def make_chain(length: int, previous: bytes = GENESIS) -> list[SealedEntry]:
     entries = []
     for seq in range(1, length + 1):
-        entry = an_entry(seq, "step_started", "ann", "mcp", "s-1", f'{{"n":{seq}}}')
+        entry = make_entry(seq, "step_started", "ann", "mcp", "s-1", f'{{"n":{seq}}}')
         previous = seal(entry, previous)
         entries.append(entry._replace(hash=previous))
     return entries
@@ -26,18 +26,20 @@ def a_chain(length: int, previous: bytes = GENESIS) -> list[SealedEntry]:
 
 def test_seal_of_different_entries_differs() -> None:
     combinations = [*product(["", "a", "b", "ab"], repeat=5)]
-    assert len({seal(an_entry(1, *texts), GENESIS) for texts in combinations}) == len(combinations)
+    assert len({seal(make_entry(1, *texts), GENESIS) for texts in combinations}) == len(
+        combinations
+    )
 
 
 @given(st.binary(min_size=32, max_size=32))
 def test_seal_of_same_entry_with_different_previous_hash_differs(past: bytes) -> None:
-    (entry,) = a_chain(1)
+    (entry,) = make_chain(1)
     assert (seal(entry, past) == entry.hash) == (past == GENESIS)
 
 
 @given(st.integers(2, 6), st.data())
 def test_audit_entry_resealed_alone_breaks_next_entry(length: int, data: st.DataObject) -> None:
-    entries = a_chain(length)
+    entries = make_chain(length)
     assert first_broken(entries) is None
     number = data.draw(st.integers(1, length - 1))
     past = entries[number - 2].hash if number > 1 else GENESIS

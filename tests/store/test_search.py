@@ -8,8 +8,9 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from servers import Place
-from store.library import EMBEDDER, Library, a_library
+from org_env import NOON, open_test_database
+from postgres_servers import ServerDatabase
+from store.search_corpus import EMBEDDER, SearchCorpus, make_search_corpus
 from waybook.plan.research import ResearchSource
 from waybook.research.fusion import fuse
 from waybook.research.passages import source_hash, source_id
@@ -19,7 +20,6 @@ from waybook.store.driver.ids import new_id
 from waybook.store.research import artifacts, embeddings, search
 from waybook.store.research.artifacts import Backend, index_source
 from waybook.store.research.search import Scope, SearchCapabilities
-from worlds import NOON, a_database
 
 NOTES = {
     "flood": "When an avalanche falls into a glacial lake the wave cuts the dam of loose moraine.",
@@ -40,23 +40,23 @@ WIKI = ResearchSource(
 
 
 @pytest.fixture
-async def database(shared_place: Place) -> AsyncIterator[Database]:
-    async with a_database(shared_place) as made:
+async def database(shared_place: ServerDatabase) -> AsyncIterator[Database]:
+    async with open_test_database(shared_place) as made:
         yield made
 
 
 @pytest.fixture
-async def library(database: Database, shared_place: Place) -> Library:
+async def library(database: Database, shared_place: ServerDatabase) -> SearchCorpus:
     """Return a search over our notes; another org has the same, word for word."""
-    mine = await a_library(database, shared_place)
-    theirs = await a_library(database, shared_place)
+    mine = await make_search_corpus(database, shared_place)
+    theirs = await make_search_corpus(database, shared_place)
     for name, text in NOTES.items():
         await mine.store(name, text)
         await theirs.store(f"their {name}", text)
     return mine
 
 
-def plan_in(place: Place, org_id: UUID) -> str:
+def plan_in(place: ServerDatabase, org_id: UUID) -> str:
     """Insert a plan directly, without the use cases; return its id."""
     plan_id = new_id()
     with psycopg.connect(place.admin_dsn) as admin:
@@ -68,7 +68,9 @@ def plan_in(place: Place, org_id: UUID) -> str:
     return plan_id
 
 
-def artifact_in(place: Place, library: Library, plan_id: str | None, title: str) -> str:
+def artifact_in(
+    place: ServerDatabase, library: SearchCorpus, plan_id: str | None, title: str
+) -> str:
     artifact_id = new_id()
     with psycopg.connect(place.admin_dsn) as admin:
         admin.execute(
@@ -83,7 +85,7 @@ def artifact_in(place: Place, library: Library, plan_id: str | None, title: str)
 
 
 async def test_search_capabilities_describe_server_support(
-    library: Library, shared_place: Place
+    library: SearchCorpus, shared_place: ServerDatabase
 ) -> None:
     able = library.abilities
     assert able.backend is Backend.PORTABLE
@@ -92,7 +94,9 @@ async def test_search_capabilities_describe_server_support(
     assert able.describe == f"full text and vectors{reach}"
 
 
-async def test_search_lists_without_vector_backend_returns_full_text_only(library: Library) -> None:
+async def test_search_lists_without_vector_backend_returns_full_text_only(
+    library: SearchCorpus,
+) -> None:
     assert set(await library.lists("glacial lake")) == {"words", "meaning"}
     library.abilities = SearchCapabilities(backend=None, indexed=False)
     assert set(await library.lists("glacial lake")) == {"words"}
@@ -113,22 +117,24 @@ async def test_search_lists_without_vector_backend_returns_full_text_only(librar
     ],
 )
 async def test_search_exact_or_misspelled_words_finds_document(
-    library: Library, asked: str, expected: str
+    library: SearchCorpus, asked: str, expected: str
 ) -> None:
     assert (await library.search(asked))[0] == expected
 
 
-async def test_search_semantic_synonymous_query_returns_matching_note(library: Library) -> None:
+async def test_search_semantic_synonymous_query_returns_matching_note(
+    library: SearchCorpus,
+) -> None:
     assert (await library.search("insects pointing to blossoms"))[0] == "bees"
 
 
-async def test_search_never_returns_other_org_passages(library: Library) -> None:
+async def test_search_never_returns_other_org_passages(library: SearchCorpus) -> None:
     for query in (*NOTES.values(), "glacial lake", "their flood"):
         assert set(await library.search(query)) <= set(NOTES)
 
 
 async def test_search_full_text_match_of_all_terms_ranks_above_partial_match(
-    library: Library,
+    library: SearchCorpus,
 ) -> None:
     await library.store("partly", "Wheat grows. Flour is milled. Nothing about nets.")
     hits = (await library.lists("wheat flour gluten yeast"))["words"]
@@ -138,12 +144,12 @@ async def test_search_full_text_match_of_all_terms_ranks_above_partial_match(
     assert hits[0].measure == pytest.approx(1)
 
 
-async def test_search_tag_is_matched_like_title_word(library: Library) -> None:
+async def test_search_tag_is_matched_like_title_word(library: SearchCorpus) -> None:
     await library.store("plain", "Nothing special.", tags=("hydrology",))
     assert (await library.search("hydrology"))[0] == "plain · hydrology"
 
 
-async def test_search_long_text_returns_matching_passage(library: Library) -> None:
+async def test_search_long_text_returns_matching_passage(library: SearchCorpus) -> None:
     filler = "Meetings were held and minutes were taken. " * 60
     await library.store("minutes", f"{filler}The perovskite cell broke. {filler}")
     hit = fuse(await library.lists("perovskite"))[0]
@@ -171,19 +177,19 @@ async def test_search_long_text_returns_matching_passage(library: Library) -> No
         *("flood -moraine", '"unclosed', "@00000000-0000-7000-8000-000000000001", "\x1f\x01"),
     ],
 )
-async def test_search_any_query_text_does_not_raise(library: Library, asked: str) -> None:
+async def test_search_any_query_text_does_not_raise(library: SearchCorpus, asked: str) -> None:
     assert set(await library.search(asked)) <= set(NOTES)
     assert set(await library.search(asked, plan_id=new_id(), kinds=("note", asked[:9]))) == set()
 
 
-async def test_search_only_stop_words_has_no_full_text_hits(library: Library) -> None:
+async def test_search_only_stop_words_has_no_full_text_hits(library: SearchCorpus) -> None:
     assert (await library.lists("what is it that they do"))["words"] == []
 
 
 # Restricted searches
 
 
-async def test_search_kind_and_time_filters_apply_to_both_rankings(library: Library) -> None:
+async def test_search_kind_and_time_filters_apply_to_both_rankings(library: SearchCorpus) -> None:
     old, late = NOON - timedelta(days=9), NOON + timedelta(days=1)
     await library.store("old flood", NOTES["flood"], created_at=old, kind="finding")
     await library.store("late flood", NOTES["flood"], created_at=late, kind="quote")
@@ -203,7 +209,7 @@ async def test_search_kind_and_time_filters_apply_to_both_rankings(library: Libr
 
 
 async def test_search_within_plan_returns_artifacts_and_linked_sources_only(
-    library: Library, shared_place: Place
+    library: SearchCorpus, shared_place: ServerDatabase
 ) -> None:
     plan_id = plan_in(shared_place, library.org_id)
     await library.store("ours", NOTES["flood"], plan_id=plan_id)
@@ -221,7 +227,7 @@ async def test_search_within_plan_returns_artifacts_and_linked_sources_only(
 
 
 async def test_a_source_stored_twice_is_one_row_with_two_links(
-    library: Library, shared_place: Place
+    library: SearchCorpus, shared_place: ServerDatabase
 ) -> None:
     artifact_id = ""
     for source in (replace(WIKI, retrieved_at=None), WIKI):
@@ -236,7 +242,7 @@ async def test_a_source_stored_twice_is_one_row_with_two_links(
     assert [row[2:] for row in rows] == [(WIKI.url, WIKI.title, WIKI.quote, NOON)]
 
 
-async def test_index_same_source_twice_changes_nothing(library: Library) -> None:
+async def test_index_same_source_twice_changes_nothing(library: SearchCorpus) -> None:
     subject = index_source(WIKI, NOON)
     for _ in range(2):
         await library.index(subject)
@@ -244,7 +250,7 @@ async def test_index_same_source_twice_changes_nothing(library: Library) -> None
 
 
 async def test_search_unindexed_and_unembedded_subjects_are_listed(
-    library: Library, shared_place: Place
+    library: SearchCorpus, shared_place: ServerDatabase
 ) -> None:
     artifact_id = artifact_in(shared_place, library, None, "unknown")
     (rows,) = await library.database.read_org(
@@ -261,7 +267,7 @@ async def test_search_unindexed_and_unembedded_subjects_are_listed(
     assert [row[0] for row in rows] == [WIKI.id]
 
 
-async def test_store_empty_text_is_searchable_by_title(library: Library) -> None:
+async def test_store_empty_text_is_searchable_by_title(library: SearchCorpus) -> None:
     await library.store("empty", "")
     assert "empty" in await library.search("empty")
 
@@ -270,7 +276,7 @@ async def test_store_empty_text_is_searchable_by_title(library: Library) -> None
 
 
 async def test_search_without_index_scans_only_newest_documents(
-    library: Library, monkeypatch: pytest.MonkeyPatch
+    library: SearchCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search, "MAX_UNINDEXED_SCAN", 1)
     library.abilities = SearchCapabilities(backend=None, indexed=False)
@@ -280,7 +286,7 @@ async def test_search_without_index_scans_only_newest_documents(
     assert await library.search("moraine dam") == ["latest"]
 
 
-def test_full_text_search_with_row_level_security_uses_index(own_place: Place) -> None:
+def test_full_text_search_with_row_level_security_uses_index(own_place: ServerDatabase) -> None:
     """The operator must be leakproof for the server, or it reads all rows of the org."""
     if not own_place.server.is_embedded:
         pytest.skip("nobody could tell this server that comparing words leaks nothing")

@@ -9,7 +9,7 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from servers import Place
+from postgres_servers import ServerDatabase
 from waybook.bootstrap import DatabaseServer, open_database, start_application
 from waybook.errors import Misconfigured, Unavailable
 from waybook.settings import Settings
@@ -20,7 +20,7 @@ GRANT = re.compile(rf"as an administrator run: (grant {APP_ROLE} to .+)$")
 
 
 @contextmanager
-def a_stranger(place: Place, name: str) -> Iterator[str]:
+def open_stranger(place: ServerDatabase, name: str) -> Iterator[str]:
     """Create a user who may connect, and nothing else; yield the DSN."""
     named, password = sql.Identifier(name), sql.Literal("choose one")
     with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
@@ -33,7 +33,7 @@ def a_stranger(place: Place, name: str) -> Iterator[str]:
             admin.execute(sql.SQL("drop owned by {0}; drop role {0}").format(named))
 
 
-async def serve(place: Place, dsn: str) -> None:
+async def serve(place: ServerDatabase, dsn: str) -> None:
     """Open the pool as a server with separate URLs does, and run one query."""
     server = DatabaseServer(app_dsn=dsn, owner_dsn=place.owner_dsn, role=APP_ROLE)
     async with open_database(server, Settings()) as database:
@@ -42,9 +42,9 @@ async def serve(place: Place, dsn: str) -> None:
 
 @pytest.mark.parametrize("name", ["serving", 'An "odd" name; drop'])
 async def test_start_user_not_role_member_raises_misconfigured_with_grant(
-    own_place: Place, name: str
+    own_place: ServerDatabase, name: str
 ) -> None:
-    with a_stranger(own_place, f"{name} {new_id()}") as dsn:
+    with open_stranger(own_place, f"{name} {new_id()}") as dsn:
         with pytest.raises(Misconfigured) as refused:
             await serve(own_place, dsn)
         match = GRANT.search(refused.value.message)
@@ -56,9 +56,9 @@ async def test_start_user_not_role_member_raises_misconfigured_with_grant(
 
 
 async def test_start_application_serving_role_not_granted_raises_misconfigured(
-    own_place: Place,
+    own_place: ServerDatabase,
 ) -> None:
-    with a_stranger(own_place, f"serving_{new_id()}") as dsn:
+    with open_stranger(own_place, f"serving_{new_id()}") as dsn:
         both = Settings(database_url=dsn, owner_url=own_place.owner_dsn)
         with pytest.raises(Misconfigured, match=f"grant {APP_ROLE} to"):
             async with start_application(both):
@@ -66,9 +66,11 @@ async def test_start_application_serving_role_not_granted_raises_misconfigured(
 
 
 @pytest.mark.parametrize("attribute", ["superuser", "bypassrls"])
-def test_a_serving_role_that_bypasses_policies_is_refused(own_place: Place, attribute: str) -> None:
+def test_a_serving_role_that_bypasses_policies_is_refused(
+    own_place: ServerDatabase, attribute: str
+) -> None:
     role = f"serving_{new_id().replace('-', '')}"
-    with a_stranger(own_place, role) as dsn:
+    with open_stranger(own_place, role) as dsn:
         check_serving_role(dsn, role)
         with psycopg.connect(own_place.admin_dsn, autocommit=True) as admin:
             admin.execute(f"alter role {role} {attribute}".encode())
@@ -78,7 +80,9 @@ def test_a_serving_role_that_bypasses_policies_is_refused(own_place: Place, attr
         check_serving_role(dsn, role)
 
 
-async def test_start_unknown_database_user_raises_unavailable_immediately(own_place: Place) -> None:
+async def test_start_unknown_database_user_raises_unavailable_immediately(
+    own_place: ServerDatabase,
+) -> None:
     nobody = make_conninfo(own_place.owner_dsn, user=f"nobody_{new_id()}")
     both = Settings(database_url=nobody, owner_url=own_place.owner_dsn)
     with pytest.raises(Unavailable, match="nobody_"):
@@ -86,8 +90,10 @@ async def test_start_unknown_database_user_raises_unavailable_immediately(own_pl
             pass
 
 
-async def test_migrate_as_non_owner_raises_misconfigured_naming_owner_url(own_place: Place) -> None:
-    with a_stranger(own_place, f"serving_{new_id()}") as dsn:
+async def test_migrate_as_non_owner_raises_misconfigured_naming_owner_url(
+    own_place: ServerDatabase,
+) -> None:
+    with open_stranger(own_place, f"serving_{new_id()}") as dsn:
         for look in (migrate, list_pending):
             with pytest.raises(Misconfigured, match="owner_url must name its owner") as refused:
                 look(dsn)

@@ -8,8 +8,9 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from postgres.processes import eventually
-from servers import Place, Server, fresh_place
+from embedded_postgres.processes import eventually
+from org_env import make_env
+from postgres_servers import Server, ServerDatabase, new_database
 from statements import prepared
 from waybook.accounts.model import LOCAL_ORG
 from waybook.app.queries.plans import PAGE_SIZE, PlanFilter, PlanOrder, summaries_statement
@@ -20,7 +21,6 @@ from waybook.store.driver.ids import new_id
 from waybook.store.driver.queries import Statement
 from waybook.store.plans import contexts, lists, load
 from waybook.store.plans.load import PlanRequest
-from worlds import a_world
 
 ME = Holder("ann", "1")
 PLANS = 2_500
@@ -64,17 +64,17 @@ analyze;
 
 
 @pytest.fixture(scope="module")
-def full(server: Server) -> Iterator[Place]:
+def full(server: Server) -> Iterator[ServerDatabase]:
     """Yield a database with many plans of two orgs."""
     counted = FILL % {"plans": PLANS, "steps": STEPS}
-    with fresh_place(server) as place:
+    with new_database(server) as place:
         add_org(place.owner_dsn, UUID(new_id()), "neighbour")
         with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
             admin.execute(counted.encode())
         yield place
 
 
-def explained(place: Place, statement: Statement) -> Any:  # noqa: ANN401 - as PostgreSQL tells it
+def explained(place: ServerDatabase, statement: Statement) -> Any:  # noqa: ANN401 - as PostgreSQL tells it
     """Return the generic plan of a prepared statement."""
     with psycopg.connect(place.app_dsn, autocommit=True) as connection, connection.transaction():
         if place.server.role:
@@ -88,7 +88,7 @@ def explained(place: Place, statement: Statement) -> Any:  # noqa: ANN401 - as P
     return row[0][0]["Plan"]
 
 
-def scans(place: Place, statement: Statement) -> set[tuple[str, str]]:
+def scans(place: ServerDatabase, statement: Statement) -> set[tuple[str, str]]:
     """Return the scan type of each table."""
     return set(_reads(explained(place, statement)))
 
@@ -107,7 +107,7 @@ def _limits(node: Any) -> Iterator[Any]:  # noqa: ANN401 - a plan as PostgreSQL 
         yield from _limits(inner)
 
 
-def a_plan_id(place: Place) -> tuple[str, str]:
+def make_plan_id(place: ServerDatabase) -> tuple[str, str]:
     with psycopg.connect(place.admin_dsn) as admin:
         query = "select plan_id::text, id::text from plan_step where org_id = %s limit 1"
         row = admin.execute(query, (LOCAL_ORG,)).fetchone()
@@ -137,8 +137,8 @@ HOT = [
 
 
 @pytest.mark.parametrize("name", HOT)
-def test_hot_query_uses_no_sequential_scan(full: Place, name: str) -> None:
-    plan_id, step_id = a_plan_id(full)
+def test_hot_query_uses_no_sequential_scan(full: ServerDatabase, name: str) -> None:
+    plan_id, step_id = make_plan_id(full)
     key = Key(tool="get_next_step", key="k", arguments_hash=b"")
     by_plan = load.lock_statements(PlanRequest(plan_id=plan_id, holder=ME), key)
     for_work = load.lock_statements(PlanRequest(plan_id=plan_id, candidates=True, holder=ME), key)
@@ -172,7 +172,7 @@ def test_hot_query_uses_no_sequential_scan(full: Place, name: str) -> None:
     ] == []
 
 
-def test_open_plans_query_reads_steps_without_sequential_scan(full: Place) -> None:
+def test_open_plans_query_reads_steps_without_sequential_scan(full: ServerDatabase) -> None:
     statement = summaries_statement(PlanFilter(order=PlanOrder.ACTIVITY), 20)
     table_scans = scans(full, statement)
     assert "Seq Scan" not in {how for table, how in table_scans if table == "plan_step"}
@@ -186,7 +186,7 @@ def test_open_plans_query_reads_steps_without_sequential_scan(full: Place) -> No
         PlanFilter(order=PlanOrder.CREATION, creator="ann"),
     ],
 )
-def test_plan_list_query_uses_index_in_page_order(full: Place, wanted: PlanFilter) -> None:
+def test_plan_list_query_uses_index_in_page_order(full: ServerDatabase, wanted: PlanFilter) -> None:
     query_plan = explained(full, summaries_statement(wanted, PAGE_SIZE + 1))
     table_scans = set(_reads(query_plan))
     assert {table for table, how in table_scans if how == "Seq Scan"} == set()
@@ -198,14 +198,16 @@ def test_plan_list_query_uses_index_in_page_order(full: Place, wanted: PlanFilte
     assert "Sort" not in {inner["Node Type"] for page in pages for inner in page["Plans"]}
 
 
-def test_waiting_query_does_not_scan_all_reviews(full: Place) -> None:
+def test_waiting_query_does_not_scan_all_reviews(full: ServerDatabase) -> None:
     table_scans = scans(full, lists.SQL["waiting"]())
     assert {how for table, how in table_scans if table == "review"} != {"Seq Scan"}
 
 
-async def test_plan_and_step_updates_are_mostly_heap_only_tuple_updates(own_place: Place) -> None:
+async def test_plan_and_step_updates_are_mostly_heap_only_tuple_updates(
+    own_place: ServerDatabase,
+) -> None:
     """Claim and submit three hundred steps; nine in ten updates touch no index."""
-    async with a_world(own_place) as world:
+    async with make_env(own_place) as world:
         for _ in range(15):
             await world.agent.work_through(await world.agent.plan(20))
 

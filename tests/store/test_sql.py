@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from psycopg.adapt import Transformer
 from psycopg.pq import ExecStatus, Format
 
-from servers import Place
+from postgres_servers import ServerDatabase
 from waybook.store.driver.queries import AsJson, Ids, Query, Rows, Statement, Value
 
 #: Each example is a query to a server.
@@ -39,7 +39,7 @@ JSON = st.recursive(
 
 
 @pytest.fixture(scope="module")
-def connection(shared_place: Place) -> Iterator[psycopg.Connection]:
+def connection(shared_place: ServerDatabase) -> Iterator[psycopg.Connection]:
     with psycopg.connect(shared_place.app_dsn, autocommit=True) as opened:
         opened.execute("set timezone = 'UTC'")
         yield opened

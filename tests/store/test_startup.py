@@ -6,7 +6,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from fault_link import fault_link
-from servers import Place
+from postgres_servers import ServerDatabase
 from waybook.errors import Misconfigured, Unavailable
 from waybook.store.driver.startup import wait_until_reachable
 
@@ -19,7 +19,7 @@ class Reports(list[str]):
         self.append(obstacle)
 
 
-async def test_wait_until_reachable_database_starts_returns(own_place: Place) -> None:
+async def test_wait_until_reachable_database_starts_returns(own_place: ServerDatabase) -> None:
     reports = Reports()
     with fault_link(own_place.owner_dsn) as (link, dsn):
         target, link.target = link.target, "/nowhere"
@@ -38,7 +38,9 @@ async def test_wait_until_reachable_timeout_raises_unavailable() -> None:
     assert len(reports) == 1
 
 
-async def test_wait_until_reachable_permanent_error_returns_immediately(own_place: Place) -> None:
+async def test_wait_until_reachable_permanent_error_returns_immediately(
+    own_place: ServerDatabase,
+) -> None:
     reports = Reports()
     for wrong in ({"dbname": "missing"}, {"user": "missing"}):
         await wait_until_reachable(make_conninfo(own_place.owner_dsn, **wrong), 60, reports)

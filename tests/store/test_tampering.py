@@ -9,18 +9,18 @@ from typing import NamedTuple
 import psycopg
 import pytest
 
-from erasures import verified
-from servers import Place, Server, fresh_place
+from erasure_checks import verified
+from org_env import AgentClient, OrgEnv, make_env
+from postgres_servers import Server, ServerDatabase, new_database
 from waybook.store import audit
 from waybook.store.maintenance.migrate import APP_ROLE
-from worlds import Agent, World, a_world
 
 # The serving role
 
 
 @pytest.mark.parametrize("table", ["audit_entry", "erasure", "tombstone"])
 def test_serving_role_audit_privileges_are_select_and_insert_at_most(
-    shared_place: Place, table: str
+    shared_place: ServerDatabase, table: str
 ) -> None:
     with psycopg.connect(shared_place.admin_dsn) as admin:
         granted = admin.execute(
@@ -56,7 +56,7 @@ REFUSED = [
 
 @pytest.mark.parametrize("statement", REFUSED)
 async def test_serving_role_cannot_modify_audit_entries(
-    world: World, agent: Agent, statement: str
+    world: OrgEnv, agent: AgentClient, statement: str
 ) -> None:
     plan = await agent.plan()
     with psycopg.connect(world.place.app_dsn) as serving:
@@ -77,35 +77,35 @@ class Chain(NamedTuple):
     entries: int
 
 
-async def a_plan(agent: Agent) -> Chain:
+async def make_plan(agent: AgentClient) -> Chain:
     plan = await agent.plan(2)
     await agent.work_through(plan)
     return Chain("plan", plan["planId"], 5)
 
 
-async def a_run(agent: Agent) -> Chain:
+async def make_run(agent: AgentClient) -> Chain:
     run = await agent.run(models="a")
-    await agent.hand_in(await agent.job(run))
+    await agent.submit_documents(await agent.job(run))
     return Chain("run", run["runId"], 4)
 
 
-async def a_skill_execution(agent: Agent) -> Chain:
+async def make_skill_execution(agent: AgentClient) -> Chain:
     started = await agent.call("start_skill", name="survey", sessionId="s")
     execution = started["skillExecutionId"]
     await agent.call("complete_skill", skillExecutionId=execution)
     return Chain("skill_execution", execution, 2)
 
 
-async def an_artifact(agent: Agent) -> Chain:
+async def make_artifact(agent: AgentClient) -> Chain:
     stored = await agent.call("store_research", kind="note", title="Nile", content="Long.")
     return Chain("artifact", stored["artifactId"], 1)
 
 
-MAKERS: dict[str, Callable[[Agent], Awaitable[Chain]]] = {
-    "plan": a_plan,
-    "run": a_run,
-    "skill execution": a_skill_execution,
-    "artifact": an_artifact,
+MAKERS: dict[str, Callable[[AgentClient], Awaitable[Chain]]] = {
+    "plan": make_plan,
+    "run": make_run,
+    "skill execution": make_skill_execution,
+    "artifact": make_artifact,
 }
 
 CHANGED = "does not match its seal: it was changed"
@@ -154,20 +154,20 @@ class Owner:
 
 
 @pytest.fixture(scope="module")
-def tampered_place(server: Server) -> Iterator[Place]:
+def tampered_place(server: Server) -> Iterator[ServerDatabase]:
     """Yield a private database: tampering with one org here would affect other tests."""
-    with fresh_place(server) as place:
+    with new_database(server) as place:
         yield place
 
 
 @pytest.fixture
-async def world(tampered_place: Place) -> AsyncIterator[World]:
-    async with a_world(tampered_place) as made:
+async def world(tampered_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
+    async with make_env(tampered_place) as made:
         yield made
 
 
 @pytest.fixture
-def owning(world: World) -> Iterator[psycopg.Connection]:
+def owning(world: OrgEnv) -> Iterator[psycopg.Connection]:
     """Yield the owner's connection; at the end all changes are rolled back."""
     with psycopg.connect(world.place.owner_dsn, autocommit=True) as connection:
         connection.execute(f"set app.org_id = '{world.agent.org_id}'".encode())
@@ -175,7 +175,7 @@ def owning(world: World) -> Iterator[psycopg.Connection]:
 
 
 @pytest.fixture(params=MAKERS)
-async def chain(request: pytest.FixtureRequest, world: World, agent: Agent) -> Chain:
+async def chain(request: pytest.FixtureRequest, world: OrgEnv, agent: AgentClient) -> Chain:
     world.is_sound = False
     made = await MAKERS[request.param](agent)
     verdict = await verified(world, made.kind, made.id)
@@ -188,7 +188,7 @@ def owner(owning: psycopg.Connection, chain: Chain) -> Owner:
     return Owner(owning, chain)
 
 
-async def found(world: World, chain: Chain) -> tuple[int | None, str]:
+async def reported_damage(world: OrgEnv, chain: Chain) -> tuple[int | None, str]:
     """Return the entry that verification names, and its error."""
     verdict = await verified(world, chain.kind, chain.id)
     assert verdict.subject.id == chain.id
@@ -197,13 +197,13 @@ async def found(world: World, chain: Chain) -> tuple[int | None, str]:
 
 
 async def test_verify_any_changed_entry_is_reported(
-    world: World, chain: Chain, owner: Owner
+    world: OrgEnv, chain: Chain, owner: Owner
 ) -> None:
     original = owner.entries()
     for at in range(1, chain.entries + 1):
         for how, statement in TO_AN_ENTRY.items():
             owner.does(statement, at=at)
-            assert await found(world, chain) == (at, f"entry {at} {CHANGED}"), how
+            assert await reported_damage(world, chain) == (at, f"entry {at} {CHANGED}"), how
             owner.does(DELETE, at=at)
             put_back(owner, original[at - 1])
     assert (await verified(world, chain.kind, chain.id)).ok
@@ -220,59 +220,64 @@ def put_back(owner: Owner, entry: audit.SealedEntry) -> None:
 
 
 async def test_verify_any_deleted_entry_is_reported_missing(
-    world: World, chain: Chain, owner: Owner
+    world: OrgEnv, chain: Chain, owner: Owner
 ) -> None:
     original = owner.entries()
     for at in range(1, chain.entries + 1):
         owner.does(DELETE, at=at)
-        broken, message = await found(world, chain)
+        broken, message = await reported_damage(world, chain)
         assert (broken, message[: len(f"entry {at} is missing")]) == (at, f"entry {at} is missing")
         put_back(owner, original[at - 1])
 
 
 async def test_verify_deleted_chain_is_reported_missing(
-    world: World, chain: Chain, owner: Owner
+    world: OrgEnv, chain: Chain, owner: Owner
 ) -> None:
     owner.does("delete from audit_entry where subject_id = %(id)s")
     message = f"entry 1 is missing: {chain.entries} were written"
-    assert await found(world, chain) == (1, message)
+    assert await reported_damage(world, chain) == (1, message)
 
 
-async def test_verify_added_entry_is_reported(world: World, chain: Chain, owner: Owner) -> None:
+async def test_verify_added_entry_is_reported(world: OrgEnv, chain: Chain, owner: Owner) -> None:
     last = chain.entries
     owner.does(COPY, at=last, new=last + 1)
     message = f"entry {last + 1} was added from outside: {last} were written"
-    assert await found(world, chain) == (last + 1, message)
+    assert await reported_damage(world, chain) == (last + 1, message)
 
 
 async def test_verify_added_entry_with_computed_seal_is_reported(
-    world: World, chain: Chain, owner: Owner
+    world: OrgEnv, chain: Chain, owner: Owner
 ) -> None:
     last = owner.entries()[-1]
     forged = last._replace(seq=last.seq + 1, actor="mallory")
     put_back(owner, forged._replace(hash=audit.seal(forged, last.hash)))
-    assert (await found(world, chain))[0] == last.seq + 1
+    assert (await reported_damage(world, chain))[0] == last.seq + 1
 
 
-async def test_verify_duplicate_entry_is_reported(world: World, chain: Chain, owner: Owner) -> None:
+async def test_verify_duplicate_entry_is_reported(
+    world: OrgEnv, chain: Chain, owner: Owner
+) -> None:
     """Numbers are unique only together with times, because the table is partitioned."""
     owner.does(COPY, at=1, new=1)
-    assert await found(world, chain) == (1, "entry 1 is there twice: one was added from outside")
+    assert await reported_damage(world, chain) == (
+        1,
+        "entry 1 is there twice: one was added from outside",
+    )
 
 
 async def test_verify_swapped_entries_are_reported(
-    world: World, agent: Agent, owning: psycopg.Connection
+    world: OrgEnv, agent: AgentClient, owning: psycopg.Connection
 ) -> None:
-    for make in (a_plan, a_run):
+    for make in (make_plan, make_run):
         world.is_sound = False
         chain = await make(agent)
         for at, to in ((1, 99), (2, 1), (99, 2)):
             Owner(owning, chain).does(MOVE, at=at, to=to)
-        assert await found(world, chain) == (1, f"entry 1 {CHANGED}")
+        assert await reported_damage(world, chain) == (1, f"entry 1 {CHANGED}")
 
 
 async def test_audit_verify_fully_resealed_chain_differs_from_stored_head(
-    world: World, chain: Chain, owner: Owner
+    world: OrgEnv, chain: Chain, owner: Owner
 ) -> None:
     previous = audit.GENESIS
     for entry in owner.entries():
@@ -280,14 +285,14 @@ async def test_audit_verify_fully_resealed_chain_differs_from_stored_head(
         previous = audit.seal(forged, previous)
         owner.does(FORGE, at=entry.seq, hash=previous)
     message = f"entry {chain.entries} is not the one that was written last: its seal is another"
-    assert await found(world, chain) == (chain.entries, message)
+    assert await reported_damage(world, chain) == (chain.entries, message)
 
 
 async def test_audit_verify_altered_chain_head_is_reported(
-    world: World, chain: Chain, owner: Owner
+    world: OrgEnv, chain: Chain, owner: Owner
 ) -> None:
     owner.does("update HEAD set audit_seq = audit_seq + 1 where id = %(id)s")
-    assert (await found(world, chain))[0] == chain.entries + 1
+    assert (await reported_damage(world, chain))[0] == chain.entries + 1
     owner.does("update HEAD set audit_seq = audit_seq - 1 where id = %(id)s")
     owner.does("update HEAD set audit_hash = sha256('x') where id = %(id)s")
-    assert (await found(world, chain))[0] == chain.entries
+    assert (await reported_damage(world, chain))[0] == chain.entries

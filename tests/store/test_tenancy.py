@@ -12,15 +12,15 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from belongings import everything
-from erasures import erased
-from servers import Place
-from trust_worlds import a_token
+from auth_env import make_token
+from erasure_checks import erased
+from foreign_records import all_foreign_records
+from org_env import NOON, AgentClient, OrgEnv
+from postgres_servers import ServerDatabase
 from waybook.store import deliveries
 from waybook.store.driver.ids import new_id
 from waybook.store.driver.queries import AsJson, Query, Statement
 from waybook.store.maintenance.migrate import APP_ROLE
-from worlds import NOON, Agent, World
 
 ORG = "(org_id = app_org())"
 #: Policies that show rows of another org, with reasons. Any other policy fails here.
@@ -64,7 +64,7 @@ PARTITIONS = "select c.relname from pg_class c where $ours and c.relispartition"
 
 
 @pytest.fixture(scope="module")
-def catalogue(shared_place: Place) -> Iterator[psycopg.Connection]:
+def catalogue(shared_place: ServerDatabase) -> Iterator[psycopg.Connection]:
     with psycopg.connect(shared_place.admin_dsn, autocommit=True) as connection:
         yield connection
 
@@ -188,7 +188,7 @@ def test_every_table_has_not_null_org_id_as_first_column(catalogue: psycopg.Conn
 
 
 def test_serving_role_can_log_in_only_where_expected(
-    catalogue: psycopg.Connection, shared_place: Place
+    catalogue: psycopg.Connection, shared_place: ServerDatabase
 ) -> None:
     ((may_log_in,),) = ask(catalogue, "select rolcanlogin from pg_roles where rolname = '$app'")
     # With one URL for everything, its user takes the role, and no other user logs in as it.
@@ -211,7 +211,7 @@ def test_serving_role_has_no_memberships_and_no_settings(
 
 
 def test_table_privileges_belong_only_to_owner_and_serving_role(
-    catalogue: psycopg.Connection, shared_place: Place
+    catalogue: psycopg.Connection, shared_place: ServerDatabase
 ) -> None:
     grantees = names(
         catalogue,
@@ -261,20 +261,20 @@ def test_serving_role_update_and_delete_privileges_are_minimal(
 
 
 @pytest.fixture
-async def both(world: World) -> World:
+async def both(world: OrgEnv) -> OrgEnv:
     """Return a world with rows of both orgs in every table."""
-    world.neighbour_may_change = True
-    for somebody in (world.agent, world.neighbour):
-        await everything(somebody)
-        browser = await a_browser(somebody)
+    world.other_org_may_change = True
+    for somebody in (world.agent, world.other_org):
+        await all_foreign_records(somebody)
+        browser = await make_browser(somebody)
         async with world.database.org_transaction(somebody.org_id) as tx:
-            await tx.commit(a_delivery(), browser)
+            await tx.commit(make_delivery(), browser)
         await somebody.acting_as("gone").plan()
         await erased(world, somebody, "gone")
     return world
 
 
-def a_delivery() -> Statement:
+def make_delivery() -> Statement:
     """Return the statement that inserts a pending notification."""
     named = {"id": new_id(), "event": "plan.failed", "subject_id": new_id()}
     return deliveries.SQL["insert_delivery"](**named, data=AsJson({}), at=NOON, expires_at=NOON)
@@ -288,13 +288,13 @@ A_SESSION = Query(
 )
 
 
-async def a_browser(somebody: Agent) -> Statement:
+async def make_browser(somebody: AgentClient) -> Statement:
     """Create a user with a token, and return the statement that lets them sign in with it."""
-    issued = await a_token(somebody)
+    issued = await make_token(somebody)
     return A_SESSION(user=issued.user.id, token=issued.token.id, id=new_id())
 
 
-def as_serving(world: World, connection: psycopg.Connection, org_id: UUID) -> None:
+def as_serving(world: OrgEnv, connection: psycopg.Connection, org_id: UUID) -> None:
     if world.place.server.role:
         connection.execute(f"set local role {world.place.server.role}".encode())
     connection.execute(f"set local app.org_id = '{org_id}'".encode())
@@ -310,14 +310,14 @@ def counts(connection: psycopg.Connection, shown: set[str]) -> dict[str, dict[st
 
 
 async def test_serving_role_sees_only_own_org_rows_in_every_table(
-    both: World, catalogue: psycopg.Connection
+    both: OrgEnv, catalogue: psycopg.Connection
 ) -> None:
     shown = tables(catalogue) - names(catalogue, PARTITIONS)
     there = counts(catalogue, shown)
-    orgs = str(both.agent.org_id), str(both.neighbour.org_id)
+    orgs = str(both.agent.org_id), str(both.other_org.org_id)
     assert {table for table in shown if not set(orgs) <= set(there[table])} == set()
     with psycopg.connect(both.place.app_dsn) as connection:
-        for org_id in (both.agent.org_id, both.neighbour.org_id):
+        for org_id in (both.agent.org_id, both.other_org.org_id):
             with connection.transaction():
                 as_serving(both, connection, org_id)
                 seen = counts(connection, shown)
@@ -325,10 +325,10 @@ async def test_serving_role_sees_only_own_org_rows_in_every_table(
 
 
 async def test_serving_role_update_and_delete_affect_no_row_of_other_org(
-    both: World, catalogue: psycopg.Connection
+    both: OrgEnv, catalogue: psycopg.Connection
 ) -> None:
     before = counts(catalogue, tables(catalogue))
-    theirs = both.neighbour.org_id
+    theirs = both.other_org.org_id
     touch = sql.SQL("update {0} set org_id = org_id where org_id = {1}")
     drop = sql.SQL("delete from {0} where org_id = {1}")
     move = sql.SQL("update {0} set org_id = {1}")
@@ -343,7 +343,7 @@ async def test_serving_role_update_and_delete_affect_no_row_of_other_org(
 
 
 async def test_serving_role_insert_for_other_org_raises_insufficient_privilege(
-    both: World, catalogue: psycopg.Connection
+    both: OrgEnv, catalogue: psycopg.Connection
 ) -> None:
     insertable = names(
         catalogue,
@@ -353,12 +353,12 @@ async def test_serving_role_insert_for_other_org_raises_insufficient_privilege(
     add = sql.SQL("insert into {0} (org_id) values ({1})")
     with psycopg.connect(both.place.app_dsn, autocommit=True) as connection:
         for table in sorted(insertable):
-            statement = add.format(sql.Identifier(table), both.neighbour.org_id)
+            statement = add.format(sql.Identifier(table), both.other_org.org_id)
             with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
                 _tried(both, connection, statement)
 
 
-def _tried(world: World, connection: psycopg.Connection, statement: sql.Composed) -> int:
+def _tried(world: OrgEnv, connection: psycopg.Connection, statement: sql.Composed) -> int:
     """Return the number of rows touched by a statement of our org; it is rolled back."""
     with connection.transaction(force_rollback=True):
         as_serving(world, connection, world.agent.org_id)

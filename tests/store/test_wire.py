@@ -4,13 +4,13 @@ from itertools import pairwise
 
 import pytest
 
+from org_env import OrgEnv
 from waybook.errors import Busy
 from waybook.store.driver.database import Transaction
 from waybook.store.driver.queries import Query
 from waybook.store.driver.wire import REPLAN_EVERY, PreparedPlans
-from worlds import World
 
-ONE = Query("one", "select 1")
+SELECT_1 = Query("one", "select 1")
 TWO = Query("two", "select 2")
 
 
@@ -19,11 +19,11 @@ async def forget(tx: Transaction) -> None:
     await tx.send("deallocate all")
 
 
-async def test_statement_sent_twice_is_prepared_once(own_world: World) -> None:
+async def test_statement_sent_twice_is_prepared_once(own_world: OrgEnv) -> None:
     database = own_world.database
     async with database.org_transaction(own_world.agent.org_id) as tx:
-        await tx.send(ONE())
-        await tx.send(ONE())
+        await tx.send(SELECT_1())
+        await tx.send(SELECT_1())
         (names,) = await tx.commit(
             "select name from pg_prepared_statements where name ~ '^wb_one_'"
         )
@@ -31,24 +31,24 @@ async def test_statement_sent_twice_is_prepared_once(own_world: World) -> None:
 
 
 async def test_prepared_statement_lost_at_transaction_start_is_sent_as_text(
-    own_world: World,
+    own_world: OrgEnv,
 ) -> None:
     database = own_world.database
     for _ in range(database.pool.size):
         async with database.org_transaction(own_world.agent.org_id) as tx:
-            await tx.send(ONE())
+            await tx.send(SELECT_1())
             await forget(tx)
-    results = await database.read_org(own_world.agent.org_id, ONE())
+    results = await database.read_org(own_world.agent.org_id, SELECT_1())
     assert results == [[(1,)]]
     assert database.wire.pooled
     plan = await own_world.agent.plan(1)
     assert (await own_world.agent.work_through(plan))["status"] == "plan_complete"
 
 
-async def test_prepared_statement_lost_mid_transaction_raises_busy(own_world: World) -> None:
+async def test_prepared_statement_lost_mid_transaction_raises_busy(own_world: OrgEnv) -> None:
     database = own_world.database
     async with database.org_transaction(own_world.agent.org_id) as tx:
-        await tx.send(ONE(), TWO())
+        await tx.send(SELECT_1(), TWO())
         await forget(tx)
         with pytest.raises(Busy):
             await tx.commit(TWO())

@@ -10,9 +10,17 @@ import re
 
 import pytest
 
+from rls_only_queries import (
+    OF_ALL_ORGS,
+    SWITCH,
+    queries,
+    query_files,
+    rls_only,
+    strip_org_conditions,
+    stripping,
+)
 from waybook.store import deliveries
 from waybook.store.driver.queries import load
-from without_org import OF_ALL_ORGS, SWITCH, bared, queries, query_files, stripped, stripping
 
 if SWITCH in os.environ:
     pytest.skip("the queries are without their conditions already", allow_module_level=True)
@@ -41,7 +49,7 @@ def test_strip_org_conditions_leaves_no_org_condition_in_any_query() -> None:
     left = {}
     for file in query_files():
         for name, query in load(file).items():
-            text, _ = stripped(query.text)
+            text, _ = strip_org_conditions(query.text)
             if name not in OF_ALL_ORGS and CONDITION.search(ABOUT_ORGS.sub("", text)):
                 left[f"{file}.{name}"] = text
     assert left == {}
@@ -50,7 +58,7 @@ def test_strip_org_conditions_leaves_no_org_condition_in_any_query() -> None:
 def test_stripping_removes_org_conditions_and_restores_queries() -> None:
     claim = deliveries.SQL["claim"]
     before = {query: query.text for query in queries()}
-    taken = sum(bared(query)[1] for query in before)
+    taken = sum(rls_only(query)[1] for query in before)
     form = claim(most=1, lease=1).form
     with stripping() as removed:
         assert removed == taken > 0
@@ -71,7 +79,7 @@ def test_stripping_removes_org_conditions_and_restores_queries() -> None:
     ],
 )
 def test_org_condition_pattern_detects_unstripped_condition(condition: str) -> None:
-    assert CONDITION.search(stripped(condition)[0])
+    assert CONDITION.search(strip_org_conditions(condition)[0])
 
 
 @pytest.mark.parametrize(
@@ -89,7 +97,7 @@ def test_org_condition_pattern_detects_unstripped_condition(condition: str) -> N
 def test_strip_org_conditions_removes_every_supported_form(
     condition: str, left: str | None
 ) -> None:
-    assert stripped(condition) == ((left, 1) if left else (condition, 0))
+    assert strip_org_conditions(condition) == ((left, 1) if left else (condition, 0))
 
 
 @pytest.mark.parametrize("name", sorted(OF_ALL_ORGS))

@@ -6,13 +6,13 @@ import httpx2
 import pytest
 import pytest_asyncio
 
-from transport.doors import TOOLS, RememberingDoorway, always, an_entrance
+from org_env import OrgEnv
+from transport.fake_dispatcher import TOOLS, RecordingDispatcher, always, make_gateway
 from waybook.transport.http.app import build_app
 from waybook.transport.http.metrics import Metric
 from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.mcp.server import build_server
-from worlds import World
 
 CALLS = Metric(name="waybook_calls_total", help="Calls so far.", kind="counter", value=3)
 
@@ -24,7 +24,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def address() -> AsyncIterator[str]:
     """Yield the address of a running server, one for each test file."""
-    server = build_server(TOOLS, an_entrance(RememberingDoorway()), profile="all")
+    server = build_server(TOOLS, make_gateway(RecordingDispatcher()), profile="all")
     hosts = AllowedHosts(frozenset({"plans.example.org", "plans.example.org:8443"}))
     app = build_app(server, hosts=hosts, ready=always, metrics=lambda: [CALLS])
     async with serve_in_background(app, listen("127.0.0.1", 0)) as where:
@@ -32,7 +32,7 @@ async def address() -> AsyncIterator[str]:
 
 
 @pytest.fixture
-def face_world(alone: World) -> World:
+def face_world(alone: OrgEnv) -> OrgEnv:
     """Return a world on one server only, in a private database: transports do not depend on it."""
     return alone
 

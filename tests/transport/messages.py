@@ -14,7 +14,7 @@ META = {
 }
 
 
-def a_request(method: str, **params: object) -> bytes:
+def make_request(method: str, **params: object) -> bytes:
     """Return a request that either era accepts, given the headers of the era."""
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"_meta": META, **params}}
     return json.dumps(message).encode()

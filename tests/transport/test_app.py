@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 import httpx2
 import pytest
 
-from transport.doors import TOOLS, RememberingDoorway, an_entrance
-from transport.messages import LEGACY, a_request
+from transport.fake_dispatcher import TOOLS, RecordingDispatcher, make_gateway
+from transport.messages import LEGACY, make_request
 from waybook.errors import Unavailable
 from waybook.transport.http import metrics
 from waybook.transport.http.app import build_app
@@ -17,11 +17,11 @@ from waybook.transport.mcp.server import build_server
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-def a_face(
+def make_face(
     ready: Callable[[], Awaitable[bool]], stuck: Callable[[], bool] = bool
 ) -> httpx2.AsyncClient:
     """Return an in-process HTTP application, without the MCP endpoint running."""
-    server = build_server(TOOLS, an_entrance(RememberingDoorway()))
+    server = build_server(TOOLS, make_gateway(RecordingDispatcher()))
     app = build_app(server, hosts=AllowedHosts(), ready=ready, stuck=stuck)
     transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
     return httpx2.AsyncClient(transport=transport, base_url="http://localhost")
@@ -36,7 +36,7 @@ async def test_healthz_with_a_stuck_connection_pool_answers_503() -> None:
     async def ready() -> bool:
         return True
 
-    async with a_face(ready, stuck=lambda: True) as client:
+    async with make_face(ready, stuck=lambda: True) as client:
         reply = await client.get("/healthz")
     assert (reply.status_code, reply.json()["error"]["code"]) == (503, "UNAVAILABLE")
 
@@ -61,7 +61,7 @@ async def test_readyz_database_unavailable_returns_503(
 
     monkeypatch.setattr(metrics, "READY_WITHIN", 0)
     for ready in (no, gone, hangs):
-        async with a_face(ready) as client:
+        async with make_face(ready) as client:
             reply = await client.get("/readyz")
         assert reply.status_code == 503
         assert reply.json()["error"]["code"] == "UNAVAILABLE"
@@ -71,7 +71,7 @@ async def test_readyz_unexpected_error_returns_500_without_exception_text() -> N
     async def breaks() -> bool:
         raise ZeroDivisionError("password=hunter2")
 
-    async with a_face(breaks) as client:
+    async with make_face(breaks) as client:
         reply = await client.get("/readyz")
     assert reply.status_code == 500
     assert reply.json()["error"]["code"] == "UNAVAILABLE"
@@ -108,7 +108,7 @@ async def test_the_mcp_endpoint_takes_posts_only(
 async def test_mcp_endpoint_returns_json_without_session_id(
     http: httpx2.AsyncClient, path: str
 ) -> None:
-    reply = await http.post(path, headers=LEGACY, content=a_request("tools/list"))
+    reply = await http.post(path, headers=LEGACY, content=make_request("tools/list"))
     assert reply.status_code == 200
     assert reply.headers["content-type"] == "application/json"
     assert "mcp-session-id" not in reply.headers

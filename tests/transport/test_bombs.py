@@ -1,7 +1,7 @@
 """No input causes disproportionate cost: costly inputs on every channel.
 
 They are sent in a separate process, which has 400 MB and 150 seconds of CPU time for all of them.
-Conditions have their own, in `tests/conditions`; the store is tested in `tests/usecases`.
+Conditions have their own, in `tests/conditions`; the store is tested in `tests/app`.
 """
 
 import json
@@ -18,15 +18,18 @@ HERE = Path(__file__).parent
 #: Statuses for accepted and for refused input.
 ANSWERS = {200, 400, 403, 413, 415, 422}
 
-Told = tuple[str, str, object, str]
+BombReply = tuple[str, str, object, str]
 
 
 @pytest.fixture(scope="module")
-def told() -> list[Told]:
+def told() -> list[BombReply]:
     """Return the result of each input."""
-    environment = {**os.environ, "PYTHONPATH": f"{HERE.parent}:{HERE.parents[1]}"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{HERE.parent}:{HERE.parent / 'support'}:{HERE.parents[1]}",
+    }
     done = subprocess.run(
-        [sys.executable, str(HERE / "bombing.py")],
+        [sys.executable, str(HERE / "bomb_runner.py")],
         capture_output=True,
         check=False,
         env=environment,
@@ -38,13 +41,13 @@ def told() -> list[Told]:
     ]
 
 
-def of(results: list[Told], *doors: str) -> list[Told]:
+def of(results: list[BombReply], *doors: str) -> list[BombReply]:
     matches = [result for result in results if result[0] in doors]
     assert matches
     return matches
 
 
-def test_costly_http_inputs_return_expected_status_without_traceback(told: list[Told]) -> None:
+def test_costly_http_inputs_return_expected_status_without_traceback(told: list[BombReply]) -> None:
     for door, name, answer, message in of(told, "/mcp", "/api/report", "/api/map", "form"):
         assert answer in ANSWERS, (door, name, answer, message)
         assert not any(word in message for word in ("Traceback", "Internal error", "pydantic")), (
@@ -52,13 +55,13 @@ def test_costly_http_inputs_return_expected_status_without_traceback(told: list[
         )
 
 
-def test_http_rejected_bombs_have_error_code(told: list[Told]) -> None:
+def test_http_rejected_bombs_have_error_code(told: list[BombReply]) -> None:
     for door, name, answer, message in of(told, "/mcp", "/api/report", "/api/map"):
         if answer != 200:
             assert '"code":' in message, (door, name, message)
 
 
-def test_compressed_body_returns_415(told: list[Told]) -> None:
+def test_compressed_body_returns_415(told: list[BombReply]) -> None:
     packed = [
         result
         for result in of(told, "/mcp", "/api/report")
@@ -68,20 +71,22 @@ def test_compressed_body_returns_415(told: list[Told]) -> None:
     assert {answer for _, _, answer, _ in packed} == {415}
 
 
-def test_cli_costly_file_exits_0_or_1_with_error_code(told: list[Told]) -> None:
+def test_cli_costly_file_exits_0_or_1_with_error_code(told: list[BombReply]) -> None:
     for command, name, code, message in of(told, "report", "map"):
         assert code in {0, 1}, (command, name)
         assert code == 0 or '"code":' in message, (command, name, message)
 
 
-def test_costly_tool_arguments_are_parsed_or_rejected_with_error_code(told: list[Told]) -> None:
+def test_costly_tool_arguments_are_parsed_or_rejected_with_error_code(
+    told: list[BombReply],
+) -> None:
     codes = {answer for _, _, answer, _ in of(told, "arguments")}
     assert codes == {"read", "INVALID_INPUT", "TOO_LARGE"}
     for name in ("a NUL", "half a character", "more than a float"):
         assert "read" not in {answer for _, n, answer, _ in of(told, "arguments") if n == name}
 
 
-def test_definition_bombs_are_read_or_rejected_as_bad_recipe(told: list[Told]) -> None:
+def test_definition_bombs_are_read_or_rejected_as_bad_recipe(told: list[BombReply]) -> None:
     outcomes = {name: (answer, message) for _, name, answer, message in of(told, "definition")}
     assert outcomes.keys() == bombs.DEFINITIONS.keys()
     assert {answer for answer, _ in outcomes.values()} == {"read", "BAD_RECIPE"}
@@ -89,14 +94,14 @@ def test_definition_bombs_are_read_or_rejected_as_bad_recipe(told: list[Told]) -
         assert outcomes[name][0] == "BAD_RECIPE", name
 
 
-def test_template_bombs_are_all_rejected_except_missing_attribute(told: list[Told]) -> None:
+def test_template_bombs_are_all_rejected_except_missing_attribute(told: list[BombReply]) -> None:
     outcomes = {name: answer for _, name, answer, _ in of(told, "template")}
     assert outcomes.keys() == bombs.TEMPLATES.keys()
     # A missing attribute of a text has no value, which is answered as Python's None.
     assert [name for name, answer in outcomes.items() if answer == "None"] == ["attributes"]
 
 
-def test_rendered_markdown_size_is_bounded(told: list[Told]) -> None:
+def test_rendered_markdown_size_is_bounded(told: list[BombReply]) -> None:
     for _, name, size, _ in of(told, "Markdown"):
         assert isinstance(size, int)
         assert size < 20 * len(bombs.MARKDOWN[name]) + 10_000, name

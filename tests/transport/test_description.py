@@ -9,18 +9,18 @@ from jsonschema import Draft202012Validator
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from fuzz.asking import ASKED, asked_before
-from fuzz.keeping import MOST_BYTES
-from transport.doors import TOOLS, RememberingDoorway, always, an_entrance
-from transport.pages import a_reader
+from fuzz.api_corpus import CORPUS_FILE, recorded_requests
+from fuzz.corpus_files import MAX_TOTAL_BYTES
+from org_env import AgentClient, Body, OrgEnv
+from transport.fake_dispatcher import TOOLS, RecordingDispatcher, always, make_gateway
+from transport.page_reader import make_reader
 from transport.test_reading import reading_as
 from waybook.background import render_all_orgs
 from waybook.transport.http.app import build_app, load_openapi
 from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.mcp.server import build_server
-from worlds import Agent, Body, World
 
-TOLD: dict[str, Any] = json.loads(load_openapi())
+OPENAPI: dict[str, Any] = json.loads(load_openapi())
 #: Parameters of an address, in the source and on the wire.
 GAPS = {
     "run_id": "runId",
@@ -33,13 +33,13 @@ NOBODY = "00000000-0000-0000-0000-000000000000"
 
 
 def test_openapi_document_schemas_are_valid_json_schema() -> None:
-    assert TOLD["openapi"] == "3.1.0"
-    for schema in TOLD["components"]["schemas"].values():
+    assert OPENAPI["openapi"] == "3.1.0"
+    for schema in OPENAPI["components"]["schemas"].values():
         Draft202012Validator.check_schema(schema)
 
 
 def test_openapi_description_lists_exactly_the_served_api_routes(
-    monkeypatch: pytest.MonkeyPatch, face_world: World
+    monkeypatch: pytest.MonkeyPatch, face_world: OrgEnv
 ) -> None:
     captured_routes: list[Route] = []
 
@@ -48,28 +48,28 @@ def test_openapi_description_lists_exactly_the_served_api_routes(
         return Starlette(routes=routes, **rest)
 
     monkeypatch.setattr("waybook.transport.http.app.Starlette", remembering)
-    server = build_server(TOOLS, an_entrance(RememberingDoorway()))
+    server = build_server(TOOLS, make_gateway(RecordingDispatcher()))
     reading = reading_as(face_world.agent)
     build_app(server, hosts=AllowedHosts(), ready=always, reading=reading)
     served = {
-        (_as_told(route.path), method.lower())
+        (_as_described(route.path), method.lower())
         for route in captured_routes
         if route.path.startswith("/api/")
         for method in (route.methods or set()) - {"HEAD"}
     }
-    assert served == {(path, method) for path, ways in TOLD["paths"].items() for method in ways}
+    assert served == {(path, method) for path, ways in OPENAPI["paths"].items() for method in ways}
 
 
-def _as_told(path: str) -> str:
+def _as_described(path: str) -> str:
     for ours, theirs in GAPS.items():
         path = path.replace(f"{{{ours}}}", f"{{{theirs}}}")
     return path
 
 
-async def one_of_each(agent: Agent) -> dict[str, str]:
+async def sample_paths(agent: AgentClient) -> dict[str, str]:
     """Return the ids of existing things, by their parameter names."""
     run = await agent.run()
-    await agent.hand_in(await agent.job(run), "# Found")
+    await agent.submit_documents(await agent.job(run), "# Found")
     while await render_all_orgs(agent.dispatcher.services):
         pass
     report = await agent.progress(run, detail=True)
@@ -81,9 +81,9 @@ async def one_of_each(agent: Agent) -> dict[str, str]:
     return {"runId": run["runId"], "resourceId": document, "planId": plan_id, "outputId": output_id}
 
 
-async def addresses(agent: Agent) -> list[tuple[str, str, bytes | None]]:
+async def addresses(agent: AgentClient) -> list[tuple[str, str, bytes | None]]:
     """Return a valid call of every route, and one that is refused."""
-    known = await one_of_each(agent)
+    known = await sample_paths(agent)
     run_id, document = known["runId"], known["resourceId"]
     recipe: Body = {"steps": [], "edges": []}
     bad = {"dag": {"slug": "x", "stages": [{"slug": "a", "recipe": recipe}], "transitions": []}}
@@ -110,18 +110,18 @@ async def addresses(agent: Agent) -> list[tuple[str, str, bytes | None]]:
     ]
 
 
-async def test_api_responses_conform_to_openapi_description(face_world: World) -> None:
-    async with a_reader(face_world.agent) as client:
+async def test_api_responses_conform_to_openapi_description(face_world: OrgEnv) -> None:
+    async with make_reader(face_world.agent) as client:
         for path, address, body in await addresses(face_world.agent):
             method = "get" if body is None else "post"
             reply = await client.request(method, address, content=body)
             conforms(path, method, reply)
 
 
-async def test_recorded_fuzzer_requests_get_documented_responses(face_world: World) -> None:
-    known = await one_of_each(face_world.agent)
-    async with a_reader(face_world.agent) as client:
-        for request in asked_before():
+async def test_recorded_fuzzer_requests_get_documented_responses(face_world: OrgEnv) -> None:
+    known = await sample_paths(face_world.agent)
+    async with make_reader(face_world.agent) as client:
+        for request in recorded_requests():
             address = request.address
             for name, identity in known.items():
                 address = address.replace(f"{{{name}}}", identity)
@@ -133,20 +133,20 @@ async def test_recorded_fuzzer_requests_get_documented_responses(face_world: Wor
 
 
 def test_fuzzer_corpus_covers_every_route_and_stays_small() -> None:
-    every = {(path, method) for path, ways in TOLD["paths"].items() for method in ways}
-    assert {(request.path, request.method) for request in asked_before()} == every
-    named = {request.path for request in asked_before() if "{" in request.address}
-    assert named == {path for path in TOLD["paths"] if "{" in path}  # existing things, too
-    assert ASKED.stat().st_size < MOST_BYTES
+    every = {(path, method) for path, ways in OPENAPI["paths"].items() for method in ways}
+    assert {(request.path, request.method) for request in recorded_requests()} == every
+    named = {request.path for request in recorded_requests() if "{" in request.address}
+    assert named == {path for path in OPENAPI["paths"] if "{" in path}  # existing things, too
+    assert CORPUS_FILE.stat().st_size < MAX_TOTAL_BYTES
 
 
 def conforms(path: str, method: str, reply: httpx2.Response) -> None:
-    answers = TOLD["paths"][path][method]["responses"]
+    answers = OPENAPI["paths"][path][method]["responses"]
     assert str(reply.status_code) in answers, (path, reply.status_code, reply.text)
     response = answers[str(reply.status_code)]
-    response = TOLD["components"]["responses"]["Refused"] if "$ref" in response else response
+    response = OPENAPI["components"]["responses"]["Refused"] if "$ref" in response else response
     kind = reply.headers["content-type"].partition(";")[0]
     assert kind in response["content"] or "*/*" in response["content"], (path, kind)
     if kind == "application/json":
-        schema = {**response["content"][kind]["schema"], "components": TOLD["components"]}
+        schema = {**response["content"][kind]["schema"], "components": OPENAPI["components"]}
         Draft202012Validator(schema).validate(reply.json())

@@ -6,19 +6,19 @@ import httpx2
 import pytest
 from starlette.requests import Request
 
-from transport.faces import a_browser
+from org_env import OrgEnv
+from transport.page_client import make_browser
 from waybook.app.request.caller import Caller
 from waybook.errors import Unavailable
 from waybook.transport.http.dashboard.page import PageContext
-from worlds import World
 
 #: Sent by a browser.
 HTML = {"accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 
 
 @pytest.fixture
-async def browser(world: World) -> AsyncIterator[httpx2.AsyncClient]:
-    async with a_browser(world.agent) as client:
+async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
+    async with make_browser(world.agent) as client:
         yield client
 
 

@@ -11,8 +11,9 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from servers import Place
-from trust_worlds import a_token, another_token, at, bearer, gated
+from auth_env import another_token, at, authenticated_app, bearer, make_token
+from org_env import OrgEnv, make_env
+from postgres_servers import ServerDatabase
 from waybook.app.accounts.members import revoke_token
 from waybook.app.request.caller import Caller
 from waybook.core.decision_context import Channel
@@ -32,7 +33,6 @@ from waybook.transport.http.failed_credentials import (
     REFILL_SECONDS,
     FailedCredentials,
 )
-from worlds import World, a_world
 
 HERE, THERE = "203.0.113.9", "198.51.100.7"
 
@@ -266,7 +266,7 @@ class CountingSignIn(SignInPage):
         return await super().browser(request)
 
 
-async def test_sign_in_page_after_too_many_failures_makes_no_session_lookup(world: World) -> None:
+async def test_sign_in_page_after_too_many_failures_makes_no_session_lookup(world: OrgEnv) -> None:
     pages = CountingSignIn(services=world.dispatcher.services, base_url="http://localhost")
     transport = httpx2.ASGITransport(Starlette(routes=pages.routes()), client=(HERE, 1))
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as visitor:
@@ -277,18 +277,18 @@ async def test_sign_in_page_after_too_many_failures_makes_no_session_lookup(worl
 
 
 @pytest.fixture
-async def world(module_place: Place) -> AsyncIterator[World]:
-    async with a_world(module_place) as made:
+async def world(module_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
+    async with make_env(module_place) as made:
         yield made
 
 
 async def test_valid_token_from_a_limited_address_works_until_revoked(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(failed_credentials, "DELAY_SECONDS", 0)
-    good = await a_token(world.agent)
+    good = await make_token(world.agent)
     unseen = await another_token(world.agent)
-    transport = httpx2.ASGITransport(gated(world), client=(HERE, 1))
+    transport = httpx2.ASGITransport(authenticated_app(world), client=(HERE, 1))
     elsewhere = httpx2.ASGITransport(transport.app, client=(THERE, 1))
     async with (
         httpx2.AsyncClient(transport=transport, base_url="http://localhost") as visitor,

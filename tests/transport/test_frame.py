@@ -5,18 +5,18 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 
-from transport.faces import a_browser
-from worlds import Agent, World
+from org_env import AgentClient, OrgEnv
+from transport.page_client import make_browser
 
 
 @pytest.fixture
-async def browser(world: World) -> AsyncIterator[httpx2.AsyncClient]:
-    async with a_browser(world.agent) as client:
+async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
+    async with make_browser(world.agent) as client:
         yield client
 
 
 async def test_home_page_part_query_returns_only_that_fragment(
-    browser: httpx2.AsyncClient, agent: Agent
+    browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     await agent.plan(3, name="Rivers of the north")
     page = (await browser.get("/")).text

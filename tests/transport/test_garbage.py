@@ -3,7 +3,7 @@
 import httpx2
 import pytest
 
-from transport.messages import LEGACY, MODERN, a_request
+from transport.messages import LEGACY, MODERN, make_request
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -47,26 +47,26 @@ NOT_A_MESSAGE = {
     "error is a string": b'{"jsonrpc":"2.0","id":1,"error":"no"}',
 }
 STRANGE = {
-    "unknown method": a_request("no/such/method"),
-    "NUL in the method": a_request("tools\0call"),
-    "NUL in an argument": a_request("tools/call", name="get_next_step", arguments={"a": "\0"}),
-    "no name": a_request("tools/call"),
-    "name is a number": a_request("tools/call", name=1),
-    "arguments is a list": a_request("tools/call", name="get_next_step", arguments=[]),
-    "arguments is a string": a_request("tools/call", name="get_next_step", arguments="{}"),
-    "cursor is a number": a_request("tools/list", cursor=1),
-    "meta is a list": a_request("tools/list", _meta=[]),
-    "token is an object": a_request("tools/list", _meta={"progressToken": {}}),
-    "large integer": a_request("tools/call", name="get_next_step", arguments={"n": 10**4000}),
+    "unknown method": make_request("no/such/method"),
+    "NUL in the method": make_request("tools\0call"),
+    "NUL in an argument": make_request("tools/call", name="get_next_step", arguments={"a": "\0"}),
+    "no name": make_request("tools/call"),
+    "name is a number": make_request("tools/call", name=1),
+    "arguments is a list": make_request("tools/call", name="get_next_step", arguments=[]),
+    "arguments is a string": make_request("tools/call", name="get_next_step", arguments="{}"),
+    "cursor is a number": make_request("tools/list", cursor=1),
+    "meta is a list": make_request("tools/list", _meta=[]),
+    "token is an object": make_request("tools/list", _meta={"progressToken": {}}),
+    "large integer": make_request("tools/call", name="get_next_step", arguments={"n": 10**4000}),
     "infinite": f'{CALL}"arguments":{{"a":1e400}}}}}}'.encode(),
     "infinite in digits": f'{CALL}"arguments":{{"a":-{"9" * 400}.5}}}}}}'.encode(),
     "large id": f'{{"jsonrpc":"2.0","id":{10**4000},"method":"tools/list"}}'.encode(),
-    "large exponent in words": a_request(
+    "large exponent in words": make_request(
         "tools/call", name="get_next_step", arguments={"1e400": 1}
     ),
-    "unknown prompt": a_request("prompts/get", name="\u202e"),
-    "strange uri": a_request("resources/read", uri="waybook://plans/../../etc"),
-    "initialize with nothing": a_request("initialize"),
+    "unknown prompt": make_request("prompts/get", name="\u202e"),
+    "strange uri": make_request("resources/read", uri="waybook://plans/../../etc"),
+    "initialize with nothing": make_request("initialize"),
     "unknown notification": b'{"jsonrpc":"2.0","method":"notifications/nonsense","params":{}}',
     "stray response": b'{"jsonrpc":"2.0","id":9,"result":{}}',
     "stray error": b'{"jsonrpc":"2.0","id":9,"error":{"code":1,"message":"no"}}',
@@ -133,6 +133,8 @@ async def test_mcp_malformed_content_gets_defined_response(
 async def test_mcp_endpoint_unusual_headers_return_200_400_or_406(
     http: httpx2.AsyncClient, headers: dict[str, str], changed: dict[str, str]
 ) -> None:
-    reply = await http.post("/mcp", headers={**headers, **changed}, content=a_request("tools/list"))
+    reply = await http.post(
+        "/mcp", headers={**headers, **changed}, content=make_request("tools/list")
+    )
     assert reply.status_code in {200, 400, 406}
     assert keeps_silent(reply)

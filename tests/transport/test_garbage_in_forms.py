@@ -4,9 +4,9 @@ from itertools import product
 
 import pytest
 
-from transport.faces import TOKEN, a_browser
-from transport.sound_forms import sound_forms
-from worlds import World
+from org_env import OrgEnv
+from transport.page_client import TOKEN, make_browser
+from transport.valid_forms import valid_forms
 
 #: Independent of the database, so one server is enough.
 pytestmark = pytest.mark.parametrize("server", ["18"], indirect=True, scope="session")
@@ -20,10 +20,10 @@ OF_TOKENS = (
 )
 
 
-async def test_form_fields_with_garbage_never_cause_server_error(world: World) -> None:
-    forms = list((await sound_forms(world.agent)).values())
+async def test_form_fields_with_garbage_never_cause_server_error(world: OrgEnv) -> None:
+    forms = list((await valid_forms(world.agent)).values())
     forms += [("/tokens", fields) for fields in OF_TOKENS]
-    async with a_browser(world.agent) as browser:
+    async with make_browser(world.agent) as browser:
         match = TOKEN.search((await browser.get("/tokens")).text)
         assert match
         for at, sound in forms:

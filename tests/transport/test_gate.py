@@ -7,24 +7,32 @@ from dataclasses import dataclass
 import httpx2
 import pytest
 
-from servers import Place
-from transport.messages import LEGACY, a_request
-from trust_worlds import a_token, a_visitor, another_token, at, bearer, everything_stored, served
+from auth_env import (
+    another_token,
+    at,
+    bearer,
+    everything_stored,
+    make_token,
+    open_visitor,
+    served,
+)
+from org_env import OrgEnv, make_env
+from postgres_servers import ServerDatabase
+from transport.messages import LEGACY, make_request
 from waybook.app.accounts.members import IssuedToken, disable_user, revoke_token
 from waybook.core.decision_context import Scope
 from waybook.transport.http import failed_credentials
-from worlds import World, a_world
 
 PLAN = {
     "name": "Tides",
     "researchQuestion": "Why two a day?",
     "steps": [{"stepType": "search", "instructions": "Find out."}],
 }
-CREATE = a_request("tools/call", name="create_research_plan", arguments=PLAN)
+CREATE = make_request("tools/call", name="create_research_plan", arguments=PLAN)
 #: Every channel, and a request that would change or show something there.
 DOORS = {
     "a call over MCP": ("POST", "/mcp", LEGACY, CREATE),
-    "a list over MCP": ("POST", "/mcp/", LEGACY, a_request("tools/list")),
+    "a list over MCP": ("POST", "/mcp/", LEGACY, make_request("tools/list")),
     "what is read": ("GET", "/api/plans/PLAN/outputs", {}, None),
     "a snapshot": ("POST", "/api/map", {}, b"{}"),
     "nothing at all": ("GET", "/api/no-such-thing", {}, None),
@@ -96,23 +104,23 @@ def _changed(secret: str) -> str:
 
 
 @pytest.fixture
-async def world(module_place: Place) -> AsyncIterator[World]:
-    async with a_world(module_place) as made:
+async def world(module_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
+    async with make_env(module_place) as made:
         yield made
 
 
 @pytest.fixture
-async def tokens(world: World) -> Tokens:
-    good = await a_token(world.agent)
+async def tokens(world: OrgEnv) -> Tokens:
+    good = await make_token(world.agent)
     expired, revoked = [await another_token(world.agent, days=days) for days in (1, 90)]
-    disabled = await a_token(world.agent, "dan")
+    disabled = await make_token(world.agent, "dan")
     await revoke_token(at(world.agent), revoked.token.id)
     await disable_user(at(world.agent), "dan")
     world.clock.advance(days=2)
     return Tokens(good, expired, revoked, disabled)
 
 
-async def stored(world: World) -> dict[str, str]:
+async def stored(world: OrgEnv) -> dict[str, str]:
     """Return the stored rows after all deferred writes are done."""
     services = world.dispatcher.services
     await world.dispatcher.calls.flush()
@@ -121,12 +129,12 @@ async def stored(world: World) -> dict[str, str]:
 
 
 async def test_invalid_token_is_rejected_on_every_channel_without_writes(
-    world: World, tokens: Tokens, monkeypatch: pytest.MonkeyPatch
+    world: OrgEnv, tokens: Tokens, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(failed_credentials, "MAX_FAILURES", 1_000)
     plan = (await world.agent.plan())["planId"]
     before = await stored(world)
-    async with a_visitor(world) as visitor:
+    async with open_visitor(world) as visitor:
         for kind, headers in BAD.items():
             for door, (method, path, more, body) in DOORS.items():
                 answer = await visitor.request(
@@ -162,9 +170,9 @@ def _is_refused(answer: httpx2.Response, kind: str, door: str) -> None:
 
 
 async def test_invalid_tokens_of_all_kinds_get_identical_401_response(
-    world: World, tokens: Tokens
+    world: OrgEnv, tokens: Tokens
 ) -> None:
-    async with a_visitor(world) as visitor:
+    async with open_visitor(world) as visitor:
         replies = {
             (answer.text, answer.headers["www-authenticate"])
             for kind in ("unknown", "expired", "revoked", "of a disabled user", "truncated")
@@ -173,9 +181,9 @@ async def test_invalid_tokens_of_all_kinds_get_identical_401_response(
     assert len(replies) == 1
 
 
-async def test_token_in_query_or_body_does_not_authenticate(world: World, tokens: Tokens) -> None:
+async def test_token_in_query_or_body_does_not_authenticate(world: OrgEnv, tokens: Tokens) -> None:
     secret, plan = tokens.good.secret, (await world.agent.plan())["planId"]
-    async with a_visitor(world) as visitor:
+    async with open_visitor(world) as visitor:
         for name in ("access_token", "token", "authorization", "bearer"):
             for path in ("/mcp", f"/api/plans/{plan}/outputs", "/", "/metrics"):
                 fields = {name: secret}
@@ -187,12 +195,12 @@ async def test_token_in_query_or_body_does_not_authenticate(world: World, tokens
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER", "bEaReR", "Bearer  "])
 async def test_valid_token_any_scheme_case_authenticates_api_requests(
-    world: World, tokens: Tokens, scheme: str
+    world: OrgEnv, tokens: Tokens, scheme: str
 ) -> None:
     plan = (await world.agent.plan())["planId"]
-    theirs = world.neighbours_plan["planId"]
+    theirs = world.other_org_plan["planId"]
     headers = {"authorization": f"{scheme} {tokens.good.secret}"}
-    async with a_visitor(world) as visitor:
+    async with open_visitor(world) as visitor:
         listed = await visitor.get(f"/api/plans/{plan}/outputs", headers=headers)
         foreign = await visitor.get(f"/api/plans/{theirs}/outputs", headers=headers)
         unknown = await visitor.get("/api/no-such-thing", headers=headers)
@@ -201,15 +209,15 @@ async def test_valid_token_any_scheme_case_authenticates_api_requests(
 
 
 async def test_valid_token_does_not_authenticate_dashboard_pages(
-    world: World, tokens: Tokens
+    world: OrgEnv, tokens: Tokens
 ) -> None:
-    async with a_visitor(world) as visitor:
+    async with open_visitor(world) as visitor:
         answer = await visitor.get("/", headers=bearer(tokens.good))
     assert answer.status_code == 401
 
 
-async def test_public_routes_without_token_are_accessible(world: World) -> None:
-    async with a_visitor(world) as visitor:
+async def test_public_routes_without_token_are_accessible(world: OrgEnv) -> None:
+    async with open_visitor(world) as visitor:
         alive, ready = await visitor.get("/healthz"), await visitor.get("/readyz")
         unsigned = await visitor.get("/.well-known/oauth-protected-resource")
         static = await visitor.get("/static/0/waybook.css")
@@ -217,22 +225,22 @@ async def test_public_routes_without_token_are_accessible(world: World) -> None:
     assert (unsigned.status_code, static.status_code) == (404, 200)
 
 
-async def test_metrics_require_metrics_token_else_404(world: World, tokens: Tokens) -> None:
+async def test_metrics_require_metrics_token_else_404(world: OrgEnv, tokens: Tokens) -> None:
     own = "figures-of-all-orgs"
-    async with a_visitor(world, metrics_token=own) as visitor:
+    async with open_visitor(world, metrics_token=own) as visitor:
         good = await visitor.get("/metrics", headers={"authorization": f"Bearer {own}"})
         none = await visitor.get("/metrics")
         other = await visitor.get("/metrics", headers=bearer(tokens.good))
         longer = await visitor.get("/metrics", headers=shown(f"Bearer {own}é"))
     assert good.text.startswith("# HELP waybook_")
     assert {answer.status_code for answer in (none, other, longer)} == {404}
-    async with a_visitor(world) as visitor:
+    async with open_visitor(world) as visitor:
         for headers in ({}, {"authorization": "Bearer "}, {"authorization": "Bearer None"}):
             assert (await visitor.get("/metrics", headers=headers)).status_code == 404
 
 
-async def test_call_without_required_scope_returns_forbidden_naming_scope(world: World) -> None:
-    reads = await a_token(world.agent, scopes=(Scope.PLAN_READ,))
+async def test_call_without_required_scope_returns_forbidden_naming_scope(world: OrgEnv) -> None:
+    reads = await make_token(world.agent, scopes=(Scope.PLAN_READ,))
     headers = {**LEGACY, **bearer(reads)}
     async with served(world) as address, httpx2.AsyncClient(trust_env=False) as client:
         answer = await client.post(f"{address}/mcp", headers=headers, content=CREATE)
@@ -241,7 +249,7 @@ async def test_call_without_required_scope_returns_forbidden_naming_scope(world:
     assert (error["code"], error["details"]["needed"]) == ("FORBIDDEN", ["plan:write"])
 
 
-async def test_unauthenticated_large_body_receives_401(world: World) -> None:
+async def test_unauthenticated_large_body_receives_401(world: OrgEnv) -> None:
     body = 1_000_000 * b"x"
     async with served(world) as address, httpx2.AsyncClient(trust_env=False) as client:
         for _ in range(3):  # over the same connection
@@ -250,7 +258,7 @@ async def test_unauthenticated_large_body_receives_401(world: World) -> None:
 
 
 async def test_oversized_authorization_header_is_rejected_over_real_port(
-    world: World, tokens: Tokens
+    world: OrgEnv, tokens: Tokens
 ) -> None:
     """Over a real port, invalid header characters are rejected before they reach us."""
     async with served(world) as address, httpx2.AsyncClient(trust_env=False) as client:

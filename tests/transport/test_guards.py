@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
-from transport.messages import LEGACY, a_request, modern_headers
+from transport.messages import LEGACY, make_request, modern_headers
 from waybook.transport.http.request_checks import (
     BODY_LIMIT,
     MAX_DRAINED_BYTES,
@@ -113,7 +113,7 @@ async def test_second_origin_header_from_other_site_returns_403(address: str) ->
 
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
 async def test_whitespace_around_header_values_is_ignored(address: str, version: str) -> None:
-    body = a_request("tools/list")
+    body = make_request("tools/list")
     head = [
         b"POST /mcp HTTP/1.1",
         b"Host: localhost \t",
@@ -132,8 +132,8 @@ async def test_whitespace_around_header_values_is_ignored(address: str, version:
 
 def padded(size: int) -> bytes:
     """Return a request of exactly this many bytes."""
-    bare = len(a_request("tools/call", name="get_next_step", arguments={"text": ""}))
-    return a_request("tools/call", name="get_next_step", arguments={"text": "x" * (size - bare)})
+    bare = len(make_request("tools/call", name="get_next_step", arguments={"text": ""}))
+    return make_request("tools/call", name="get_next_step", arguments={"text": "x" * (size - bare)})
 
 
 @pytest.mark.parametrize(

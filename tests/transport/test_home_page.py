@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 
-from transport.faces import a_browser
-from worlds import Agent, World, a_step
+from org_env import AgentClient, OrgEnv, make_step
+from transport.page_client import make_browser
 
 ID = re.compile(r'href="/plans/([0-9a-f-]{36})"')
 OLDER = re.compile(r'rel="next" href="([^"]+)"')
@@ -16,8 +16,8 @@ HTML = {"accept": "text/html"}
 
 
 @pytest.fixture
-async def browser(world: World) -> AsyncIterator[httpx2.AsyncClient]:
-    async with a_browser(world.agent) as client:
+async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
+    async with make_browser(world.agent) as client:
         yield client
 
 
@@ -41,10 +41,10 @@ async def test_plan_list_empty_shows_connect_command(browser: httpx2.AsyncClient
 
 
 async def test_plan_list_row_shows_progress_current_step_and_resume_prompt(
-    browser: httpx2.AsyncClient, world: World
+    browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     agent = world.agent
-    steps = [a_step(title=f"Look up {n}") for n in range(1, 5)]
+    steps = [make_step(title=f"Look up {n}") for n in range(1, 5)]
     plan = await agent.plan(steps, name="Rivers <of> the north")
     await agent.submit(await agent.take(plan))
     taken = await agent.take(plan)
@@ -67,7 +67,7 @@ async def test_plan_list_row_shows_progress_current_step_and_resume_prompt(
 
 
 async def test_home_page_lists_each_plan_once_while_plans_change_between_pages(
-    browser: httpx2.AsyncClient, agent: Agent
+    browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plans = [await agent.plan(2, name=f"Plan {n}") for n in range(103)]
     made = [plan["planId"] for plan in plans]
@@ -84,7 +84,7 @@ async def test_home_page_lists_each_plan_once_while_plans_change_between_pages(
 
 
 async def test_plan_list_filter_is_in_url_and_preserved_across_pages(
-    browser: httpx2.AsyncClient, agent: Agent
+    browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     ours = [await agent.plan(1, name=f"Ours {n}") for n in range(51)]
     theirs = await agent.acting_as("pat").plan(1, name="Of Pat")
@@ -106,7 +106,7 @@ async def test_plan_list_filter_is_in_url_and_preserved_across_pages(
 
 
 async def test_plan_list_status_counts_ignore_filter(
-    browser: httpx2.AsyncClient, agent: Agent
+    browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     for n in range(3):
         await agent.plan(1, name=f"Plan {n}")
@@ -132,7 +132,7 @@ async def test_plan_list_invalid_query_returns_400_with_message(
 
 
 async def test_home_page_query_count_is_independent_of_plan_count(
-    browser: httpx2.AsyncClient, agent: Agent, monkeypatch: pytest.MonkeyPatch
+    browser: httpx2.AsyncClient, agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent = 0
     read = agent.dispatcher.services.database.read_org
@@ -156,7 +156,7 @@ async def test_home_page_query_count_is_independent_of_plan_count(
 
 
 async def test_plan_list_pending_reviews_and_feedback_are_listed_oldest_first(
-    browser: httpx2.AsyncClient, world: World
+    browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     agent = world.agent
     run = await agent.run(name="Rivers, twice")

@@ -7,7 +7,7 @@ import pytest
 from mcp import Client, MCPError
 
 from transport.conformance.overlay import REPORTING, lay_over
-from transport.doors import SOMEBODY, TOOLS, RememberingDoorway, always, an_entrance
+from transport.fake_dispatcher import SOMEBODY, TOOLS, RecordingDispatcher, always, make_gateway
 from waybook.transport.http.app import build_app
 from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.http.server import listen, serve_in_background
@@ -51,7 +51,7 @@ async def test_mcp_concurrent_calls_each_get_matching_response(address: str, era
 
 @EVERY_ERA
 async def test_mcp_progress_notifications_reach_requesting_client(era: Era) -> None:
-    server = lay_over(build_server(TOOLS, an_entrance(RememberingDoorway())))
+    server = lay_over(build_server(TOOLS, make_gateway(RecordingDispatcher())))
     app = build_app(server, hosts=AllowedHosts(), ready=always, reporting=REPORTING)
     heard: list[tuple[float, float | None, str | None]] = []
 
@@ -67,8 +67,8 @@ async def test_mcp_progress_notifications_reach_requesting_client(era: Era) -> N
 
 
 async def test_mcp_http_call_passes_caller_and_request_to_dispatcher() -> None:
-    dispatcher = RememberingDoorway()
-    gateway = an_entrance(dispatcher)
+    dispatcher = RecordingDispatcher()
+    gateway = make_gateway(dispatcher)
     app = build_app(build_server(TOOLS, gateway), hosts=AllowedHosts(), ready=always)
     async with (
         serve_in_background(app, listen("127.0.0.1", 0)) as address,

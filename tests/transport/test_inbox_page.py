@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transport.faces import a_browser, send
+from org_env import AgentClient, Body, OrgEnv
+from transport.page_client import make_browser, send
 from waybook.transport.http.html.forms import safe_return_path
 from waybook.transport.http.html.layout import MAX_LENGTH, to_rich_text
-from worlds import Agent, Body, World
 
 HTML = {"accept": "text/html"}
 #: Sent by htmx.
@@ -19,12 +19,12 @@ PIECEWISE = {"hx-request": "true"}
 
 
 @pytest.fixture
-async def browser(world: World) -> AsyncIterator[httpx2.AsyncClient]:
-    async with a_browser(world.agent) as client:
+async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
+    async with make_browser(world.agent) as client:
         yield client
 
 
-async def a_review(agent: Agent, steps: int = 1, **more: object) -> Body:
+async def make_review(agent: AgentClient, steps: int = 1, **more: object) -> Body:
     """Create a plan whose first step waits for a person."""
     plan = await agent.plan(steps, name=str(more.pop("name", "Rivers")))
     taken = await agent.take(plan)
@@ -41,13 +41,13 @@ async def decide(
 
 
 async def test_inbox_card_shows_question_requester_and_waiting_time(
-    browser: httpx2.AsyncClient, world: World
+    browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     result = {"rivers": [{"name": "Nile", "km": 6650}], "note": "<script>alert(1)</script>"}
     questions = ["Are <these> all?", "And the Amazon?"]
-    await a_review(world.agent, name="Older", questions=questions, resultSummary=result)
+    await make_review(world.agent, name="Older", questions=questions, resultSummary=result)
     world.clock.advance(minutes=4)
-    await a_review(world.agent, name="Newer", resultSummary="long\n" * 200)
+    await make_review(world.agent, name="Newer", resultSummary="long\n" * 200)
     text = (await browser.get("/inbox")).text
     assert text.index("Older</a>, step 1") < text.index("Newer</a>, step 1")
     assert "requested by ann" in text
@@ -62,9 +62,9 @@ async def test_inbox_card_shows_question_requester_and_waiting_time(
 
 
 async def test_decision_form_redirects_to_originating_page(
-    browser: httpx2.AsyncClient, agent: Agent
+    browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
-    review = await a_review(agent, resultSummary="The Nile.")
+    review = await make_review(agent, resultSummary="The Nile.")
     reply = await decide(browser, review, "approve", back=f"/plans/{review['planId']}?as=1")
     assert (reply.status_code, reply.headers["location"]) == (
         303,
@@ -76,9 +76,9 @@ async def test_decision_form_redirects_to_originating_page(
 
 @pytest.mark.parametrize("back", ["https://evil.example/", "//evil.example", "/\\evil", "", "x"])
 async def test_decision_form_unsafe_back_url_redirects_to_inbox(
-    browser: httpx2.AsyncClient, agent: Agent, back: str
+    browser: httpx2.AsyncClient, agent: AgentClient, back: str
 ) -> None:
-    reply = await decide(browser, await a_review(agent), "skip", back=back)
+    reply = await decide(browser, await make_review(agent), "skip", back=back)
     assert (reply.status_code, reply.headers["location"]) == (303, "/inbox")
 
 
@@ -89,9 +89,9 @@ def test_safe_return_path_any_input_returns_local_path(address: str) -> None:
 
 
 async def test_modify_decision_without_feedback_returns_400_and_keeps_input(
-    browser: httpx2.AsyncClient, agent: Agent
+    browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
-    review = await a_review(agent)
+    review = await make_review(agent)
     reply = await decide(browser, review, "modify", feedback="  ")
     assert reply.status_code == 400
     assert "describe the requested changes" in reply.text
@@ -106,9 +106,9 @@ async def test_modify_decision_without_feedback_returns_400_and_keeps_input(
 
 
 async def test_reject_decision_requires_confirmation_and_can_be_canceled(
-    browser: httpx2.AsyncClient, agent: Agent
+    browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
-    review = await a_review(agent, 2)
+    review = await make_review(agent, 2)
     reply = await decide(browser, review, "reject", feedback="Beyond repair.")
     assert reply.status_code == 200
     assert "Reject?" in reply.text
@@ -123,12 +123,12 @@ async def test_reject_decision_requires_confirmation_and_can_be_canceled(
 
 
 async def test_decision_by_second_reviewer_returns_409_and_preserves_text(
-    browser: httpx2.AsyncClient, agent: Agent
+    browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
-    review = await a_review(agent, 2)
+    review = await make_review(agent, 2)
     await decide(browser, review, "modify", feedback="Add the Amazon.")
-    async with a_browser(agent, "quin") as other:
-        await a_review(agent, name="Something to be in the inbox")
+    async with make_browser(agent, "quin") as other:
+        await make_review(agent, name="Something to be in the inbox")
         reply = await decide(other, review, "approve", feedback="Fine by me.")
     assert reply.status_code == 409
     assert "Already decided by pat:</b> requested changes" in reply.text
@@ -137,9 +137,9 @@ async def test_decision_by_second_reviewer_returns_409_and_preserves_text(
 
 
 async def test_decision_on_superseded_review_returns_409_and_newer_stays_open(
-    browser: httpx2.AsyncClient, agent: Agent
+    browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
-    first = await a_review(agent, 2)
+    first = await make_review(agent, 2)
     await decide(browser, first, "modify", feedback="Again.")
     taken = await agent.take(first["plan"])
     await agent.call("request_user_review", stepId=taken["stepId"], summary="Better?")
@@ -149,10 +149,10 @@ async def test_decision_on_superseded_review_returns_409_and_newer_stays_open(
 
 
 async def test_decision_with_javascript_returns_card_with_outcome(
-    browser: httpx2.AsyncClient, agent: Agent
+    browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     browser.headers.update(PIECEWISE)
-    review = await a_review(agent)
+    review = await make_review(agent)
     reply = await decide(browser, review, "modify")
     assert (reply.status_code, "describe the requested changes" in reply.text) == (200, True)
     reply = await decide(browser, review, "approve")
@@ -162,21 +162,21 @@ async def test_decision_with_javascript_returns_card_with_outcome(
 
 
 async def test_decision_for_other_org_or_without_form_token_is_rejected(
-    browser: httpx2.AsyncClient, world: World
+    browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
-    world.neighbour_may_change = True
-    await a_review(world.agent)
-    theirs = await a_review(world.neighbour)
+    world.other_org_may_change = True
+    await make_review(world.agent)
+    theirs = await make_review(world.other_org)
     reply = await decide(browser, theirs, "approve")
     assert reply.status_code == 404
     nobodys = {**theirs, "reviewId": "nonsense", "planId": ""}
     assert (await decide(browser, nobodys, "approve")).status_code == 404
-    assert (await world.neighbour.status(theirs["plan"]))["status"] == "awaiting_review"
+    assert (await world.other_org.status(theirs["plan"]))["status"] == "awaiting_review"
     reply = await browser.post("/decisions", data={"decision": "approve"}, headers=HTML)
     assert (reply.status_code, "load the page again" in reply.text) == (403, True)
 
 
-async def a_waiting_run(agent: Agent) -> tuple[Body, str]:
+async def make_waiting_run(agent: AgentClient) -> tuple[Body, str]:
     run = await agent.run()
     over = await agent.work_off(run)
     assert over["status"] == "awaiting_feedback", over
@@ -184,9 +184,9 @@ async def a_waiting_run(agent: Agent) -> tuple[Body, str]:
 
 
 async def test_inbox_shows_waiting_run_and_accepts_stage_feedback_once(
-    browser: httpx2.AsyncClient, agent: Agent
+    browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
-    run, stage = await a_waiting_run(agent)
+    run, stage = await make_waiting_run(agent)
     text = (await browser.get("/inbox")).text
     assert "Rivers</a>:" in text
     assert 'title="1 waiting for you"' in text
@@ -196,7 +196,7 @@ async def test_inbox_shows_waiting_run_and_accepts_stage_feedback_once(
     reply = await send(browser, "/inbox", at="/feedback", **named, feedback="Go north.")
     assert (reply.status_code, reply.headers["location"]) == (303, "/inbox")
     assert (await agent.job(run))["status"] == "job_ready"
-    await a_review(agent)
+    await make_review(agent)
     reply = await send(browser, "/inbox", at="/feedback", **named, feedback="Go south.")
     assert reply.status_code == 409
     assert "Already decided by pat:</b> gave feedback" in reply.text
@@ -208,12 +208,12 @@ async def test_inbox_shows_waiting_run_and_accepts_stage_feedback_once(
 
 
 async def test_inbox_shows_further_cards_after_earlier_ones_are_decided(
-    browser: httpx2.AsyncClient, world: World
+    browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     reviews = []
     for n in range(22):
         world.clock.advance(seconds=1)
-        reviews.append(await a_review(world.agent, name=f"Plan {n}"))
+        reviews.append(await make_review(world.agent, name=f"Plan {n}"))
     text = (await browser.get("/inbox")).text
     assert "2 more will appear after you decide these" in text
     assert "Plan 20</a>" not in text
@@ -244,9 +244,9 @@ def test_to_rich_text_long_value_is_truncated_with_omitted_count() -> None:
 
 
 async def test_review_url_opens_page_with_decision_form(
-    browser: httpx2.AsyncClient, agent: Agent
+    browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
-    review = await a_review(agent)
+    review = await make_review(agent)
     waits = await agent.call("get_next_step", planId=review["planId"])
     assert waits["review"]["reviewUrl"] == review["reviewUrl"]
     base = agent.dispatcher.services.base_url

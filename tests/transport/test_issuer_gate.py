@@ -17,32 +17,32 @@ from mcp.shared.auth import (
     OAuthToken,
 )
 
-from endpoints.test_issuer import BAD
-from issuers import FakeIssuer
-from servers import Place
-from sign_in_worlds import a_served_team, a_team
-from transport.messages import LEGACY, a_request
-from trust_worlds import at, everything_stored
+from auth_env import at, everything_stored
+from fake_issuer import FakeIssuer
+from integrations.test_issuer import BAD
+from org_env import Body, OrgEnv, make_env
+from postgres_servers import ServerDatabase
+from sign_in_env import make_team, serve_team
+from transport.messages import LEGACY, make_request
 from waybook.app.accounts.members import disable_user
 from waybook.core.decision_context import ReviewPolicy
 from waybook.errors import Unauthenticated
 from waybook.store.driver.ids import new_id
 from waybook.transport.http import failed_credentials
-from worlds import Body, World, a_world
 
 PLAN = {
     "name": "Tides",
     "researchQuestion": "Why two a day?",
     "steps": [{"stepType": "search", "instructions": "Find out."}],
 }
-CREATE = a_request("tools/call", name="create_research_plan", arguments=PLAN)
+CREATE = make_request("tools/call", name="create_research_plan", arguments=PLAN)
 RAW = {name.encode(): value.encode() for name, value in LEGACY.items()}
 METADATA = "/.well-known/oauth-protected-resource"
 
 
 @pytest.fixture
-async def world(module_place: Place) -> AsyncIterator[World]:
-    async with a_world(module_place) as made:
+async def world(module_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
+    async with make_env(module_place) as made:
         yield made
 
 
@@ -50,7 +50,7 @@ def bearer(text: str) -> dict[str, str]:
     return {"authorization": f"Bearer {text}"}
 
 
-async def stored(world: World) -> dict[str, str]:
+async def stored(world: OrgEnv) -> dict[str, str]:
     """Return the stored rows after all deferred writes are done."""
     await world.dispatcher.calls.flush()
     return everything_stored(world.place)
@@ -60,7 +60,7 @@ async def stored(world: World) -> dict[str, str]:
 
 
 async def test_invalid_issuer_token_returns_401_without_writes(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(failed_credentials, "MAX_FAILURES", 1_000)
     kinds: dict[str, Callable[[FakeIssuer], str]] = {
@@ -70,7 +70,7 @@ async def test_invalid_issuer_token_returns_401_without_writes(
         "of no org": lambda there: there.token(org=None),
         "of a disabled user": lambda there: there.token(sub="dan-3"),
     }
-    async with a_served_team(world) as (team, where):
+    async with serve_team(world) as (team, where):
         good = bearer(team.there.token())
         async with httpx2.AsyncClient(base_url=where, trust_env=False) as client:
             await client.post("/mcp", headers={**LEGACY, **good}, content=CREATE)
@@ -93,9 +93,9 @@ async def test_invalid_issuer_token_returns_401_without_writes(
             assert await stored(world) == before
 
 
-async def test_issuer_token_valid_call_is_audited_under_subject_name(world: World) -> None:
+async def test_issuer_token_valid_call_is_audited_under_subject_name(world: OrgEnv) -> None:
     async with (
-        a_served_team(world) as (team, where),
+        serve_team(world) as (team, where),
         httpx2.AsyncClient(base_url=where, trust_env=False) as client,
     ):
         good = bearer(team.there.token(scope="plan:write"))
@@ -114,9 +114,9 @@ async def test_issuer_token_valid_call_is_audited_under_subject_name(world: Worl
 
 
 async def test_issuer_unreachable_without_cached_keys_returns_503(
-    world: World,
+    world: OrgEnv,
 ) -> None:
-    async with a_team(world) as team, team.browser() as client:
+    async with make_team(world) as team, team.browser() as client:
         team.there.down = True
         shown = bearer(team.there.token())
         reply = await client.get(f"/api/plans/{new_id()}/outputs", headers=shown)
@@ -128,11 +128,11 @@ async def test_issuer_unreachable_without_cached_keys_returns_503(
 
 
 async def test_review_requested_by_agent_is_decided_by_user_on_page_only(
-    world: World,
+    world: OrgEnv,
 ) -> None:
     await world.set_policy(ReviewPolicy.HUMAN)
     async with (
-        a_served_team(world) as (team, where),
+        serve_team(world) as (team, where),
         httpx2.AsyncClient(base_url=where, trust_env=False) as client,
         httpx2.AsyncClient(base_url=where, trust_env=False) as browser,
     ):
@@ -140,7 +140,7 @@ async def test_review_requested_by_agent_is_decided_by_user_on_page_only(
         agent = {**LEGACY, **bearer(team.there.token(scope=scopes))}
 
         async def call(tool: str, **arguments: object) -> Body:
-            request = a_request("tools/call", name=tool, arguments=arguments)
+            request = make_request("tools/call", name=tool, arguments=arguments)
             reply = await client.post("/mcp", headers=agent, content=request)
             payload: Body = json.loads(reply.json()["result"]["content"][0]["text"])
             return payload
@@ -173,11 +173,11 @@ async def signed_in_at(browser: httpx2.AsyncClient, where: str) -> None:
 
 
 async def test_live_stream_sends_no_events_after_user_is_disabled(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("waybook.transport.http.dashboard.live.REAUTH_SECONDS", 0.0)
     async with (
-        a_served_team(world) as (_, where),
+        serve_team(world) as (_, where),
         httpx2.AsyncClient(base_url=where, trust_env=False) as browser,
     ):
         await signed_in_at(browser, where)
@@ -204,8 +204,8 @@ async def heard(lines: AsyncIterator[str]) -> str:
 # Obtaining a token
 
 
-async def test_resource_metadata_names_issuer_and_scopes(world: World) -> None:
-    async with a_team(world) as team, team.browser() as client:
+async def test_resource_metadata_names_issuer_and_scopes(world: OrgEnv) -> None:
+    async with make_team(world) as team, team.browser() as client:
         for path in (METADATA, f"{METADATA}/mcp"):
             metadata = (await client.get(path)).json()
             assert metadata["resource"] == "http://localhost/mcp"
@@ -238,7 +238,7 @@ class Memory:
         self.client = client_info
 
 
-async def test_oauth_client_discovers_issuer_signs_in_and_calls_tool(world: World) -> None:
+async def test_oauth_client_discovers_issuer_signs_in_and_calls_tool(world: OrgEnv) -> None:
     """The client knows only our address: it finds the issuer, registers, and asks its user."""
     came_back: asyncio.Queue[dict[str, list[str]]] = asyncio.Queue()
 
@@ -253,7 +253,7 @@ async def test_oauth_client_discovers_issuer_signs_in_and_calls_tool(world: Worl
             code=parameters["code"][0], state=parameters["state"][0], iss=parameters["iss"][0]
         )
 
-    async with a_served_team(world) as (team, where):
+    async with serve_team(world) as (team, where):
         memory = Memory()
         about = OAuthClientMetadata(redirect_uris=["http://localhost:3030/callback"])  # type: ignore[list-item]
         signing = OAuthClientProvider(f"{where}/mcp", about, memory, person, wait)

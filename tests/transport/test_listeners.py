@@ -14,7 +14,8 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
-from trust_worlds import a_token, bearer, served
+from auth_env import bearer, make_token, served
+from org_env import OrgEnv
 from waybook.app.accounts.authentication import start_by_token
 from waybook.app.accounts.members import IssuedToken
 from waybook.errors import RateLimited, Unavailable
@@ -22,7 +23,6 @@ from waybook.transport.http.browser_session import SESSION
 from waybook.transport.http.dashboard import live
 from waybook.transport.mcp import subscriptions
 from waybook.transport.stream_limits import StreamLimiter
-from worlds import World
 
 PATIENCE = 20.0
 ORGS = st.integers(0, 3).map(lambda number: UUID(int=number))
@@ -54,7 +54,7 @@ class Page(NamedTuple):
     lines: AsyncIterator[str]
 
 
-async def a_page(stack: AsyncExitStack, address: str, secret: str) -> Page:
+async def make_page(stack: AsyncExitStack, address: str, secret: str) -> Page:
     """Return an open page of this session; its first line is an event or the rate-limit error."""
     cookies = {SESSION: secret}
     client = await stack.enter_async_context(
@@ -69,27 +69,29 @@ async def a_page(stack: AsyncExitStack, address: str, secret: str) -> Page:
 
 
 async def test_event_streams_org_at_limit_gets_429_and_other_org_is_served(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "MAX_STREAMS_PER_ORG", 2)
     ours, theirs = [
-        (await start_by_token(world.dispatcher.services, (await a_token(somebody)).secret)).secret
-        for somebody in (world.agent, world.neighbour)
+        (
+            await start_by_token(world.dispatcher.services, (await make_token(somebody)).secret)
+        ).secret
+        for somebody in (world.agent, world.other_org)
     ]
     async with served(world) as address, AsyncExitStack() as stack:
-        pages = [await a_page(stack, address, ours) for _ in range(3)]
+        pages = [await make_page(stack, address, ours) for _ in range(3)]
         assert [page.complete.status_code for page in pages] == [200, 200, 429]
         assert pages[-1].complete.headers["retry-after"] == "30"
-        assert (await a_page(stack, address, theirs)).complete.status_code == 200
+        assert (await make_page(stack, address, theirs)).complete.status_code == 200
 
 
 async def test_subscriptions_org_at_limit_is_refused_and_other_org_is_served(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subscriptions, "MAX_STREAMS_PER_ORG", 1)
-    ours, theirs = await a_token(world.agent), await a_token(world.neighbour)
+    ours, theirs = await make_token(world.agent), await make_token(world.other_org)
     async with asyncio.timeout(PATIENCE), served(world) as address, AsyncExitStack() as stack:
-        ann, ned = [await a_client(stack, address, token) for token in (ours, theirs)]
+        ann, ned = [await make_client(stack, address, token) for token in (ours, theirs)]
         await stack.enter_async_context(ann.listen(resources_list_changed=True))
         with pytest.raises(MCPError, match="already") as refused:
             await stack.enter_async_context(ann.listen(resources_list_changed=True))
@@ -97,7 +99,7 @@ async def test_subscriptions_org_at_limit_is_refused_and_other_org_is_served(
         await stack.enter_async_context(ned.listen(resources_list_changed=True))
 
 
-async def a_client(stack: AsyncExitStack, address: str, issued: IssuedToken) -> Client:
+async def make_client(stack: AsyncExitStack, address: str, issued: IssuedToken) -> Client:
     http = await stack.enter_async_context(
         httpx2.AsyncClient(headers=bearer(issued), trust_env=False, timeout=20)
     )

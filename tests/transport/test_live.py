@@ -7,23 +7,23 @@ from contextlib import asynccontextmanager
 import httpx2
 import pytest
 
-from browser.site import Site, a_site
+from browser.served_site import Site, serve_site
+from org_env import OrgEnv
 from waybook.store.driver.bus import Bus
 from waybook.transport.http.dashboard import live
-from worlds import World
 
 PATIENCE = 20.0
 
 
 @pytest.fixture
-def world(alone: World) -> World:
+def world(alone: OrgEnv) -> OrgEnv:
     """Return a world on one server only: streams do not depend on the server version."""
     return alone
 
 
 @pytest.fixture
-async def site(world: World) -> AsyncIterator[Site]:
-    async with a_site(world) as made:
+async def site(world: OrgEnv) -> AsyncIterator[Site]:
+    async with serve_site(world) as made:
         yield made
 
 
@@ -60,7 +60,7 @@ async def test_event_stream_sends_own_org_changes_only(site: Site) -> None:
         assert stream.complete.headers["content-type"].startswith("text/event-stream")
         assert "no-store" in stream.complete.headers["cache-control"]
         assert (await stream.event())[1] == {"hello"}
-        await world.neighbour.plan(1, name="Also next door")
+        await world.other_org.plan(1, name="Also next door")
         plan = await world.agent.plan(2)
         _, topics = await stream.event()
         assert topics == {f"plan:{plan['planId']}", "plans", "inbox"}
@@ -105,10 +105,10 @@ async def test_live_stream_without_events_sends_heartbeat(
 
 @pytest.mark.parametrize(("limit", "status"), [("MAX_STREAMS", 503), ("MAX_STREAMS_PER_ORG", 429)])
 async def test_live_streams_over_limit_are_rejected_until_one_closes(
-    world: World, monkeypatch: pytest.MonkeyPatch, limit: str, status: int
+    world: OrgEnv, monkeypatch: pytest.MonkeyPatch, limit: str, status: int
 ) -> None:
     monkeypatch.setattr(live, limit, 1)
-    async with a_site(world) as site:
+    async with serve_site(world) as site:
         async with streamed(site) as stream:
             await stream.event()
             async with streamed(site) as second:
@@ -121,9 +121,9 @@ async def test_live_streams_over_limit_are_rejected_until_one_closes(
             assert stream.complete.status_code == 200
 
 
-async def test_streams_end_when_the_server_stops(world: World) -> None:
+async def test_streams_end_when_the_server_stops(world: OrgEnv) -> None:
     async with asyncio.timeout(PATIENCE):
-        async with a_site(world) as site:
+        async with serve_site(world) as site:
             waiting = asyncio.create_task(_to_its_end(site))
             await world.dispatcher.bus.is_wanted.wait()
         assert await waiting

@@ -6,17 +6,17 @@ import pytest
 from mcp import Client
 from mcp_types import TextResourceContents
 
-from transport.doors import RememberingDoorway, an_entrance
+from transport.fake_dispatcher import RecordingDispatcher, make_gateway
 from waybook.dag.diagram.svg import style_sheet
 from waybook.transport.mcp.resources import EXTENSION, MIME_TYPE, URI, page
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import PROFILES, published_tools
 
-MOST_BYTES = 10_000
+MAX_BYTES = 10_000
 
 
-def a_client(profile: str = "plan") -> Client:
-    server = build_server(published_tools(), an_entrance(RememberingDoorway()), profile=profile)
+def make_client(profile: str = "plan") -> Client:
+    server = build_server(published_tools(), make_gateway(RecordingDispatcher()), profile=profile)
     return Client(server, mode="auto")
 
 
@@ -24,7 +24,7 @@ def a_client(profile: str = "plan") -> Client:
 async def test_list_tools_map_app_is_linked_from_status_tools(
     profile: str,
 ) -> None:
-    async with a_client(profile) as client:
+    async with make_client(profile) as client:
         tools = {tool.name: tool.meta or {} for tool in (await client.list_tools()).tools}
     shown = {name for name, meta in tools.items() if "resourceUri" in meta.get("ui", {})}
     of_plans, of_runs = (
@@ -40,7 +40,7 @@ async def test_list_tools_map_app_is_linked_from_status_tools(
 
 
 async def test_map_app_resource_has_extension_mime_type_and_metadata() -> None:
-    async with a_client() as client:
+    async with make_client() as client:
         assert client.server_capabilities.extensions == {EXTENSION: {"mimeTypes": [MIME_TYPE]}}
         (contents,) = (await client.read_resource(URI)).contents
     assert isinstance(contents, TextResourceContents)
@@ -51,7 +51,7 @@ async def test_map_app_resource_has_extension_mime_type_and_metadata() -> None:
 
 def test_map_app_page_is_small_and_loads_no_external_resources() -> None:
     text = page()
-    assert len(text.encode()) < MOST_BYTES
+    assert len(text.encode()) < MAX_BYTES
     assert text.startswith("<!doctype html>\n<html lang=")
     assert re.findall(r"https?:|//|\bsrc=|\bhref=|@import|url\(|\bfetch\b|\beval\b", text) == []
 

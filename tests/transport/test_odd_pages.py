@@ -1,45 +1,47 @@
 """Pages show hidden characters, and no text reverses the direction of another."""
 
-from transport.pages import a_reader, words
+from org_env import OrgEnv, make_step
+from transport.page_reader import make_reader, visible_text
 from waybook.background import render_all_orgs
 from waybook.core.hidden_characters import count_hidden
 from waybook.transport.http.html.layout import asset_url
-from worlds import World, a_step
 
 TURNED = "Pay \u202eeno\u202c \x1b[31mnow\u200b"
 SHOWN = "Pay ⟦U+202E⟧eno⟦U+202C⟧ ⟦U+001B⟧[31mnow⟦U+200B⟧"
 
 
-async def test_plan_pages_show_hidden_characters_escaped(world: World) -> None:
+async def test_plan_pages_show_hidden_characters_escaped(world: OrgEnv) -> None:
     agent = world.agent
-    plan = await agent.plan([a_step(TURNED, title=TURNED)], name=TURNED, researchQuestion=TURNED)
+    plan = await agent.plan([make_step(TURNED, title=TURNED)], name=TURNED, researchQuestion=TURNED)
     taken = await agent.take(plan)
     await agent.call("request_user_review", stepId=taken["stepId"], summary=TURNED)
     place = f"/plans/{plan['planId']}"
-    async with a_reader(agent) as reader:
+    async with make_reader(agent) as reader:
         for address in ("/", "/inbox", place, f"{place}/steps/{taken['stepId']}"):
             page = await reader.get(address)
-            assert SHOWN in words(page)
-            assert not count_hidden(words(page))
+            assert SHOWN in visible_text(page)
+            assert not count_hidden(visible_text(page))
 
 
-async def test_document_page_shows_hidden_characters_escaped_and_markdown_raw(world: World) -> None:
+async def test_document_page_shows_hidden_characters_escaped_and_markdown_raw(
+    world: OrgEnv,
+) -> None:
     agent = world.agent
     run = await agent.run()
-    await agent.hand_in(await agent.job(run), f"# Found\n\n{TURNED}")
+    await agent.submit_documents(await agent.job(run), f"# Found\n\n{TURNED}")
     while await render_all_orgs(agent.dispatcher.services):
         pass
     report = await agent.progress(run, detail=True)
     document = report["stages"][0]["documents"][0]["resourceId"]
-    async with a_reader(agent) as reader:
+    async with make_reader(agent) as reader:
         page = (await reader.get(f"/api/documents/{document}")).text
         markdown = (await reader.get(f"/api/documents/{document}?format=markdown")).text
     assert "Pay ⟦U+202E⟧eno" in page
     assert "Pay \u202eeno" in markdown
 
 
-async def test_stylesheet_isolates_bidi_text_of_inline_elements(world: World) -> None:
-    async with a_reader(world.agent) as reader:
+async def test_stylesheet_isolates_bidi_text_of_inline_elements(world: OrgEnv) -> None:
+    async with make_reader(world.agent) as reader:
         style = (await reader.get(asset_url("waybook.css"))).text
     rule = next(line for line in style.splitlines() if "unicode-bidi:isolate" in line)
     assert {"a", "b", "span", "strong", "code"} <= {*rule.partition("{")[0].split(",")}

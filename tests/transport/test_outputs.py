@@ -10,19 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transport.doors import SOMEBODY, RememberingDoorway, an_entrance
-from transport.test_reading import a_face, reading_as
+from org_env import AgentClient, Body, OrgEnv
+from transport.fake_dispatcher import SOMEBODY, RecordingDispatcher, make_gateway
+from transport.test_reading import make_face, reading_as
 from waybook.app.queries.documents import file_name
 from waybook.app.request.caller import ReadableOutput
 from waybook.errors import NotFound, Unavailable, WaybookError
 from waybook.plan.output import FILE_EXTENSIONS, Output
 from waybook.transport.http.requests import ReadApi, output_response
-from worlds import Agent, Body, World
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
 
-def an_output(**more: object) -> ReadableOutput:
+def make_output(**more: object) -> ReadableOutput:
     output = ReadableOutput(
         output_id="o-1",
         plan_id="p-1",
@@ -38,18 +38,18 @@ def an_output(**more: object) -> ReadableOutput:
 
 
 @pytest.fixture
-async def http(world: World) -> AsyncIterator[httpx2.AsyncClient]:
-    async with a_face(reading_as(world.agent)) as client:
+async def http(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
+    async with make_face(reading_as(world.agent)) as client:
         yield client
 
 
-async def deliver(agent: Agent, plan: Body, **more: str) -> Body:
+async def deliver(agent: AgentClient, plan: Body, **more: str) -> Body:
     named = {"mediaType": "text/markdown", "title": "Rivers", "content": "# Rivers ☃", **more}
     return await agent.call("store_research_output", planId=plan["planId"], **named)
 
 
 async def test_output_download_has_media_type_and_safe_headers(
-    http: httpx2.AsyncClient, agent: Agent
+    http: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     output = await deliver(agent, await agent.plan())
     reply = await http.get(f"/api/outputs/{output['outputId']}")
@@ -61,7 +61,7 @@ async def test_output_download_has_media_type_and_safe_headers(
 
 
 async def test_html_output_is_served_as_plain_text_attachment(
-    http: httpx2.AsyncClient, agent: Agent
+    http: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     page = {"mediaType": "text/html", "content": "<script>alert(1)</script>"}
     output = await deliver(agent, await agent.plan(), **page)
@@ -72,7 +72,7 @@ async def test_html_output_is_served_as_plain_text_attachment(
 
 @given(kind=st.sampled_from(sorted(FILE_EXTENSIONS)) | st.from_regex(r"[a-z]{1,9}/[a-z+.]{1,20}\Z"))
 def test_output_response_never_uses_executable_content_type(kind: str) -> None:
-    sent = output_response(an_output(media_type=kind)).headers
+    sent = output_response(make_output(media_type=kind)).headers
     assert re.fullmatch(
         r"(application/(json|jsonl|toml|x-ndjson|yaml)|text/(csv|markdown|plain|tab-sep.*)); "
         "charset=utf-8",
@@ -92,12 +92,12 @@ def test_output_any_title_stays_within_content_disposition(title: str) -> None:
         created_at=NOON,
         created_by="ann",
     )
-    sent = output_response(an_output(file_name=file_name(output))).headers["content-disposition"]
+    sent = output_response(make_output(file_name=file_name(output))).headers["content-disposition"]
     assert re.fullmatch(r'attachment; filename="[A-Za-z0-9._-]+\.v3\.txt"', sent)
 
 
 async def test_plan_outputs_endpoint_lists_all_versions_without_content(
-    http: httpx2.AsyncClient, agent: Agent, world: World
+    http: httpx2.AsyncClient, agent: AgentClient, world: OrgEnv
 ) -> None:
     plan = await agent.plan()
     first = await deliver(agent, plan)
@@ -112,12 +112,12 @@ async def test_plan_outputs_endpoint_lists_all_versions_without_content(
 
 
 async def test_output_missing_or_of_other_org_returns_same_404(
-    http: httpx2.AsyncClient, world: World
+    http: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
-    world.neighbour_may_change = True
-    theirs = await deliver(world.neighbour, world.neighbours_plan)
+    world.other_org_may_change = True
+    theirs = await deliver(world.other_org, world.other_org_plan)
     nobodys = "01890000-0000-7000-8000-000000000000"
-    plans = (world.neighbours_plan["planId"], nobodys, "x", "☃")
+    plans = (world.other_org_plan["planId"], nobodys, "x", "☃")
     for addresses in (
         [f"/api/outputs/{i}" for i in (theirs["outputId"], nobodys, "x", "☃", "a" * 300)],
         [f"/api/plans/{i}/outputs" for i in plans],
@@ -132,14 +132,14 @@ async def test_output_missing_or_of_other_org_returns_same_404(
 async def test_output_api_error_returns_matching_status(
     path: str, fault: type[WaybookError], status: int
 ) -> None:
-    async with a_face(ReadApi(an_entrance(RememberingDoorway(deliverable=fault)))) as client:
+    async with make_face(ReadApi(make_gateway(RecordingDispatcher(deliverable=fault)))) as client:
         reply = await client.get(path)
     assert reply.status_code == status
 
 
 async def test_output_api_reads_through_tool_gateway_and_rejects_post() -> None:
-    dispatcher = RememberingDoorway(deliverable=an_output())
-    async with a_face(ReadApi(an_entrance(dispatcher))) as client:
+    dispatcher = RecordingDispatcher(deliverable=make_output())
+    async with make_face(ReadApi(make_gateway(dispatcher))) as client:
         listed = await client.get("/api/plans/p-1/outputs")
         refused = await client.post("/api/outputs/o-1", json={})
     assert listed.json() == {"planId": "p-1", "outputs": [{"outputId": "o-1"}]}

@@ -6,8 +6,9 @@ import httpx2
 import psycopg
 import pytest
 
+from org_env import AgentClient, OrgEnv
 from statements import prepared
-from transport.pages import a_reader
+from transport.page_reader import make_reader
 from waybook.app.queries.runs import RunFilter, RunOrder, page_statement
 from waybook.background import render_all_orgs
 from waybook.store import audit, calls
@@ -15,7 +16,6 @@ from waybook.store.driver.connection import DbConnection, Message, Results
 from waybook.store.driver.ids import LAST_ID
 from waybook.store.driver.queries import Statement
 from waybook.store.plans import details
-from worlds import Agent, World
 
 #: Query plans differ between server versions.
 pytestmark = pytest.mark.pg15
@@ -24,8 +24,8 @@ NEVER = "infinity"
 
 
 @pytest.fixture
-async def reader(world: World) -> AsyncIterator[httpx2.AsyncClient]:
-    async with a_reader(world.agent) as client:
+async def reader(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
+    async with make_reader(world.agent) as client:
         yield client
 
 
@@ -43,7 +43,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counts
 
 
-async def a_little_more(agent: Agent) -> tuple[str, str]:
+async def make_little_more(agent: AgentClient) -> tuple[str, str]:
     """Create one more of everything; return the ids of the run and the plan."""
     run = await agent.run()
     await agent.work_off(run)
@@ -57,9 +57,9 @@ async def a_little_more(agent: Agent) -> tuple[str, str]:
 
 
 async def test_page_query_count_is_independent_of_data_volume(
-    reader: httpx2.AsyncClient, agent: Agent, sent: list[int]
+    reader: httpx2.AsyncClient, agent: AgentClient, sent: list[int]
 ) -> None:
-    run_id, plan_id = await a_little_more(agent)
+    run_id, plan_id = await make_little_more(agent)
     pages = (
         "/runs",
         f"/runs/{run_id}",
@@ -87,7 +87,7 @@ async def test_page_query_count_is_independent_of_data_volume(
     await costs()
     little = await costs()
     for _ in range(5):
-        await a_little_more(agent)
+        await make_little_more(agent)
     assert await costs() == little
     # Health also queries pending notifications, and passages that search leaves out.
     more = {"/health": 4}
@@ -143,13 +143,13 @@ QUERIES = {
 
 
 @pytest.mark.parametrize("name", QUERIES)
-async def test_page_query_uses_expected_index(world: World, agent: Agent, name: str) -> None:
+async def test_page_query_uses_expected_index(world: OrgEnv, agent: AgentClient, name: str) -> None:
     statement, index = QUERIES[name]
-    await a_little_more(agent)
+    await make_little_more(agent)
     assert index in await explained(world, statement)
 
 
-async def explained(world: World, statement: Statement) -> str:
+async def explained(world: OrgEnv, statement: Statement) -> str:
     """Return the query plan, with sequential scans ruled out.
 
     Sorting is ruled out too if an index has the order: on a few rows it would cost nothing, and the

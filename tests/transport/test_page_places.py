@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from transport.doors import SOMEBODY, RememberingDoorway, an_entrance
+from transport.fake_dispatcher import SOMEBODY, RecordingDispatcher, make_gateway
 from waybook.app.request.caller import Caller
 from waybook.core.decision_context import Channel
 from waybook.errors import Unauthenticated
@@ -51,7 +51,7 @@ def behind_the_gate(app: ASGIApp) -> httpx2.AsyncClient:
         raise Unauthenticated
 
     pace = RequestThrottle(
-        an_entrance(RememberingDoorway()),
+        make_gateway(RecordingDispatcher()),
         page_limiter=ConcurrencyLimiter(MAX_CONCURRENT_PAGES, LONG),
     )
     gate = AuthGate(bearer=nobody, browser=browser)

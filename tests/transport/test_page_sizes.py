@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from transport.faces import a_browser
+from org_env import AgentClient, make_step
+from transport.page_client import make_browser
 from waybook.transport.http.html.layout import NAMES, read_asset
-from worlds import Agent, a_step
 
 SCRIPTS = [name for name in NAMES if name.endswith(".js")]
 
@@ -24,14 +24,14 @@ def test_compressed_style_sheet_and_scripts_stay_within_size_limits() -> None:
 
 @pytest.mark.parametrize(("address", "limit"), [("/", 12_000), ("/inbox", 12_000)])
 async def test_full_page_stays_within_size_element_and_asset_limits(
-    agent: Agent, address: str, limit: int
+    agent: AgentClient, address: str, limit: int
 ) -> None:
     for n in range(51):
-        steps = [a_step(title=f"Step {k} of {n}") for k in range(5)]
+        steps = [make_step(title=f"Step {k} of {n}") for k in range(5)]
         taken = await agent.take(await agent.plan(steps, name=f"A plan of the number {n}"))
         arguments = {"stepId": taken["stepId"], "summary": f"Is {n} right? " * 20}
         await agent.call("request_user_review", **arguments, resultSummary={"found": [n] * 30})
-    async with a_browser(agent) as browser:
+    async with make_browser(agent) as browser:
         text = (await browser.get(address)).text
     assert weight(text) <= limit, weight(text)
     assert len(re.findall(r"<(?!/)", text)) <= 15_000

@@ -6,12 +6,12 @@ import re
 import pytest
 
 from plan_builders import NOON
-from plan_sheets import a_large_plan, a_sheet
+from plan_details import make_large_plan, make_plan_detail
 from waybook.app.queries.plan import STEPS_AROUND, PlanDetail
 from waybook.transport.http.dashboard.plan_view import plan_view
 from waybook.transport.http.html.layout import TEMPLATES, read_asset
 
-MOST_NODES = 15_000
+MAX_NODES = 15_000
 TAG = re.compile(r"<[a-z]")
 
 
@@ -36,52 +36,52 @@ def test_plan_page_size_and_node_count_stay_within_limits(
     most: int,
     tied: bool,  # noqa: FBT001 - a parameter
 ) -> None:
-    html = rendered(a_sheet(a_large_plan(steps, tied=tied)))
+    html = rendered(make_plan_detail(make_large_plan(steps, tied=tied)))
     assert len(gzip.compress(html.encode(), 6)) <= most
-    assert nodes_in(html) <= MOST_NODES
+    assert nodes_in(html) <= MAX_NODES
 
 
 def test_plan_map_5000_sibling_steps_are_drawn_as_one_box() -> None:
-    plan = a_large_plan(5_000)
+    plan = make_large_plan(5_000)
     first = plan.steps[0].id
     star = plan._replace(
         steps=tuple(
             step._replace(depends_on=() if step.order == 1 else (first,)) for step in plan.steps
         )
     )
-    view = plan_view(a_sheet(star))
+    view = plan_view(make_plan_detail(star))
     assert view.map.whole
     assert view.map.svg.count('class="step"') == 2
 
 
 def test_plan_view_large_map_draws_steps_around_current_step() -> None:
-    plan = a_large_plan(5_000)
-    view = plan_view(a_sheet(plan))
+    plan = make_large_plan(5_000)
+    view = plan_view(make_plan_detail(plan))
     assert (view.map.shown, view.map.total) == (STEPS_AROUND, 5_000)
     assert view.map.center == plan.steps[2_751].id
     assert f'data-step="{view.map.center}"' in view.map.svg
 
 
 def test_plan_view_opens_page_of_current_step_and_pages_cover_all_steps() -> None:
-    plan = a_large_plan(500)
-    assert plan_view(a_sheet(plan)).window.number == 3
-    pages = [plan_view(a_sheet(plan, number)) for number in range(1, 6)]
+    plan = make_large_plan(500)
+    assert plan_view(make_plan_detail(plan)).window.number == 3
+    pages = [plan_view(make_plan_detail(plan, number)) for number in range(1, 6)]
     orders = [row.order for view in pages for row in view.rows]
     assert orders == [*range(1, 501)]
-    assert plan_view(a_sheet(plan, 99)).window.number == 5
-    assert plan_view(a_sheet(plan, 0)).window.number == 1
+    assert plan_view(make_plan_detail(plan, 99)).window.number == 5
+    assert plan_view(make_plan_detail(plan, 0)).window.number == 1
 
 
 def test_plan_page_without_steps_shows_no_steps_yet() -> None:
-    plan = a_large_plan(13)._replace(steps=())
-    assert "No steps yet." in rendered(a_sheet(plan))
+    plan = make_large_plan(13)._replace(steps=())
+    assert "No steps yet." in rendered(make_plan_detail(plan))
 
 
 def test_plan_page_escapes_html_in_names() -> None:
-    plan = a_large_plan(13)
+    plan = make_large_plan(13)
     wicked = "<script>alert(1)</script>"
     steps = tuple(step._replace(title=wicked, held_by=wicked) for step in plan.steps)
-    html = rendered(a_sheet(plan._replace(steps=steps, name=wicked)))
+    html = rendered(make_plan_detail(plan._replace(steps=steps, name=wicked)))
     assert "<script>alert" not in html
 
 

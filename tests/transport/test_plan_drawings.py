@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plan_builders import NOON, a_plan, a_step
+from plan_builders import NOON, make_plan, make_step
 from waybook.plan.states import StepStatus
 from waybook.store.plans.details import StepStatusChange
 from waybook.transport.http.dashboard.activity import WIDTH, build_timeline
@@ -78,7 +78,7 @@ CELLS = re.compile(r"M(\d+) 0h(\d+)")
 
 @given(st.lists(st.sampled_from(StepStatus), max_size=60), st.integers(1, 20))
 def test_step_grid_contains_every_step_exactly_once(statuses: list[StepStatus], width: int) -> None:
-    plan = a_plan(*(a_step(status) for status in statuses))
+    plan = make_plan(*(make_step(status) for status in statuses))
     rows = build_step_grid(plan.steps, width)
     status_by_place = {}
     for row in rows:

@@ -6,16 +6,16 @@ from xml.etree import ElementTree as ET
 import httpx2
 import pytest
 
-from transport.faces import a_browser
+from org_env import AgentClient, Body, OrgEnv
+from transport.page_client import make_browser
 from waybook.core.replay import Row, change_from_json, replay
-from worlds import Agent, Body, World
 
 WICKED = "# Not a heading of ours\n```\n<script>alert(1)</script>"
 
 
 @pytest.fixture
-async def browser(world: World) -> AsyncIterator[httpx2.AsyncClient]:
-    async with a_browser(world.agent) as client:
+async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
+    async with make_browser(world.agent) as client:
         yield client
 
 
@@ -24,7 +24,7 @@ def without_nulls(rows: dict[str, Row]) -> dict[str, Row]:
     return {i: {k: v for k, v in row.items() if v is not None} for i, row in rows.items()}
 
 
-async def a_plan_with_everything(agent: Agent) -> Body:
+async def make_plan_with_everything(agent: AgentClient) -> Body:
     plan = await agent.plan(3, name='Rivers "of" <the> north/\u2028')
     taken = await agent.take(plan)
     source = {"title": "An atlas", "url": "https://example.org/atlas"}
@@ -49,9 +49,9 @@ async def a_plan_with_everything(agent: Agent) -> Body:
 
 
 async def test_plan_json_export_is_complete_and_replays_to_stored_rows(
-    browser: httpx2.AsyncClient, world: World, agent: Agent
+    browser: httpx2.AsyncClient, world: OrgEnv, agent: AgentClient
 ) -> None:
-    plan = await a_plan_with_everything(agent)
+    plan = await make_plan_with_everything(agent)
     reply = await browser.get(f"/plans/{plan['planId']}/export.json")
     export = reply.json()
     assert (export["format"], export["version"]) == ("waybook.plan", 1)
@@ -70,9 +70,9 @@ async def test_plan_json_export_is_complete_and_replays_to_stored_rows(
 
 
 async def test_plan_markdown_export_has_sections_in_order(
-    browser: httpx2.AsyncClient, agent: Agent
+    browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
-    plan = await a_plan_with_everything(agent)
+    plan = await make_plan_with_everything(agent)
     text = (await browser.get(f"/plans/{plan['planId']}/export.md")).text
     parts = (
         '# Rivers "of" <the> north/',
@@ -97,9 +97,9 @@ async def test_plan_markdown_export_has_sections_in_order(
 
 
 async def test_plan_map_exports_as_svg_and_mermaid(
-    browser: httpx2.AsyncClient, agent: Agent
+    browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
-    plan = await a_plan_with_everything(agent)
+    plan = await make_plan_with_everything(agent)
     svg = await browser.get(f"/plans/{plan['planId']}/export.svg")
     assert ET.fromstring(svg.text).tag.endswith("svg")  # noqa: S314 - ours
     text = (await browser.get(f"/plans/{plan['planId']}/export.mmd")).text
@@ -108,9 +108,9 @@ async def test_plan_map_exports_as_svg_and_mermaid(
 
 @pytest.mark.parametrize("ending", ["json", "md", "svg", "mmd"])
 async def test_plan_export_is_sandboxed_attachment_with_safe_filename(
-    browser: httpx2.AsyncClient, world: World, agent: Agent, ending: str
+    browser: httpx2.AsyncClient, world: OrgEnv, agent: AgentClient, ending: str
 ) -> None:
-    plan = await a_plan_with_everything(agent)
+    plan = await make_plan_with_everything(agent)
     reply = await browser.get(f"/plans/{plan['planId']}/export.{ending}")
     assert reply.status_code == 200
     named = reply.headers["content-disposition"]
@@ -120,6 +120,6 @@ async def test_plan_export_is_sandboxed_attachment_with_safe_filename(
     assert named.count('"') == 2
     assert "sandbox" in reply.headers["content-security-policy"]
     assert reply.headers["x-content-type-options"] == "nosniff"
-    theirs = world.neighbours_plan["planId"]
+    theirs = world.other_org_plan["planId"]
     assert (await browser.get(f"/plans/{theirs}/export.{ending}")).status_code == 404
     assert (await browser.get(f"/plans/{plan['planId']}/export.exe")).status_code == 404

@@ -7,14 +7,14 @@ from typing import Any
 import httpx2
 import pytest
 
-from transport.faces import a_browser, send, words
+from org_env import AgentClient, Body, OrgEnv, make_step
+from transport.page_client import make_browser, send, visible_text
 from waybook.store.driver.database import Database
-from worlds import Agent, Body, World, a_step
 
 
 @pytest.fixture
-async def browser(world: World) -> AsyncIterator[httpx2.AsyncClient]:
-    async with a_browser(world.agent) as client:
+async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
+    async with make_browser(world.agent) as client:
         yield client
 
 
@@ -25,13 +25,13 @@ async def shown(browser: httpx2.AsyncClient, plan: Body, more: str = "") -> str:
 
 
 async def test_plan_page_shows_progress_and_usage(
-    browser: httpx2.AsyncClient, world: World, agent: Agent
+    browser: httpx2.AsyncClient, world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(3, name="Rivers <of> the north")
     await agent.submit(await agent.take(plan), usage={"inputTokens": 1200, "costUsd": 0.5})
     await agent.take(plan, sessionId="night")
     world.clock.advance(minutes=5)
-    page = words(await shown(browser, plan))
+    page = visible_text(await shown(browser, plan))
     assert "Rivers &lt;of&gt; the north" in page
     assert "1 of 3 done" in page
     assert "33 %" in page
@@ -48,25 +48,25 @@ async def test_plan_page_shows_progress_and_usage(
 
 
 async def test_plan_page_steps_added_after_start_are_shown_as_scope_change(
-    browser: httpx2.AsyncClient, agent: Agent
+    browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
-    more = [{"action": "add_steps", "steps": [a_step("One more."), a_step("And another.")]}]
+    more = [{"action": "add_steps", "steps": [make_step("One more."), make_step("And another.")]}]
     await agent.call("modify_plan", planId=plan["planId"], modifications=more)
-    assert "scope" not in words(await shown(browser, plan))
+    assert "scope" not in visible_text(await shown(browser, plan))
     await agent.take(plan)
     await agent.call("modify_plan", planId=plan["planId"], modifications=more)
-    assert "scope +2" in words(await shown(browser, plan))
+    assert "scope +2" in visible_text(await shown(browser, plan))
 
 
 async def test_plan_page_stalled_step_shows_advice_and_writes_nothing(
-    browser: httpx2.AsyncClient, world: World, agent: Agent
+    browser: httpx2.AsyncClient, world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
     await agent.take(plan)
     world.clock.advance(minutes=45)
     before = await world.entries(agent.org_id, plan["planId"])
-    page = words(await shown(browser, plan))
+    page = visible_text(await shown(browser, plan))
     assert "Step stalled" in page
     assert "no activity for 45m00s" in page
     assert "limit 30m00s" in page
@@ -75,22 +75,22 @@ async def test_plan_page_stalled_step_shows_advice_and_writes_nothing(
 
 
 async def test_plan_page_other_orgs_plan_returns_same_404_as_unknown(
-    browser: httpx2.AsyncClient, world: World
+    browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
-    theirs = await browser.get(f"/plans/{world.neighbours_plan['planId']}")
+    theirs = await browser.get(f"/plans/{world.other_org_plan['planId']}")
     nobodys = await browser.get("/plans/nonsense")
     assert theirs.status_code == nobodys.status_code == 404
-    assert words(theirs.text) == words(nobodys.text)
+    assert visible_text(theirs.text) == visible_text(nobodys.text)
     assert "Next door" not in theirs.text
 
 
-async def test_plan_page_form_adds_step(browser: httpx2.AsyncClient, agent: Agent) -> None:
+async def test_plan_page_form_adds_step(browser: httpx2.AsyncClient, agent: AgentClient) -> None:
     plan = await agent.plan(2)
     address = f"/plans/{plan['planId']}"
     typed = {"stepType": "analyze", "title": "Weigh", "instructions": "Weigh it.", "after": "1"}
     reply = await send(browser, address, **typed, rationale="it is missing", revision="1")
     assert (reply.status_code, reply.headers["location"]) == (303, address)
-    page = words(await shown(browser, plan))
+    page = visible_text(await shown(browser, plan))
     assert "Weigh" in page
     assert "added steps: it is missing" in page
     status = await agent.status(plan)
@@ -98,7 +98,7 @@ async def test_plan_page_form_adds_step(browser: httpx2.AsyncClient, agent: Agen
 
 
 async def test_plan_page_stale_form_returns_409_and_preserves_input(
-    browser: httpx2.AsyncClient, agent: Agent
+    browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
     typed = {"stepType": "critique", "instructions": "Weigh <it>.", "revision": "7"}
@@ -113,7 +113,7 @@ async def test_plan_page_stale_form_returns_409_and_preserves_input(
 
 
 async def test_plan_page_form_without_token_returns_403(
-    browser: httpx2.AsyncClient, agent: Agent
+    browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
     reply = await browser.post(f"/plans/{plan['planId']}", data={"instructions": "Do it."})
@@ -122,17 +122,17 @@ async def test_plan_page_form_without_token_returns_403(
 
 
 async def test_plan_page_closed_plan_shows_reason_for_being_read_only(
-    browser: httpx2.AsyncClient, agent: Agent
+    browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)
     await agent.work_through(plan)
-    page = words(await shown(browser, plan))
+    page = visible_text(await shown(browser, plan))
     assert "The plan is closed and cannot be changed." in page
     assert "No outputs." in page
 
 
 async def test_plan_page_query_count_is_independent_of_plan_size(
-    browser: httpx2.AsyncClient, agent: Agent, monkeypatch: pytest.MonkeyPatch
+    browser: httpx2.AsyncClient, agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[int] = []
     read = Database.read_org
@@ -155,7 +155,9 @@ async def test_plan_page_query_count_is_independent_of_plan_size(
             assert len(sent) == 3
 
 
-async def test_plan_page_large_plan_is_paginated(browser: httpx2.AsyncClient, agent: Agent) -> None:
+async def test_plan_page_large_plan_is_paginated(
+    browser: httpx2.AsyncClient, agent: AgentClient
+) -> None:
     plan = await agent.plan(150)
     assert "Look up 100." in (first := await shown(browser, plan))
     assert 'id="s100"' in first
@@ -175,7 +177,7 @@ async def test_plan_page_large_plan_is_paginated(browser: httpx2.AsyncClient, ag
 
 
 async def test_plan_page_review_form_records_decision(
-    browser: httpx2.AsyncClient, agent: Agent
+    browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
     taken = await agent.take(plan)
@@ -184,7 +186,7 @@ async def test_plan_page_review_form_records_decision(
     page = await shown(browser, plan)
     match = re.search(r'name="reviewId" value="([^"]+)"', page)
     assert match
-    assert words(page).index("Is it right?") < words(page).index("Map")
+    assert visible_text(page).index("Is it right?") < visible_text(page).index("Map")
     fields = {
         "planId": plan["planId"],
         "reviewId": match[1],
@@ -193,4 +195,4 @@ async def test_plan_page_review_form_records_decision(
     }
     reply = await send(browser, address, at="/decisions", **fields)
     assert (reply.status_code, reply.headers["location"]) == (303, address)
-    assert "1 of 2 done" in words(await shown(browser, plan))
+    assert "1 of 2 done" in visible_text(await shown(browser, plan))

@@ -7,7 +7,7 @@ import pytest
 from mcp import Client, MCPError
 from mcp_types import TextContent
 
-from transport.doors import TOOLS, RememberingDoorway, a_refusal, an_entrance
+from transport.fake_dispatcher import TOOLS, RecordingDispatcher, make_gateway, make_refusal
 from waybook.transport.mcp.prompts import WORK_ON_RUN
 from waybook.transport.mcp.server import build_server
 from waybook.transport.mcp.tools import published_tools, tools_in_profile
@@ -16,10 +16,10 @@ Era = Literal["legacy", "2026-07-28"]
 BOTH_ERAS = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
 
 
-def a_client(
-    dispatcher: RememberingDoorway, era: Era = "2026-07-28", profile: str = "research"
+def make_client(
+    dispatcher: RecordingDispatcher, era: Era = "2026-07-28", profile: str = "research"
 ) -> Client:
-    return Client(build_server(TOOLS, an_entrance(dispatcher), profile=profile), mode=era)
+    return Client(build_server(TOOLS, make_gateway(dispatcher), profile=profile), mode=era)
 
 
 async def text_of(client: Client, name: str, arguments: dict[str, str] | None = None) -> str:
@@ -31,7 +31,7 @@ async def text_of(client: Client, name: str, arguments: dict[str, str] | None = 
 
 @BOTH_ERAS
 async def test_list_prompts_returns_builtin_prompts_and_one_per_skill(era: Era) -> None:
-    async with a_client(RememberingDoorway(), era) as client:
+    async with make_client(RecordingDispatcher(), era) as client:
         listed = await client.list_prompts()
     assert [(prompt.name, prompt.description) for prompt in listed.prompts] == [
         ("resume_plan", "Go on with a plan where it was left, in this conversation."),
@@ -48,7 +48,7 @@ async def test_list_prompts_returns_builtin_prompts_and_one_per_skill(era: Era) 
 
 @BOTH_ERAS
 async def test_prompt_argument_is_inserted_literally(era: Era) -> None:
-    async with a_client(RememberingDoorway(), era) as client:
+    async with make_client(RecordingDispatcher(), era) as client:
         text = await text_of(client, "resume_plan", {"planId": "plan-1"})
         question = await text_of(client, "plan_research", {"question": "Why {planId}?"})
     assert "the Waybook plan plan-1." in text
@@ -57,7 +57,7 @@ async def test_prompt_argument_is_inserted_literally(era: Era) -> None:
 
 
 async def test_skill_prompt_names_start_and_complete_tools() -> None:
-    async with a_client(RememberingDoorway()) as client:
+    async with make_client(RecordingDispatcher()) as client:
         text = await text_of(client, "market-scan")
     assert "skill market-scan" in text
     assert "start_skill" in text
@@ -66,7 +66,7 @@ async def test_skill_prompt_names_start_and_complete_tools() -> None:
 
 @BOTH_ERAS
 async def test_skill_prompt_without_question_asks_user_for_question(era: Era) -> None:
-    async with a_client(RememberingDoorway(), era) as client:
+    async with make_client(RecordingDispatcher(), era) as client:
         text = await text_of(client, "market-scan", {"question": "Who sells {tea}?"})
         left_away = [
             await text_of(client, "market-scan", arguments)
@@ -84,7 +84,7 @@ async def test_skill_prompt_without_question_asks_user_for_question(era: Era) ->
 async def test_get_prompt_missing_argument_raises_error_naming_argument(
     era: Era, arguments: dict[str, str] | None
 ) -> None:
-    async with a_client(RememberingDoorway(), era) as client:
+    async with make_client(RecordingDispatcher(), era) as client:
         with pytest.raises(MCPError) as refusal:
             await client.get_prompt("resume_plan", arguments)
     assert refusal.value.code == -32602
@@ -93,7 +93,7 @@ async def test_get_prompt_missing_argument_raises_error_naming_argument(
 
 @BOTH_ERAS
 async def test_an_unknown_prompt_is_a_protocol_error(era: Era) -> None:
-    async with a_client(RememberingDoorway(), era) as client:
+    async with make_client(RecordingDispatcher(), era) as client:
         with pytest.raises(MCPError) as refusal:
             await client.get_prompt("no_such_prompt")
     assert (refusal.value.code, refusal.value.message) == (
@@ -103,15 +103,15 @@ async def test_an_unknown_prompt_is_a_protocol_error(era: Era) -> None:
 
 
 async def test_list_prompts_skills_unavailable_returns_built_in_prompts() -> None:
-    dispatcher = RememberingDoorway({"list_skills": a_refusal("UNAVAILABLE")})
-    async with a_client(dispatcher) as client:
+    dispatcher = RecordingDispatcher({"list_skills": make_refusal("UNAVAILABLE")})
+    async with make_client(dispatcher) as client:
         listed = await client.list_prompts()
     assert [prompt.name for prompt in listed.prompts] == ["resume_plan", "plan_research"]
 
 
 async def test_list_prompts_profile_without_skills_omits_skill_prompts() -> None:
-    dispatcher = RememberingDoorway()
-    async with Client(build_server(TOOLS, an_entrance(dispatcher), profile="plan")) as client:
+    dispatcher = RecordingDispatcher()
+    async with Client(build_server(TOOLS, make_gateway(dispatcher), profile="plan")) as client:
         listed = await client.list_prompts()
     assert [prompt.name for prompt in listed.prompts] == ["resume_plan", "plan_research"]
     assert dispatcher.calls == []
@@ -119,7 +119,7 @@ async def test_list_prompts_profile_without_skills_omits_skill_prompts() -> None
 
 @BOTH_ERAS
 async def test_list_prompts_runs_profile_includes_work_on_run(era: Era) -> None:
-    async with a_client(RememberingDoorway(), era, "runs") as client:
+    async with make_client(RecordingDispatcher(), era, "runs") as client:
         listed = await client.list_prompts()
         text = await text_of(client, "work_on_run", {"runId": "run-1"})
     assert [prompt.name for prompt in listed.prompts] == [
@@ -132,7 +132,7 @@ async def test_list_prompts_runs_profile_includes_work_on_run(era: Era) -> None:
 
 
 async def test_work_on_run_prompt_in_plan_profile_is_unknown() -> None:
-    async with a_client(RememberingDoorway(), profile="plan") as client:
+    async with make_client(RecordingDispatcher(), profile="plan") as client:
         with pytest.raises(MCPError) as refusal:
             await client.get_prompt("work_on_run", {"runId": "run-1"})
     assert refusal.value.message == "Unknown prompt: work_on_run"

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from servers import Place
-from trust_worlds import a_token, gated
+from auth_env import authenticated_app, make_token
+from org_env import OrgEnv, make_env
+from postgres_servers import ServerDatabase
 from waybook.errors import Misconfigured
 from waybook.transport.http.browser_session import MAX_ATTEMPTS, SESSION
 from waybook.transport.http.client_address import read_proxies
-from worlds import World, a_world
 
 FORM = re.compile(r'name="token" value="([^"]+)"')
 PROXY, OTHER_PROXY, STRANGER = "10.0.0.5", "10.1.0.7", "203.0.113.9"
@@ -30,8 +30,8 @@ MADE_UP = st.lists(st.one_of(ADDRESSES, st.text(max_size=20), st.just("")), max_
 
 
 @pytest.fixture
-async def world(module_place: Place) -> AsyncIterator[World]:
-    async with a_world(module_place) as made:
+async def world(module_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
+    async with make_env(module_place) as made:
         yield made
 
 
@@ -94,9 +94,9 @@ def test_read_proxies_invalid_address_raises_misconfigured() -> None:
 
 
 @asynccontextmanager
-async def a_browser(world: World, peer: str) -> AsyncIterator[httpx2.AsyncClient]:
+async def open_browser(world: OrgEnv, peer: str) -> AsyncIterator[httpx2.AsyncClient]:
     """Yield a browser whose connections come from this address."""
-    app = gated(world, trusted_proxies=TRUSTED)
+    app = authenticated_app(world, trusted_proxies=TRUSTED)
     transport = httpx2.ASGITransport(app, client=(peer, 1234))
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
         yield client
@@ -110,9 +110,9 @@ async def signs_in(
     return await browser.post("/sign-in", data={"token": match[1], "key": secret}, headers=headers)
 
 
-async def test_login_throttle_behind_proxy_locks_out_guessing_client_only(world: World) -> None:
-    token = await a_token(world.agent)
-    async with a_browser(world, PROXY) as browser:
+async def test_login_throttle_behind_proxy_locks_out_guessing_client_only(world: OrgEnv) -> None:
+    token = await make_token(world.agent)
+    async with open_browser(world, PROXY) as browser:
         for number in range(MAX_ATTEMPTS):
             guessed = {"x-forwarded-for": f"192.0.2.{number}, {STRANGER}"}
             assert (await signs_in(browser, "wb_wrong", guessed)).status_code == 403
@@ -122,9 +122,9 @@ async def test_login_throttle_behind_proxy_locks_out_guessing_client_only(world:
         assert (await signs_in(browser, token.secret, somebody)).status_code == 303
 
 
-async def test_untrusted_forwarded_headers_do_not_bypass_login_throttle(world: World) -> None:
-    token = await a_token(world.agent)
-    async with a_browser(world, STRANGER) as browser:
+async def test_untrusted_forwarded_headers_do_not_bypass_login_throttle(world: OrgEnv) -> None:
+    token = await make_token(world.agent)
+    async with open_browser(world, STRANGER) as browser:
         for number in range(MAX_ATTEMPTS):
             guessed = {"x-forwarded-for": f"192.0.2.{number}", "forwarded": f"for=192.0.2.{number}"}
             assert (await signs_in(browser, "wb_wrong", guessed)).status_code == 403
@@ -133,15 +133,15 @@ async def test_untrusted_forwarded_headers_do_not_bypass_login_throttle(world: W
 
 
 @pytest.mark.parametrize("peer", [PROXY, STRANGER])
-async def test_forwarded_headers_do_not_change_host_or_scheme(world: World, peer: str) -> None:
-    token = await a_token(world.agent)
+async def test_forwarded_headers_do_not_change_host_or_scheme(world: OrgEnv, peer: str) -> None:
+    token = await make_token(world.agent)
     headers = {
         "x-forwarded-for": "198.51.100.1",
         "x-forwarded-host": "plans.example.org",
         "x-forwarded-proto": "https",
         "forwarded": "for=198.51.100.1;host=plans.example.org;proto=https",
     }
-    async with a_browser(world, peer) as browser:
+    async with open_browser(world, peer) as browser:
         elsewhere = {**headers, "host": "plans.example.org"}
         assert (await browser.get("/sign-in", headers=elsewhere)).status_code == 421
         done = await signs_in(browser, token.secret, headers)

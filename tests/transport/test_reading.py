@@ -11,7 +11,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from starlette.requests import Request
 
-from transport.doors import SOMEBODY, TOOLS, RememberingDoorway, a_refusal, always, an_entrance
+from org_env import AgentClient, Body, OrgEnv
+from transport.fake_dispatcher import (
+    SOMEBODY,
+    TOOLS,
+    RecordingDispatcher,
+    always,
+    make_gateway,
+    make_refusal,
+)
 from waybook.app.dispatcher import Dispatcher
 from waybook.app.request.caller import Answer, Caller, ReadableDocument
 from waybook.background import render_all_orgs
@@ -24,19 +32,18 @@ from waybook.transport.http.app import build_app
 from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.http.requests import ReadApi, document_response, markdown_response
 from waybook.transport.mcp.server import build_server
-from worlds import Agent, Body, World
 
 HOSTILE = "# Found\n\n<script>alert(1)</script> [x](javascript:alert(1)) ![i](http://x/i.png)"
 
 
-def a_face(reading: ReadApi) -> httpx2.AsyncClient:
-    server = build_server(TOOLS, an_entrance(RememberingDoorway()))
+def make_face(reading: ReadApi) -> httpx2.AsyncClient:
+    server = build_server(TOOLS, make_gateway(RecordingDispatcher()))
     app = build_app(server, hosts=AllowedHosts(), ready=always, reading=reading)
     transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
     return httpx2.AsyncClient(transport=transport, base_url="http://localhost")
 
 
-def reading_as(agent: Agent) -> ReadApi:
+def reading_as(agent: AgentClient) -> ReadApi:
     """Return a REST client of an agent's org."""
 
     async def dispatcher() -> Dispatcher:
@@ -49,21 +56,21 @@ def reading_as(agent: Agent) -> ReadApi:
 
 
 @pytest.fixture
-async def http(world: World) -> AsyncIterator[httpx2.AsyncClient]:
-    async with a_face(reading_as(world.agent)) as client:
+async def http(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
+    async with make_face(reading_as(world.agent)) as client:
         yield client
 
 
-async def a_rendered_run(agent: Agent) -> Body:
+async def make_rendered_run(agent: AgentClient) -> Body:
     """Create a run with a document to read, and more to do."""
     run = await agent.run()
-    await agent.hand_in(await agent.job(run), HOSTILE)
+    await agent.submit_documents(await agent.job(run), HOSTILE)
     while await render_all_orgs(agent.dispatcher.services):
         pass
     return run
 
 
-async def documents_of(agent: Agent, run: Body) -> list[Body]:
+async def documents_of(agent: AgentClient, run: Body) -> list[Body]:
     progress = await agent.progress(run)
     documents: list[Body] = progress["stages"][0]["documents"]
     return documents
@@ -73,9 +80,9 @@ async def documents_of(agent: Agent, run: Body) -> list[Body]:
 
 
 async def test_run_progress_api_returns_report_and_usage(
-    http: httpx2.AsyncClient, agent: Agent
+    http: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
-    run = await a_rendered_run(agent)
+    run = await make_rendered_run(agent)
     reply = await http.get(f"/api/runs/{run['runId']}/progress")
     assert (reply.status_code, reply.headers["content-type"]) == (200, "application/json")
     assert list(reply.json()) == ["dagProgress", "stages", "warnings", "usage"]
@@ -85,9 +92,9 @@ async def test_run_progress_api_returns_report_and_usage(
 
 
 async def test_run_progress_api_missing_or_other_org_run_returns_same_404(
-    http: httpx2.AsyncClient, world: World
+    http: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
-    theirs = await world.neighbour.run()
+    theirs = await world.other_org.run()
     nobodys = "01890000-0000-7000-8000-000000000000"
     replies = [
         await http.get(f"/api/runs/{run_id}/progress")
@@ -104,8 +111,8 @@ async def test_run_progress_api_malformed_id_returns_400(http: httpx2.AsyncClien
 
 
 async def test_run_progress_api_reads_through_tool_gateway() -> None:
-    dispatcher = RememberingDoorway({"get_run_progress": Answer({"stages": [], "next": None})})
-    async with a_face(ReadApi(an_entrance(dispatcher))) as client:
+    dispatcher = RecordingDispatcher({"get_run_progress": Answer({"stages": [], "next": None})})
+    async with make_face(ReadApi(make_gateway(dispatcher))) as client:
         reply = await client.get("/api/runs/r-1/progress")
     assert reply.json() == {"stages": []}
     arguments = {"runId": "r-1", "detail": True}
@@ -125,15 +132,15 @@ async def test_run_progress_api_reads_through_tool_gateway() -> None:
     ],
 )
 async def test_run_progress_api_error_returns_matching_status(code: str, status: int) -> None:
-    dispatcher = RememberingDoorway({"get_run_progress": a_refusal(code)})
-    async with a_face(ReadApi(an_entrance(dispatcher))) as client:
+    dispatcher = RecordingDispatcher({"get_run_progress": make_refusal(code)})
+    async with make_face(ReadApi(make_gateway(dispatcher))) as client:
         reply = await client.get("/api/runs/r-1/progress")
     assert (reply.status_code, reply.json()["error"]["code"]) == (status, code)
 
 
 @pytest.mark.parametrize("path", ["/api/runs/r-1/progress", "/api/documents/d-1"])
 async def test_read_api_post_returns_405(path: str) -> None:
-    async with a_face(ReadApi(an_entrance(RememberingDoorway()))) as client:
+    async with make_face(ReadApi(make_gateway(RecordingDispatcher()))) as client:
         reply = await client.post(path, json={})
     assert (reply.status_code, reply.json()["error"]["code"]) == (405, "INVALID_INPUT")
 
@@ -142,9 +149,9 @@ async def test_read_api_post_returns_405(path: str) -> None:
 
 
 async def test_document_page_has_sandbox_policy_and_no_active_content(
-    http: httpx2.AsyncClient, agent: Agent
+    http: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
-    run = await a_rendered_run(agent)
+    run = await make_rendered_run(agent)
     (document,) = await documents_of(agent, run)
     reply = await http.get(f"/api/documents/{document['resourceId']}")
     assert (reply.status_code, reply.headers["content-type"]) == (200, "text/html; charset=utf-8")
@@ -161,9 +168,9 @@ async def test_document_page_has_sandbox_policy_and_no_active_content(
 
 
 async def test_document_api_markdown_format_is_sent_as_attachment(
-    http: httpx2.AsyncClient, agent: Agent
+    http: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
-    run = await a_rendered_run(agent)
+    run = await make_rendered_run(agent)
     (document,) = await documents_of(agent, run)
     reply = await http.get(f"/api/documents/{document['resourceId']}?format=markdown")
     assert reply.headers["content-type"] == "text/markdown; charset=utf-8"
@@ -178,10 +185,10 @@ async def test_document_unsupported_format_returns_400(http: httpx2.AsyncClient)
 
 
 async def test_document_api_missing_or_other_org_document_returns_same_404(
-    http: httpx2.AsyncClient, world: World
+    http: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
-    theirs = await a_rendered_run(world.neighbour)
-    (document,) = await documents_of(world.neighbour, theirs)
+    theirs = await make_rendered_run(world.other_org)
+    (document,) = await documents_of(world.other_org, theirs)
     nobodys = "01890000-0000-7000-8000-000000000000"
     replies = [
         await http.get(f"/api/documents/{resource_id}")
@@ -194,21 +201,21 @@ async def test_document_api_missing_or_other_org_document_returns_same_404(
 
 
 async def test_document_api_dispatcher_without_document_returns_404() -> None:
-    async with a_face(ReadApi(an_entrance(RememberingDoorway()))) as client:
+    async with make_face(ReadApi(make_gateway(RecordingDispatcher()))) as client:
         reply = await client.get("/api/documents/d-1")
     assert (reply.status_code, reply.json()["error"]["code"]) == (404, "NOT_FOUND")
 
 
 async def test_document_api_database_unavailable_returns_503() -> None:
-    out_of_reach = an_entrance(RememberingDoorway(readable=Unavailable))
-    async with a_face(ReadApi(out_of_reach)) as client:
+    out_of_reach = make_gateway(RecordingDispatcher(readable=Unavailable))
+    async with make_face(ReadApi(out_of_reach)) as client:
         reply = await client.get("/api/documents/d-1")
     assert (reply.status_code, reply.json()["error"]["code"]) == (503, "UNAVAILABLE")
 
 
 @given(key=st.text(min_size=1), model=st.text(min_size=1))
 def test_document_any_name_stays_within_content_disposition(key: str, model: str) -> None:
-    document = a_document(document_key=key, model=model)
+    document = make_document(document_key=key, model=model)
     for reply in (document_response(document), markdown_response(document)):
         named = reply.headers["content-disposition"]
         assert re.fullmatch(r'(inline|attachment); filename="[A-Za-z0-9._-]+"', named)
@@ -222,7 +229,7 @@ def test_build_page_any_title_stays_within_title_element(title: str) -> None:
     assert page.count("<script") == 0
 
 
-def a_document(**more: str) -> ReadableDocument:
+def make_document(**more: str) -> ReadableDocument:
     document = ReadableDocument(
         resource_id="d-1",
         run_id="r-1",

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transport.pages import a_reader, words
+from org_env import NOON, AgentClient, Body, OrgEnv
+from transport.page_reader import make_reader, visible_text
 from waybook.app.queries.audit import AuditFilter, all_entries, browse_audit
 from waybook.app.queries.usage import count_calls
 from waybook.app.request.request_context import RequestContext
@@ -30,22 +31,21 @@ from waybook.transport.http.dashboard.audit import (
     entry_view,
     escape_cell,
 )
-from worlds import NOON, Agent, Body, World
 
 
 @pytest.fixture
-async def reader(world: World) -> AsyncIterator[httpx2.AsyncClient]:
-    async with a_reader(world.agent) as client:
+async def reader(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
+    async with make_reader(world.agent) as client:
         yield client
 
 
-async def a_finished_plan(agent: Agent, name: str = "Rivers") -> Body:
+async def make_finished_plan(agent: AgentClient, name: str = "Rivers") -> Body:
     plan = await agent.plan(2, name=name)
     await agent.work_through(plan)
     return plan
 
 
-async def an_output(agent: Agent, plan: Body, **more: object) -> Body:
+async def make_output(agent: AgentClient, plan: Body, **more: object) -> Body:
     fields = {"title": "Answer", "mediaType": "text/markdown", "content": "# The *Nile*"}
     return await agent.call("store_research_output", planId=plan["planId"], **{**fields, **more})
 
@@ -54,13 +54,13 @@ async def an_output(agent: Agent, plan: Body, **more: object) -> Body:
 
 
 async def test_outputs_page_lists_latest_version_and_plan_page_lists_all(
-    world: World, reader: httpx2.AsyncClient, agent: Agent
+    world: OrgEnv, reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
-    plan = await a_finished_plan(agent)
-    await an_output(agent, plan)
-    await an_output(agent, plan, content="# The Amazon")
-    theirs = await a_finished_plan(world.neighbour, "Theirs")
-    await an_output(world.neighbour, theirs, title="Not ours")
+    plan = await make_finished_plan(agent)
+    await make_output(agent, plan)
+    await make_output(agent, plan, content="# The Amazon")
+    theirs = await make_finished_plan(world.other_org, "Theirs")
+    await make_output(world.other_org, theirs, title="Not ours")
     page = await reader.get("/outputs")
     assert page.text.count(">Answer</a>") == 1
     assert "Not ours" not in page.text
@@ -71,12 +71,12 @@ async def test_outputs_page_lists_latest_version_and_plan_page_lists_all(
 
 
 async def test_outputs_page_pagination_lists_each_output_once(
-    reader: httpx2.AsyncClient, agent: Agent, world: World
+    reader: httpx2.AsyncClient, agent: AgentClient, world: OrgEnv
 ) -> None:
-    plan = await a_finished_plan(agent)
+    plan = await make_finished_plan(agent)
     for number in range(27):
         world.clock.advance(seconds=number % 2)
-        await an_output(agent, plan, title=f"Part {number:02}")
+        await make_output(agent, plan, title=f"Part {number:02}")
     first = await reader.get("/outputs")
     further = re.search(r'rel="next" href="([^"]+)"', first.text)
     assert further is not None
@@ -96,10 +96,10 @@ async def test_outputs_page_pagination_lists_each_output_once(
     ],
 )
 async def test_output_page_escapes_content_and_is_sandboxed(
-    reader: httpx2.AsyncClient, agent: Agent, media_type: str, content: str, shown: str
+    reader: httpx2.AsyncClient, agent: AgentClient, media_type: str, content: str, shown: str
 ) -> None:
-    plan = await a_finished_plan(agent)
-    stored = await an_output(agent, plan, mediaType=media_type, content=content)
+    plan = await make_finished_plan(agent)
+    stored = await make_output(agent, plan, mediaType=media_type, content=content)
     page = await reader.get(f"/outputs/{stored['outputId']}")
     assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
     assert page.headers["content-security-policy"].endswith("sandbox")
@@ -111,7 +111,7 @@ async def test_output_page_escapes_content_and_is_sandboxed(
 
 
 async def test_audit_page_filters_by_each_query_parameter(
-    world: World, reader: httpx2.AsyncClient, agent: Agent
+    world: OrgEnv, reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     first = await agent.plan(2, name="First")
     world.clock.advance(hours=1)
@@ -133,7 +133,7 @@ async def test_audit_page_filters_by_each_query_parameter(
     assert await seen(until="2030-01-01T12:30") == [(first_id, "1")]
     assert await seen(until="2030-01-01T12:30", subject=two) == []
     assert await seen(subject="x") == []
-    assert await seen(subject=world.neighbours_plan["planId"]) == []
+    assert await seen(subject=world.other_org_plan["planId"]) == []
 
 
 @pytest.mark.parametrize("asked", ["since=yesterday", "behind=1", "behind=2030-01-01~x~1"])
@@ -146,7 +146,7 @@ async def test_audit_page_invalid_filter_returns_400_with_alert(
     assert (await reader.get(f"/audit.csv?{asked}")).status_code == 400
 
 
-async def test_audit_pagination_returns_every_entry_exactly_once(agent: Agent) -> None:
+async def test_audit_pagination_returns_every_entry_exactly_once(agent: AgentClient) -> None:
     for _ in range(3):
         await agent.work_through(await agent.plan(3))
     call = RequestContext(services=agent.dispatcher.services, caller=agent.caller)
@@ -169,7 +169,7 @@ async def test_audit_pagination_returns_every_entry_exactly_once(agent: Agent) -
 
 
 async def test_audit_export_csv_escapes_formulas_and_is_attachment(
-    reader: httpx2.AsyncClient, agent: Agent
+    reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plan = await agent.acting_as("=cmd|'/c calc'!A0").plan(1)
     file = await reader.get("/audit.csv", params={"subject": plan["planId"]})
@@ -210,7 +210,7 @@ def test_entry_view_long_entry_is_truncated_with_omitted_counts(values: list[str
 # Calls
 
 
-def a_call(org_id: UUID, tool: str, ms: float, code: str | None = None) -> LoggedCall:
+def make_call(org_id: UUID, tool: str, ms: float, code: str | None = None) -> LoggedCall:
     """Return a logged call of ten minutes ago."""
     return LoggedCall(
         org_id=org_id,
@@ -229,13 +229,13 @@ def a_call(org_id: UUID, tool: str, ms: float, code: str | None = None) -> Logge
 
 
 async def test_calls_are_counted_by_tool_over_a_window(
-    world: World, reader: httpx2.AsyncClient, agent: Agent
+    world: OrgEnv, reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     log = world.dispatcher.calls
     for ms in range(1, 101):
-        log.record(a_call(agent.org_id, "get_plan_status", ms))
-    log.record(a_call(agent.org_id, "get_next_step", 7, "NOT_FOUND"))
-    log.record(a_call(world.neighbour.org_id, "get_next_step", 1_000, "BUSY"))
+        log.record(make_call(agent.org_id, "get_plan_status", ms))
+    log.record(make_call(agent.org_id, "get_next_step", 7, "NOT_FOUND"))
+    log.record(make_call(world.other_org.org_id, "get_next_step", 1_000, "BUSY"))
     await log.flush()
     call = RequestContext(services=agent.dispatcher.services, caller=agent.caller)
     counted = await count_calls(call, timedelta(hours=1))
@@ -245,10 +245,10 @@ async def test_calls_are_counted_by_tool_over_a_window(
     ]
     assert (counted.tools[0].p50, round(counted.tools[0].p95, 2)) == (50.5, 95.05)
     assert [(row.tool, row.code) for row in counted.errors] == [("get_next_step", "NOT_FOUND")]
-    assert "101 calls, 1 failed" in words(await reader.get("/calls?window=1h"))
+    assert "101 calls, 1 failed" in visible_text(await reader.get("/calls?window=1h"))
     world.clock.advance(hours=2)
-    assert "0 calls" in words(await reader.get("/calls?window=1h"))
-    assert "101 calls" in words(await reader.get("/calls?window=nonsense"))
+    assert "0 calls" in visible_text(await reader.get("/calls?window=1h"))
+    assert "101 calls" in visible_text(await reader.get("/calls?window=nonsense"))
 
 
 # Health
@@ -256,7 +256,7 @@ async def test_calls_are_counted_by_tool_over_a_window(
 
 @pytest.mark.pg15
 async def test_health_page_shows_effective_settings_without_secrets(
-    world: World, agent: Agent, tmp_path: Path
+    world: OrgEnv, agent: AgentClient, tmp_path: Path
 ) -> None:
     flags = {
         "database_url": "postgresql://ann:s3cret@db/plans",
@@ -266,9 +266,9 @@ async def test_health_page_shows_effective_settings_without_secrets(
         "embeddings_key": "k3y",
     }
     loaded = read_settings(flags, {"WAYBOOK_PORT": "9999"}, tmp_path / "none")
-    async with a_reader(agent, loaded) as reader:
+    async with make_reader(agent, loaded) as reader:
         page = await reader.get("/health")
-    text = words(page)
+    text = visible_text(page)
     assert page.status_code == 200
     assert "s3cret" not in page.text
     assert "k3y" not in page.text

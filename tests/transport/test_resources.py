@@ -6,17 +6,17 @@ import pytest
 from mcp import Client, MCPError
 from mcp_types import PromptReference, ResourceTemplateReference, TextResourceContents
 
-from transport.doors import (
+from transport.fake_dispatcher import (
     ANSWERS,
     PLANS,
     SOMEBODY,
     TOOLS,
-    RememberingDoorway,
-    a_refusal,
-    an_entrance,
+    RecordingDispatcher,
+    make_gateway,
+    make_refusal,
 )
-from transport.test_outputs import an_output
-from transport.test_reading import a_document
+from transport.test_outputs import make_output
+from transport.test_reading import make_document
 from waybook.app.request.caller import Answer
 from waybook.errors import NotFound, Unavailable, WaybookError
 from waybook.transport.mcp.server import build_server
@@ -32,15 +32,15 @@ OF_PLANS = (
 BOTH_ERAS = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
 
 
-def a_client(
-    dispatcher: RememberingDoorway, era: Era = "2026-07-28", profile: str = "plan"
+def make_client(
+    dispatcher: RecordingDispatcher, era: Era = "2026-07-28", profile: str = "plan"
 ) -> Client:
-    return Client(build_server(TOOLS, an_entrance(dispatcher), profile=profile), mode=era)
+    return Client(build_server(TOOLS, make_gateway(dispatcher), profile=profile), mode=era)
 
 
 @BOTH_ERAS
 async def test_list_resources_active_plans_show_status_and_progress(era: Era) -> None:
-    async with a_client(RememberingDoorway(), era) as client:
+    async with make_client(RecordingDispatcher(), era) as client:
         listed = await client.list_resources()
     assert [
         (resource.uri, resource.title, resource.description) for resource in listed.resources
@@ -52,8 +52,8 @@ async def test_list_resources_active_plans_show_status_and_progress(era: Era) ->
 
 async def test_list_resources_passes_dispatcher_cursor_to_next_page() -> None:
     page = Answer({"plans": PLANS, "total": 9, "nextCursor": "later"})
-    dispatcher = RememberingDoorway({"list_active_plans": page})
-    async with a_client(dispatcher) as client:
+    dispatcher = RecordingDispatcher({"list_active_plans": page})
+    async with make_client(dispatcher) as client:
         first = await client.list_resources()
         await client.list_resources(cursor=first.next_cursor)
     assert dispatcher.calls == [
@@ -63,8 +63,8 @@ async def test_list_resources_passes_dispatcher_cursor_to_next_page() -> None:
 
 
 async def test_read_resource_plan_template_returns_plan_context() -> None:
-    dispatcher = RememberingDoorway()
-    async with a_client(dispatcher) as client:
+    dispatcher = RecordingDispatcher()
+    async with make_client(dispatcher) as client:
         templates = await client.list_resource_templates()
         uri = templates.resource_templates[0].uri_template.replace("{id}", "plan-1")
         read = await client.read_resource(uri)
@@ -86,8 +86,8 @@ async def test_read_resource_plan_template_returns_plan_context() -> None:
 async def test_read_resource_artifact_or_source_returns_full_content(
     uri: str, arguments: dict[str, object]
 ) -> None:
-    dispatcher = RememberingDoorway({"get_artifact": Answer({"content": "all of it"})})
-    async with a_client(dispatcher) as client:
+    dispatcher = RecordingDispatcher({"get_artifact": Answer({"content": "all of it"})})
+    async with make_client(dispatcher) as client:
         read = await client.read_resource(uri)
     assert read.contents == [
         TextResourceContents(uri=uri, mime_type="application/json", text='{"content":"all of it"}')
@@ -111,8 +111,8 @@ async def test_read_resource_artifact_or_source_returns_full_content(
     ],
 )
 async def test_read_resource_invalid_uri_raises_invalid_params(era: Era, uri: str) -> None:
-    dispatcher = RememberingDoorway()
-    async with a_client(dispatcher, era) as client:
+    dispatcher = RecordingDispatcher()
+    async with make_client(dispatcher, era) as client:
         with pytest.raises(MCPError) as refusal:
             await client.read_resource(uri)
     assert (refusal.value.code, refusal.value.message) == (-32602, "Resource not found")
@@ -122,16 +122,16 @@ async def test_read_resource_invalid_uri_raises_invalid_params(era: Era, uri: st
 
 @pytest.mark.parametrize("code", ["NOT_FOUND", "INVALID_INPUT"])
 async def test_read_resource_missing_or_invalid_plan_raises_invalid_params(code: str) -> None:
-    dispatcher = RememberingDoorway({"get_research_context": a_refusal(code)})
-    async with a_client(dispatcher) as client:
+    dispatcher = RecordingDispatcher({"get_research_context": make_refusal(code)})
+    async with make_client(dispatcher) as client:
         with pytest.raises(MCPError) as refusal:
             await client.read_resource("waybook://plans/plan-9")
     assert (refusal.value.code, refusal.value.message) == (-32602, "Resource not found")
 
 
 async def test_read_resource_plan_unavailable_raises_internal_error_with_reason() -> None:
-    dispatcher = RememberingDoorway({"get_research_context": a_refusal("UNAVAILABLE")})
-    async with a_client(dispatcher) as client:
+    dispatcher = RecordingDispatcher({"get_research_context": make_refusal("UNAVAILABLE")})
+    async with make_client(dispatcher) as client:
         with pytest.raises(MCPError) as refusal:
             await client.read_resource("waybook://plans/plan-1")
     assert refusal.value.code == -32603
@@ -142,8 +142,8 @@ async def test_read_resource_plan_unavailable_raises_internal_error_with_reason(
 async def test_list_resources_plans_refused_returns_matching_error_code(
     code: str, number: int
 ) -> None:
-    dispatcher = RememberingDoorway({"list_active_plans": a_refusal(code)})
-    async with a_client(dispatcher) as client:
+    dispatcher = RecordingDispatcher({"list_active_plans": make_refusal(code)})
+    async with make_client(dispatcher) as client:
         with pytest.raises(MCPError) as refusal:
             await client.list_resources(cursor="garbage")
     assert refusal.value.code == number
@@ -158,7 +158,7 @@ async def test_list_resources_plans_refused_returns_matching_error_code(
 async def test_complete_plan_id_matches_id_prefix_or_name(
     era: Era, typed: str, values: list[str]
 ) -> None:
-    async with a_client(RememberingDoorway(), era) as client:
+    async with make_client(RecordingDispatcher(), era) as client:
         for ref, name in (
             (PromptReference(name="resume_plan"), "planId"),
             (ResourceTemplateReference(uri="waybook://plans/{id}"), "id"),
@@ -168,8 +168,8 @@ async def test_complete_plan_id_matches_id_prefix_or_name(
 
 
 async def test_complete_unsupported_argument_returns_no_values() -> None:
-    dispatcher = RememberingDoorway(ANSWERS)
-    async with a_client(dispatcher) as client:
+    dispatcher = RecordingDispatcher(ANSWERS)
+    async with make_client(dispatcher) as client:
         for ref in (
             PromptReference(name="plan_research"),
             PromptReference(name="resume_plan"),
@@ -183,7 +183,7 @@ async def test_complete_unsupported_argument_returns_no_values() -> None:
 async def test_complete_more_than_100_values_is_truncated_with_has_more() -> None:
     plans = [{**PLANS[0], "planId": f"plan-{number}"} for number in range(101)]
     page = Answer({"plans": plans, "total": 101, "nextCursor": None})
-    async with a_client(RememberingDoorway({"list_active_plans": page})) as client:
+    async with make_client(RecordingDispatcher({"list_active_plans": page})) as client:
         ref = PromptReference(name="resume_plan")
         completed = await client.complete(ref, {"name": "planId", "value": ""})
     assert len(completed.completion.values) == 100
@@ -195,7 +195,7 @@ async def test_complete_more_than_100_values_is_truncated_with_has_more() -> Non
 
 @BOTH_ERAS
 async def test_list_resources_with_runs_profile_lists_open_runs_before_plans(era: Era) -> None:
-    async with a_client(RememberingDoorway(), era, "all") as client:
+    async with make_client(RecordingDispatcher(), era, "all") as client:
         listed = await client.list_resources()
     assert [(resource.uri, resource.description) for resource in listed.resources] == [
         ("waybook://runs/run-1/progress", "dialectic, antithesis in progress, 5 steps done"),
@@ -206,8 +206,8 @@ async def test_list_resources_with_runs_profile_lists_open_runs_before_plans(era
 
 
 async def test_list_resources_next_page_contains_no_runs() -> None:
-    dispatcher = RememberingDoorway()
-    async with a_client(dispatcher, profile="all") as client:
+    dispatcher = RecordingDispatcher()
+    async with make_client(dispatcher, profile="all") as client:
         listed = await client.list_resources(cursor="later")
     assert all(resource.uri.startswith("waybook://plans/") for resource in listed.resources)
     assert [tool for _, tool, _ in dispatcher.calls] == ["list_active_plans"]
@@ -229,7 +229,7 @@ async def test_list_resources_next_page_contains_no_runs() -> None:
     ],
 )
 async def test_resource_templates_match_profile(profile: str, kinds: list[str]) -> None:
-    async with a_client(RememberingDoorway(), profile=profile) as client:
+    async with make_client(RecordingDispatcher(), profile=profile) as client:
         listed = await client.list_resource_templates()
     assert [template.uri_template for template in listed.resource_templates] == kinds
 
@@ -247,8 +247,8 @@ async def test_resource_templates_match_profile(profile: str, kinds: list[str]) 
 async def test_read_resource_uri_kind_calls_matching_tool(
     era: Era, uri: str, tool: str, arguments: dict[str, object]
 ) -> None:
-    dispatcher = RememberingDoorway({})
-    async with a_client(dispatcher, era, "runs") as client:
+    dispatcher = RecordingDispatcher({})
+    async with make_client(dispatcher, era, "runs") as client:
         read = await client.read_resource(uri)
     assert dispatcher.calls == [(SOMEBODY, tool, arguments)]
     [contents] = read.contents
@@ -256,8 +256,8 @@ async def test_read_resource_uri_kind_calls_matching_tool(
 
 
 async def test_read_resource_run_outside_runs_profile_is_not_found() -> None:
-    dispatcher = RememberingDoorway()
-    async with a_client(dispatcher) as client:
+    dispatcher = RecordingDispatcher()
+    async with make_client(dispatcher) as client:
         with pytest.raises(MCPError) as refusal:
             await client.read_resource("waybook://runs/run-1/progress")
     assert refusal.value.message == "Resource not found"
@@ -269,7 +269,7 @@ async def test_read_resource_run_outside_runs_profile_is_not_found() -> None:
     [("", ["run-1", "run-2"]), ("run-2", ["run-2"]), ("RUN 1", ["run-1"]), ("x", [])],
 )
 async def test_complete_run_id_matches_id_prefix_or_name(typed: str, values: list[str]) -> None:
-    async with a_client(RememberingDoorway(), profile="runs") as client:
+    async with make_client(RecordingDispatcher(), profile="runs") as client:
         for ref, name in (
             (PromptReference(name="work_on_run"), "runId"),
             (ResourceTemplateReference(uri="waybook://runs/{id}/progress"), "id"),
@@ -283,8 +283,8 @@ async def test_complete_run_id_matches_id_prefix_or_name(typed: str, values: lis
 async def test_list_resources_runs_refused_returns_matching_error_code(
     code: str, number: int
 ) -> None:
-    dispatcher = RememberingDoorway({**ANSWERS, "list_dags": a_refusal(code)})
-    async with a_client(dispatcher, profile="runs") as client:
+    dispatcher = RecordingDispatcher({**ANSWERS, "list_dags": make_refusal(code)})
+    async with make_client(dispatcher, profile="runs") as client:
         with pytest.raises(MCPError) as refusal:
             await client.list_resources()
     assert refusal.value.code == number
@@ -292,8 +292,8 @@ async def test_list_resources_runs_refused_returns_matching_error_code(
 
 @BOTH_ERAS
 async def test_a_document_is_read_as_markdown(era: Era) -> None:
-    dispatcher = RememberingDoorway(readable=a_document(markdown="# Found"))
-    async with a_client(dispatcher, era, profile="runs") as client:
+    dispatcher = RecordingDispatcher(readable=make_document(markdown="# Found"))
+    async with make_client(dispatcher, era, profile="runs") as client:
         read = await client.read_resource("waybook://documents/d-1")
     assert dispatcher.calls == [(SOMEBODY, "document", {"resourceId": "d-1"})]
     uri = "waybook://documents/d-1"
@@ -307,15 +307,15 @@ async def test_a_document_is_read_as_markdown(era: Era) -> None:
 async def test_read_resource_document_error_returns_matching_error_code(
     fault: type[WaybookError], number: int
 ) -> None:
-    async with a_client(RememberingDoorway(readable=fault), profile="runs") as client:
+    async with make_client(RecordingDispatcher(readable=fault), profile="runs") as client:
         with pytest.raises(MCPError) as refusal:
             await client.read_resource("waybook://documents/d-1")
     assert refusal.value.code == number
 
 
 async def test_read_resource_document_hidden_characters_are_counted_in_meta() -> None:
-    dispatcher = RememberingDoorway(readable=a_document(markdown="a\u202eb"))
-    async with a_client(dispatcher, profile="runs") as client:
+    dispatcher = RecordingDispatcher(readable=make_document(markdown="a\u202eb"))
+    async with make_client(dispatcher, profile="runs") as client:
         (content,) = (await client.read_resource("waybook://documents/d-1")).contents
     assert content.meta is not None
     assert content.meta["oddCharacters"] == {"bidi": 1}
@@ -326,8 +326,10 @@ async def test_read_resource_document_hidden_characters_are_counted_in_meta() ->
 
 @BOTH_ERAS
 async def test_read_resource_output_has_media_type_content_and_author(era: Era) -> None:
-    dispatcher = RememberingDoorway(deliverable=an_output(media_type="text/html", content="<p>x"))
-    async with a_client(dispatcher, era) as client:
+    dispatcher = RecordingDispatcher(
+        deliverable=make_output(media_type="text/html", content="<p>x")
+    )
+    async with make_client(dispatcher, era) as client:
         read = await client.read_resource("waybook://outputs/o-1")
     (content,) = read.contents
     assert isinstance(content, TextResourceContents)
@@ -341,14 +343,14 @@ async def test_read_resource_output_has_media_type_content_and_author(era: Era) 
 async def test_read_resource_output_error_returns_matching_error_code(
     fault: type[WaybookError], number: int
 ) -> None:
-    async with a_client(RememberingDoorway(deliverable=fault)) as client:
+    async with make_client(RecordingDispatcher(deliverable=fault)) as client:
         with pytest.raises(MCPError) as refusal:
             await client.read_resource("waybook://outputs/o-1")
     assert refusal.value.code == number
 
 
 async def test_complete_output_id_returns_no_values() -> None:
-    async with a_client(RememberingDoorway()) as client:
+    async with make_client(RecordingDispatcher()) as client:
         ref = ResourceTemplateReference(uri="waybook://outputs/{id}")
         completed = await client.complete(ref, {"name": "id", "value": ""})
     assert completed.completion.values == []

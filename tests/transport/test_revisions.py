@@ -6,8 +6,8 @@ import httpx2
 import pytest
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
-from transport.doors import TOOLS
-from transport.messages import LEGACY, a_request, modern_headers
+from transport.fake_dispatcher import TOOLS
+from transport.messages import LEGACY, make_request, modern_headers
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -28,7 +28,7 @@ async def test_protocol_library_supports_promised_revisions() -> None:
 async def test_initialize_returns_protocol_version_requested_by_client(
     http: httpx2.AsyncClient, version: str
 ) -> None:
-    hello = a_request(
+    hello = make_request(
         "initialize",
         protocolVersion=version,
         capabilities={},
@@ -48,9 +48,9 @@ async def test_tools_are_listed_and_called_in_every_handshake_revision(
     http: httpx2.AsyncClient, version: str
 ) -> None:
     headers = {**LEGACY, "mcp-protocol-version": version}
-    reply = await http.post("/mcp", headers=headers, content=a_request("tools/list"))
+    reply = await http.post("/mcp", headers=headers, content=make_request("tools/list"))
     assert [tool["name"] for tool in reply.json()["result"]["tools"]] == list(TOOLS)
-    call = a_request("tools/call", name="get_next_step", arguments={"planId": "1"})
+    call = make_request("tools/call", name="get_next_step", arguments={"planId": "1"})
     reply = await http.post("/mcp", headers=headers, content=call)
     result = reply.json()["result"]
     assert json.loads(result["content"][0]["text"]) == {
@@ -60,12 +60,12 @@ async def test_tools_are_listed_and_called_in_every_handshake_revision(
 
 
 async def test_newest_revision_calls_tools_without_handshake(http: httpx2.AsyncClient) -> None:
-    call = a_request("tools/call", name="get_next_step", arguments={"planId": "1"})
+    call = make_request("tools/call", name="get_next_step", arguments={"planId": "1"})
     headers = modern_headers("tools/call", "get_next_step")
     reply = await http.post("/mcp", headers=headers, content=call)
     assert reply.json()["result"]["structuredContent"]["arguments"] == {"planId": "1"}
     reply = await http.post(
-        "/mcp", headers=modern_headers("server/discover"), content=a_request("server/discover")
+        "/mcp", headers=modern_headers("server/discover"), content=make_request("server/discover")
     )
     discovered = reply.json()["result"]
     assert discovered["supportedVersions"] == ["2026-07-28"]

@@ -6,20 +6,20 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 
-from transport.pages import TOKEN, a_reader, words
+from org_env import AgentClient, Body, OrgEnv
+from transport.page_reader import TOKEN, make_reader, visible_text
 from waybook.app.queries.runs import RunFilter, RunOrder, list_runs
 from waybook.app.request.request_context import RequestContext
 from waybook.background import render_all_orgs
-from worlds import Agent, Body, World
 
 
 @pytest.fixture
-async def reader(world: World) -> AsyncIterator[httpx2.AsyncClient]:
-    async with a_reader(world.agent) as client:
+async def reader(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
+    async with make_reader(world.agent) as client:
         yield client
 
 
-async def a_worked_run(agent: Agent, name: str = "Rivers") -> Body:
+async def make_worked_run(agent: AgentClient, name: str = "Rivers") -> Body:
     """Create a run whose first stage is done and whose documents can be read."""
     run = await agent.run(name=name)
     await agent.work_off(run)
@@ -33,23 +33,23 @@ def form(**fields: str) -> dict[str, str]:
 
 
 async def test_runs_page_shows_name_status_and_stage_progress(
-    reader: httpx2.AsyncClient, agent: Agent
+    reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
-    await a_worked_run(agent)
-    page = words(await reader.get("/runs"))
+    await make_worked_run(agent)
+    page = visible_text(await reader.get("/runs"))
     assert "Rivers" in page
     assert "awaiting feedback" in page
     assert re.search(r"1 of \d+", page)
 
 
 async def test_runs_page_filters_and_paginates_by_query_parameters(
-    world: World, reader: httpx2.AsyncClient, agent: Agent
+    world: OrgEnv, reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     names = [f"Run {number:02}" for number in range(27)]
     for name in names:
         await agent.run(name=name)
-    await world.neighbour.run(name="Not ours")
-    world.neighbour_may_change = True
+    await world.other_org.run(name="Not ours")
+    world.other_org_may_change = True
     first = await reader.get("/runs")
     further = re.search(r'rel="next" href="([^"]+)"', first.text)
     assert further is not None
@@ -63,9 +63,9 @@ async def test_runs_page_filters_and_paginates_by_query_parameters(
 
 
 async def test_list_runs_filter_by_state_returns_runs_in_that_state(
-    agent: Agent,
+    agent: AgentClient,
 ) -> None:
-    await a_worked_run(agent, "waits")
+    await make_worked_run(agent, "waits")
     failing = await agent.run(name="fails")
     job = await agent.job(failing)
     await agent.call(
@@ -81,13 +81,13 @@ async def test_list_runs_filter_by_state_returns_runs_in_that_state(
 
 
 async def test_run_page_shows_same_figures_as_progress_report(
-    reader: httpx2.AsyncClient, agent: Agent
+    reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
-    run = await a_worked_run(agent)
+    run = await make_worked_run(agent)
     page = await reader.get(f"/runs/{run['runId']}")
     assert page.status_code == 200
     stage = (await agent.progress(run, detail=True))["stages"][0]
-    shown = words(page)
+    shown = visible_text(page)
     expected, available = stage["documentsExpected"], stage["documentsAvailable"]
     assert f"{available} of {expected} documents available" in shown
     assert f"{stage['progress']['completedSteps']} of {stage['progress']['totalSteps']}" in shown
@@ -98,9 +98,9 @@ async def test_run_page_shows_same_figures_as_progress_report(
 
 
 async def test_feedback_form_starts_next_stage_with_named_models(
-    reader: httpx2.AsyncClient, agent: Agent
+    reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
-    run = await a_worked_run(agent)
+    run = await make_worked_run(agent)
     address = f"/runs/{run['runId']}"
     fields = form(
         runId=run["runId"],
@@ -111,20 +111,20 @@ async def test_feedback_form_starts_next_stage_with_named_models(
     )
     sent = await reader.post("/feedback", data=fields)
     assert (sent.status_code, sent.headers["location"]) == (303, address)
-    page = words(await reader.get(address))
+    page = visible_text(await reader.get(address))
     assert "Feedback by pat" in page
     assert "models: a, c" in page
 
 
-async def first_stage(agent: Agent, run: Body) -> str:
+async def first_stage(agent: AgentClient, run: Body) -> str:
     slug: str = (await agent.progress(run))["stages"][0]["stageSlug"]
     return slug
 
 
 async def test_run_page_rejected_feedback_shows_error_and_preserves_input(
-    reader: httpx2.AsyncClient, agent: Agent
+    reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
-    run = await a_worked_run(agent)
+    run = await make_worked_run(agent)
     fields = form(
         runId=run["runId"],
         stageSlug=await first_stage(agent, run),
@@ -140,16 +140,16 @@ async def test_run_page_rejected_feedback_shows_error_and_preserves_input(
 
 
 async def test_run_page_form_with_wrong_token_returns_403_and_changes_nothing(
-    reader: httpx2.AsyncClient, agent: Agent
+    reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
-    run, job = await a_failed_run(agent)
+    run, job = await make_failed_run(agent)
     fields = form(stage=job["stageSlug"]) | {"token": "x" * 43}
     page = await reader.post(f"/runs/{run['runId']}/retry", data=fields)
     assert page.status_code == 403
-    assert "The source is gone." in words(await reader.get(f"/runs/{run['runId']}"))
+    assert "The source is gone." in visible_text(await reader.get(f"/runs/{run['runId']}"))
 
 
-async def a_failed_run(agent: Agent) -> tuple[Body, Body]:
+async def make_failed_run(agent: AgentClient) -> tuple[Body, Body]:
     """Create a run with a job that failed for good; return both."""
     run = await agent.run()
     job = await agent.job(run)
@@ -159,39 +159,39 @@ async def a_failed_run(agent: Agent) -> tuple[Body, Body]:
 
 
 async def test_run_page_invalid_action_shows_error_on_run_page(
-    reader: httpx2.AsyncClient, agent: Agent
+    reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     run = await agent.run()
     for act, fields in (("retry", {"stage": "nowhere"}), ("regenerate", {"document": "nothing"})):
         page = await reader.post(f"/runs/{run['runId']}/{act}", data=form(**fields))
         assert page.status_code in {400, 404}
         assert 'role="alert"' in page.text
-        assert "Rivers" in words(page)
+        assert "Rivers" in visible_text(page)
 
 
 async def test_run_page_failed_job_shows_reason_and_can_be_retried(
-    reader: httpx2.AsyncClient, agent: Agent
+    reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
-    run, job = await a_failed_run(agent)
+    run, job = await make_failed_run(agent)
     address = f"/runs/{run['runId']}"
-    page = words(await reader.get(address))
+    page = visible_text(await reader.get(address))
     assert "The source is gone." in page
     sent = await reader.post(f"{address}/retry", data=form(stage=job["stageSlug"]))
     assert sent.status_code == 303
-    assert "The source is gone." not in words(await reader.get(address))
+    assert "The source is gone." not in visible_text(await reader.get(address))
     assert (await agent.job(run))["jobId"] == job["jobId"]
 
 
 async def test_run_page_regenerate_document_creates_claimable_job(
-    reader: httpx2.AsyncClient, agent: Agent
+    reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
-    run = await a_worked_run(agent)
+    run = await make_worked_run(agent)
     page = await reader.get(f"/runs/{run['runId']}")
     document = re.search(r'name="document" value="([^"]+)"', page.text)
     assert document is not None
     sent = await reader.post(f"/runs/{run['runId']}/regenerate", data=form(document=document[1]))
     assert sent.status_code == 303
-    assert "Regeneration queued" in words(await reader.get(sent.headers["location"]))
+    assert "Regeneration queued" in visible_text(await reader.get(sent.headers["location"]))
     assert (await agent.job(run))["status"] == "job_ready"
 
 
@@ -205,7 +205,7 @@ async def test_run_page_regenerate_document_creates_claimable_job(
     ],
 )
 async def test_run_export_is_sandboxed_attachment_of_requested_format(
-    reader: httpx2.AsyncClient, agent: Agent, ending: str, kind: str, begins: str
+    reader: httpx2.AsyncClient, agent: AgentClient, ending: str, kind: str, begins: str
 ) -> None:
     run = await agent.run(name='"; rm -rf / <b>')
     file = await reader.get(f"/runs/{run['runId']}/export.{ending}")
@@ -220,27 +220,27 @@ async def test_run_export_is_sandboxed_attachment_of_requested_format(
 
 
 async def test_run_page_missing_or_other_org_run_returns_404(
-    world: World, reader: httpx2.AsyncClient
+    world: OrgEnv, reader: httpx2.AsyncClient
 ) -> None:
-    theirs = await world.neighbour.run()
-    world.neighbour_may_change = True
+    theirs = await world.other_org.run()
+    world.other_org_may_change = True
     for run_id in (theirs["runId"], "01890000-0000-7000-8000-000000000000", "x", "%E2%98%83"):
         for path in (f"/runs/{run_id}", f"/runs/{run_id}/export.json"):
             assert (await reader.get(path)).status_code == 404
 
 
 async def test_workflow_page_shows_map_prompts_and_expected_counts(
-    reader: httpx2.AsyncClient, agent: Agent
+    reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     listed = await reader.get("/dags")
     assert 'href="/dags/dialectic"' in listed.text
     page = await reader.get("/dags/dialectic")
     assert "<svg" in page.text
-    assert "No stored versions" in words(page)
+    assert "No stored versions" in visible_text(page)
     rows = re.findall(r"<tr><td><a [^>]+>([^<]+)</a></td>((?:<td>\d+</td>){4})</tr>", page.text)
     assert len(rows) == 5
     await agent.run("dialectic", "ab")
-    assert "Version 1" in words(await reader.get("/dags/dialectic"))
+    assert "Version 1" in visible_text(await reader.get("/dags/dialectic"))
     assert (await reader.get("/dags/dialectic?version=1")).status_code == 200
     assert (await reader.get("/dags/dialectic?version=x")).status_code == 400
     assert (await reader.get("/dags/nobody")).status_code == 404
@@ -256,9 +256,9 @@ async def test_workflow_page_shows_map_prompts_and_expected_counts(
     ],
 )
 async def test_page_part_query_returns_only_complete_section(
-    reader: httpx2.AsyncClient, agent: Agent, path: str, part: str, holds: str
+    reader: httpx2.AsyncClient, agent: AgentClient, path: str, part: str, holds: str
 ) -> None:
-    run = await a_worked_run(agent)
+    run = await make_worked_run(agent)
     page = await reader.get(path.format(run["runId"]), params={"part": part})
     assert page.text.strip().startswith(f'<section id="{holds}" data-live=')
     assert page.text.strip().endswith("</section>")

@@ -21,15 +21,15 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from dumps import dump
-from endpoint_server import an_endpoint, answer
-from postgres.places import server_home
+from auth_env import make_token
+from database_dump import dump
+from embedded_postgres.data_directories import server_home
+from fake_endpoint import answer, fake_endpoint
+from org_env import make_env
+from postgres_servers import Server, ServerDatabase, new_database
 from run_place import PLACE
-from servers import Place, Server, fresh_place
-from transport.messages import LEGACY, a_request
-from trust_worlds import a_token
+from transport.messages import LEGACY, make_request
 from waybook.store.driver.ids import new_id
-from worlds import a_world
 
 STEPS = [{"stepType": "search", "instructions": "Find out."}]
 
@@ -39,8 +39,8 @@ def unguessable() -> str:
 
 
 @pytest.fixture
-def place(eighteen: Server) -> Iterator[Place]:
-    with fresh_place(eighteen) as made:
+def place(eighteen: Server) -> Iterator[ServerDatabase]:
+    with new_database(eighteen) as made:
         yield made
 
 
@@ -70,7 +70,7 @@ class Sender:
         return await self.call_with({}, tool, arguments)
 
     async def call_with(self, headers: Mapping[str, str], tool: str, arguments: object) -> str:
-        body = a_request("tools/call", name=tool, arguments=arguments)
+        body = make_request("tools/call", name=tool, arguments=arguments)
         return await self.send("POST", "/mcp", headers={**LEGACY, **headers}, content=body)
 
     async def send(self, method: str, path: str, **more: Any) -> str:  # noqa: ANN401 - passed on
@@ -79,12 +79,12 @@ class Sender:
         self.answers.append(text)
         return text
 
-    def found_in(self, text: str) -> set[str]:
+    def leaks_in(self, text: str) -> set[str]:
         """Return the secrets that occur in a text."""
         return {where for where, secret in self.secrets.items() if secret in text}
 
 
-def canary_url(sender: Sender, place: Place) -> str:
+def canary_url(sender: Sender, place: ServerDatabase) -> str:
     """Return the address of the database for a user whose password is a secret."""
     where = conninfo_to_dict(place.app_dsn)
     name = f"canary_{unguessable()[:12]}"
@@ -96,7 +96,7 @@ def canary_url(sender: Sender, place: Place) -> str:
     return f"postgresql://{name}:{quote(password, safe='')}@/{place.dbname}?host={socket}"
 
 
-def settings_for(sender: Sender, place: Place, elsewhere: str) -> dict[str, str]:
+def settings_for(sender: Sender, place: ServerDatabase, elsewhere: str) -> dict[str, str]:
     """Return every secret setting, and the addresses of the services they are sent to."""
     random = b64encode(unguessable().encode()).decode()
     signed_with = sender.remember("secret of the webhook", random)
@@ -173,13 +173,13 @@ async def send_with_arguments(sender: Sender) -> None:
         conditions = [{**bad, "ifTrueAction": "continue"}]
         await sender.call("create_research_plan", **named, branchingConditions=conditions)
         await sender.send(
-            "POST", "/mcp", headers=LEGACY, content=a_request(made("the name of a method"))
+            "POST", "/mcp", headers=LEGACY, content=make_request(made("the name of a method"))
         )
         await sender.send(
             "POST",
             "/mcp",
             headers=LEGACY,
-            content=a_request("resources/read", uri=f"waybook://plans/{made('a resource')}"),
+            content=make_request("resources/read", uri=f"waybook://plans/{made('a resource')}"),
         )
         await sender.send("POST", "/api/report", json={"dag": made("a snapshot")})
 
@@ -194,7 +194,7 @@ async def ask_elsewhere(sender: Sender) -> None:
     await sender.call("create_research_plan", name="P", researchQuestion="Q?", steps=steps)
 
 
-async def break_inside(sender: Sender, place: Place) -> None:
+async def break_inside(sender: Sender, place: ServerDatabase) -> None:
     """Make a call that fails unexpectedly, with secrets in what it writes.
 
     The database's error contains the value it could not accept.
@@ -213,11 +213,11 @@ async def break_inside(sender: Sender, place: Place) -> None:
 
 
 async def test_secrets_do_not_leak_to_responses_logs_or_database(
-    place: Place, tmp_path: Path
+    place: ServerDatabase, tmp_path: Path
 ) -> None:
     sender, log = Sender(), tmp_path / "log"
     error_payload = {"error": {"message": "Incorrect API key provided."}}
-    async with an_endpoint(answer(error_payload, 401)) as elsewhere:
+    async with fake_endpoint(answer(error_payload, 401)) as elsewhere:
         settings = settings_for(sender, place, elsewhere.url)
         with serving(settings, log) as where:
             sender.client = httpx2.AsyncClient(base_url=where, trust_env=False)
@@ -229,20 +229,22 @@ async def test_secrets_do_not_leak_to_responses_logs_or_database(
             await sender.send("GET", "/calls?hours=24")
             await sender.send("GET", "/health")
             await sender.client.aclose()
-    request_text = "".join(f"{request.path} {dict(request.headers)}" for request in elsewhere.asked)
-    assert "key of the model" in sender.found_in(request_text), "the test would see nothing"
+    request_text = "".join(
+        f"{request.path} {dict(request.headers)}" for request in elsewhere.requests
+    )
+    assert "key of the model" in sender.leaks_in(request_text), "the test would see nothing"
     logged, database_dump = log.read_text(), dump(place)
     assert "InvalidTextRepresentation" in logged
     assert "get_plan_status" in database_dump
-    assert sender.found_in("\n".join(sender.answers)) == set()
-    assert sender.found_in(logged) == set()
-    assert sender.found_in(database_dump) == set()
+    assert sender.leaks_in("\n".join(sender.answers)) == set()
+    assert sender.leaks_in(logged) == set()
+    assert sender.leaks_in(database_dump) == set()
     logged_by_postgresql = {"token: what broke", "JWT: what broke"}
-    assert sender.found_in(server_log()) <= logged_by_postgresql
+    assert sender.leaks_in(server_log()) <= logged_by_postgresql
 
 
 async def test_credentials_do_not_leak_with_authentication_required(
-    place: Place, tmp_path: Path
+    place: ServerDatabase, tmp_path: Path
 ) -> None:
     sender, log = Sender(), tmp_path / "log"
     metrics = sender.remember("token of the metrics", f"figures-{unguessable()}")
@@ -253,8 +255,8 @@ async def test_credentials_do_not_leak_with_authentication_required(
         "WAYBOOK_METRICS_TOKEN": metrics,
         "WAYBOOK_LOG_LEVEL": "DEBUG",
     }
-    async with a_world(place) as world:
-        issued = await a_token(world.agent)
+    async with make_env(place) as world:
+        issued = await make_token(world.agent)
         good = sender.remember("a token that is good", issued.secret)
         with serving(settings, log) as where:
             sender.client = httpx2.AsyncClient(base_url=where, trust_env=False)
@@ -271,7 +273,7 @@ async def test_credentials_do_not_leak_with_authentication_required(
     database_dump = dump(place)
     assert "a token of ann" in database_dump
     for text in ("\n".join(sender.answers), log.read_text(), database_dump, server_log()):
-        assert sender.found_in(text) == set()
+        assert sender.leaks_in(text) == set()
 
 
 def server_log() -> str:

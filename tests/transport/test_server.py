@@ -9,13 +9,13 @@ import pytest
 from mcp import Client, MCPError
 from mcp_types import TextContent
 
-from transport.doors import (
+from transport.fake_dispatcher import (
     SOMEBODY,
     TOOLS,
-    RememberingDoorway,
-    a_refusal,
-    an_entrance,
-    somebody,
+    RecordingDispatcher,
+    any_caller,
+    make_gateway,
+    make_refusal,
 )
 from waybook.app.request.caller import Answer, Caller
 from waybook.errors import Unavailable
@@ -29,7 +29,7 @@ BOTH_ERAS = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
 
 @BOTH_ERAS
 async def test_the_tools_of_the_profile_are_listed(era: Era) -> None:
-    server = build_server(TOOLS, an_entrance(RememberingDoorway()), profile="runs")
+    server = build_server(TOOLS, make_gateway(RecordingDispatcher()), profile="runs")
     async with Client(server, mode=era) as client:
         listed = await client.list_tools()
     assert [tool.name for tool in listed.tools] == ["start_run", "get_next_job"]
@@ -37,9 +37,9 @@ async def test_the_tools_of_the_profile_are_listed(era: Era) -> None:
 
 @BOTH_ERAS
 async def test_call_tool_passes_caller_and_unchanged_arguments(era: Era) -> None:
-    dispatcher = RememberingDoorway()
+    dispatcher = RecordingDispatcher()
     arguments = {"planId": "1", "steps": '[{"stepType": "search"}]', "colour": "unknown"}
-    async with Client(build_server(TOOLS, an_entrance(dispatcher)), mode=era) as client:
+    async with Client(build_server(TOOLS, make_gateway(dispatcher)), mode=era) as client:
         result = await client.call_tool("get_next_step", arguments)
     assert dispatcher.calls == [(SOMEBODY, "get_next_step", arguments)]
     assert result.structured_content == {"tool": "get_next_step", "arguments": arguments}
@@ -47,16 +47,18 @@ async def test_call_tool_passes_caller_and_unchanged_arguments(era: Era) -> None
 
 @BOTH_ERAS
 async def test_call_tool_without_arguments_dispatches_empty_object(era: Era) -> None:
-    dispatcher = RememberingDoorway()
-    async with Client(build_server(TOOLS, an_entrance(dispatcher)), mode=era) as client:
+    dispatcher = RecordingDispatcher()
+    async with Client(build_server(TOOLS, make_gateway(dispatcher)), mode=era) as client:
         await client.call_tool("get_next_step")
     assert dispatcher.calls == [(SOMEBODY, "get_next_step", {})]
 
 
 @BOTH_ERAS
 async def test_call_tool_dispatcher_error_returns_error_result_as_json_text(era: Era) -> None:
-    dispatcher = RememberingDoorway({"get_next_step": a_refusal("PLAN_TERMINAL", "It is over.")})
-    async with Client(build_server(TOOLS, an_entrance(dispatcher)), mode=era) as client:
+    dispatcher = RecordingDispatcher(
+        {"get_next_step": make_refusal("PLAN_TERMINAL", "It is over.")}
+    )
+    async with Client(build_server(TOOLS, make_gateway(dispatcher)), mode=era) as client:
         result = await client.call_tool("get_next_step", {"planId": "1"})
     assert result.is_error
     assert result.structured_content is None
@@ -68,8 +70,8 @@ async def test_call_tool_dispatcher_error_returns_error_result_as_json_text(era:
 @BOTH_ERAS
 @pytest.mark.parametrize("name", ["no_such_tool", "start_run", ""])
 async def test_call_tool_not_in_profile_raises_protocol_error(era: Era, name: str) -> None:
-    dispatcher = RememberingDoorway()
-    async with Client(build_server(TOOLS, an_entrance(dispatcher)), mode=era) as client:
+    dispatcher = RecordingDispatcher()
+    async with Client(build_server(TOOLS, make_gateway(dispatcher)), mode=era) as client:
         with pytest.raises(MCPError) as refusal:
             await client.call_tool(name, {})
     assert refusal.value.code == -32602
@@ -79,12 +81,12 @@ async def test_call_tool_not_in_profile_raises_protocol_error(era: Era, name: st
 
 @BOTH_ERAS
 async def test_tools_templates_and_prompts_are_listed_before_database_is_ready(era: Era) -> None:
-    async def never() -> RememberingDoorway:
+    async def never() -> RecordingDispatcher:
         await asyncio.Event().wait()
         raise AssertionError
 
     tools = {name: tool for name, tool in TOOLS.items() if name != "start_skill"}
-    server = build_server(tools, ToolGateway(never, somebody), profile="all")
+    server = build_server(tools, ToolGateway(never, any_caller), profile="all")
     async with asyncio.timeout(5), Client(server, mode=era) as client:
         assert (await client.list_tools()).tools
         assert (await client.list_resource_templates()).resource_templates
@@ -93,10 +95,10 @@ async def test_tools_templates_and_prompts_are_listed_before_database_is_ready(e
 
 @BOTH_ERAS
 async def test_call_tool_unavailable_dispatcher_returns_error_result(era: Era) -> None:
-    async def shut() -> RememberingDoorway:
+    async def shut() -> RecordingDispatcher:
         raise Unavailable("The database does not start.", path="data")
 
-    server = build_server(TOOLS, ToolGateway(shut, somebody))
+    server = build_server(TOOLS, ToolGateway(shut, any_caller))
     async with Client(server, mode=era) as client:
         result = await client.call_tool("get_next_step", {"planId": "1"})
     assert result.is_error
@@ -112,14 +114,14 @@ async def test_call_tool_unavailable_dispatcher_returns_error_result(era: Era) -
 async def test_call_tool_exception_text_is_logged_and_not_returned(
     era: Era, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Broken(RememberingDoorway):
+    class Broken(RecordingDispatcher):
         async def dispatch(self, _: Caller, __: str, ___: Mapping[str, object]) -> Answer:
             raise ZeroDivisionError("password=hunter2")
 
     async def opened() -> Broken:
         return Broken()
 
-    server = build_server(TOOLS, ToolGateway(opened, somebody))
+    server = build_server(TOOLS, ToolGateway(opened, any_caller))
     async with Client(server, mode=era) as client:
         with pytest.raises(MCPError) as refusal:
             await client.call_tool("get_next_step", {"planId": "1"})
@@ -130,7 +132,7 @@ async def test_call_tool_exception_text_is_logged_and_not_returned(
 
 @BOTH_ERAS
 async def test_server_info_and_instructions_are_sent_to_client(era: Era) -> None:
-    server = build_server(TOOLS, an_entrance(RememberingDoorway()))
+    server = build_server(TOOLS, make_gateway(RecordingDispatcher()))
     async with Client(server, mode="auto" if era == "2026-07-28" else era) as client:
         info = client.server_info
         assert client.instructions == instructions_for({"get_next_step"})
@@ -158,7 +160,7 @@ def test_instructions_are_short_and_name_only_tools_of_offered_loops(
 
 
 def test_get_tool_input_schema_without_list_tools_returns_schema() -> None:
-    server = build_server(TOOLS, an_entrance(RememberingDoorway()))
+    server = build_server(TOOLS, make_gateway(RecordingDispatcher()))
     assert server.get_tool_input_schema is not None
     assert (
         server.get_tool_input_schema("get_next_step") == TOOLS["get_next_step"].listed.input_schema
@@ -176,7 +178,7 @@ ASKING: Mapping[str, Callable[[Client, str], Awaitable[object]]] = {
 @BOTH_ERAS
 @pytest.mark.parametrize("what", ASKING)
 async def test_unknown_long_name_is_truncated_in_error(era: Era, what: str) -> None:
-    async with Client(build_server(TOOLS, an_entrance(RememberingDoorway())), mode=era) as client:
+    async with Client(build_server(TOOLS, make_gateway(RecordingDispatcher())), mode=era) as client:
         with pytest.raises(MCPError) as refusal:
             await ASKING[what](client, "x:" + "-eyJaaaaaaaa" * 20_000)
     assert len(str(refusal.value.error)) < 2_000

@@ -36,7 +36,7 @@ def test_listen_socket_is_tcp_with_nodelay() -> None:
         assert listening.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
-def a_slow_app(entered: asyncio.Event, go_on: asyncio.Event) -> Starlette:
+def make_slow_app(entered: asyncio.Event, go_on: asyncio.Event) -> Starlette:
     async def slow(_: Request) -> PlainTextResponse:
         entered.set()
         await go_on.wait()
@@ -48,7 +48,9 @@ def a_slow_app(entered: asyncio.Event, go_on: asyncio.Event) -> Starlette:
 async def test_shutdown_waits_for_request_in_flight() -> None:
     entered, go_on = asyncio.Event(), asyncio.Event()
     async with httpx2.AsyncClient(trust_env=False) as client:
-        async with serve_in_background(a_slow_app(entered, go_on), listen("127.0.0.1", 0)) as where:
+        async with serve_in_background(
+            make_slow_app(entered, go_on), listen("127.0.0.1", 0)
+        ) as where:
             reply = asyncio.create_task(client.get(where))
             await entered.wait()
             asyncio.get_running_loop().call_soon(go_on.set)
@@ -61,7 +63,7 @@ def test_signal_stops_serve_without_ending_process(number: signal.Signals) -> No
         entered, go_on = asyncio.Event(), asyncio.Event()
         go_on.set()
         listening = listen("127.0.0.1", 0)
-        served = asyncio.create_task(serve(a_slow_app(entered, go_on), listening))
+        served = asyncio.create_task(serve(make_slow_app(entered, go_on), listening))
         async with httpx2.AsyncClient(trust_env=False) as client:
             await client.get(address(listening))
         os.kill(os.getpid(), number)

@@ -9,9 +9,10 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 import pytest
 
-from servers import Place
-from sign_in_worlds import Team, a_team, slug_of
-from trust_worlds import a_token, another_token, at
+from auth_env import another_token, at, make_token
+from org_env import Body, OrgEnv, make_env
+from postgres_servers import ServerDatabase
+from sign_in_env import Team, make_team, slug_of
 from waybook.app.accounts.members import IssuedToken, revoke_token
 from waybook.core.decision_context import Scope
 from waybook.transport.http.browser_session import (
@@ -20,7 +21,6 @@ from waybook.transport.http.browser_session import (
     WINDOW_SECONDS,
     LoginThrottle,
 )
-from worlds import Body, World, a_world
 
 PAGE = {"accept": "text/html"}
 #: Sent by a browser for a link on another site's page.
@@ -33,14 +33,14 @@ FORM = re.compile(r'name="token" value="([^"]+)"')
 
 
 @pytest.fixture
-async def world(module_place: Place) -> AsyncIterator[World]:
-    async with a_world(module_place) as made:
+async def world(module_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
+    async with make_env(module_place) as made:
         yield made
 
 
 @pytest.fixture
-async def team(world: World) -> AsyncIterator[Team]:
-    async with a_team(world) as made:
+async def team(world: OrgEnv) -> AsyncIterator[Team]:
+    async with make_team(world) as made:
         yield made
 
 
@@ -52,8 +52,8 @@ async def browser(team: Team) -> AsyncIterator[httpx2.AsyncClient]:
 
 
 @pytest.fixture
-async def given(world: World) -> IssuedToken:
-    return await a_token(world.agent, scopes=(Scope.PLAN_WRITE, Scope.REVIEW))
+async def given(world: OrgEnv) -> IssuedToken:
+    return await make_token(world.agent, scopes=(Scope.PLAN_WRITE, Scope.REVIEW))
 
 
 async def signs_in(browser: httpx2.AsyncClient, secret: str, **fields: str) -> httpx2.Response:
@@ -122,10 +122,10 @@ async def test_session_cookie_is_httponly_samesite_strict_and_host_only(
 
 
 async def test_session_cookie_over_https_is_secure_with_host_prefix(
-    world: World, given: IssuedToken
+    world: OrgEnv, given: IssuedToken
 ) -> None:
     async with (
-        a_team(world, public_url="https://plans.example") as team,
+        make_team(world, public_url="https://plans.example") as team,
         team.browser("https://plans.example") as browser,
     ):
         session_cookie = cookie(await signs_in(browser, given.secret), "__Host-waybook")
@@ -138,7 +138,7 @@ async def test_session_cookie_over_https_is_secure_with_host_prefix(
 
 
 async def test_sign_in_invalid_token_returns_same_403_for_every_reason(
-    browser: httpx2.AsyncClient, world: World, given: IssuedToken
+    browser: httpx2.AsyncClient, world: OrgEnv, given: IssuedToken
 ) -> None:
     gone = await another_token(world.agent)
     await revoke_token(at(world.agent), gone.token.id)
@@ -197,7 +197,7 @@ async def test_sign_out_with_form_token_ends_session(
 
 
 async def test_session_cookie_opens_linked_pages_and_not_program_endpoints(
-    browser: httpx2.AsyncClient, world: World, given: IssuedToken
+    browser: httpx2.AsyncClient, world: OrgEnv, given: IssuedToken
 ) -> None:
     plan = await world.agent.plan(1)
     await world.agent.work_through(plan)
@@ -208,7 +208,7 @@ async def test_session_cookie_opens_linked_pages_and_not_program_endpoints(
         title="T",
         content="x",
     )
-    theirs = world.neighbours_plan["planId"]
+    theirs = world.other_org_plan["planId"]
     await signs_in(browser, given.secret)
     assert (await browser.get(f"/api/outputs/{output['outputId']}")).text == "x"
     assert (await browser.get(f"/plans/{theirs}")).status_code == 404
@@ -360,8 +360,8 @@ async def test_oidc_sign_in_issuer_down_returns_503_page(
 async def test_oidc_sign_in_other_org_user_sees_own_org_only(
     team: Team, browser: httpx2.AsyncClient
 ) -> None:
-    team.world.neighbour_may_change = True
-    team.there.person = {"sub": "ned-9", "org": slug_of(team.world.neighbour.org_id)}
+    team.world.other_org_may_change = True
+    team.there.person = {"sub": "ned-9", "org": slug_of(team.world.other_org.org_id)}
     ours = await team.world.agent.plan(1, name="Our rivers")
     await goes(browser)
     home = await browser.get("/")
@@ -370,8 +370,8 @@ async def test_oidc_sign_in_other_org_user_sees_own_org_only(
     assert (await browser.get(f"/plans/{ours['planId']}")).status_code == 404
 
 
-async def test_sign_in_without_issuer_has_no_oidc_route(world: World, given: IssuedToken) -> None:
-    async with a_team(world) as team:
+async def test_sign_in_without_issuer_has_no_oidc_route(world: OrgEnv, given: IssuedToken) -> None:
+    async with make_team(world) as team:
         team.issuer = None
         async with team.browser() as browser:
             assert "organisation" not in (await browser.get("/sign-in")).text

@@ -10,7 +10,7 @@ from mcp import Client, MCPError
 from mcp_types import BlobResourceContents, Request, TextResourceContents
 from pydantic import BaseModel, ConfigDict
 
-from transport.doors import TOOLS, RememberingDoorway, an_entrance, somebody
+from transport.fake_dispatcher import TOOLS, RecordingDispatcher, any_caller, make_gateway
 from waybook.app.skills.loader import parse_skill, read_skills
 from waybook.app.skills.skill import Skill, SkillFile
 from waybook.errors import Unavailable
@@ -23,7 +23,7 @@ BOTH_ERAS = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
 HEAD = "---\nname: a-skill\ndescription: Does it.\nmetadata:\n  made: 2030-01-01\n---\nDo it."
 
 
-def a_skill(**files: bytes) -> Skill:
+def make_skill(**files: bytes) -> Skill:
     read = parse_skill(HEAD, "a-skill")
     own = (SkillFile("SKILL.md", HEAD.encode()),)
     return Skill(
@@ -35,7 +35,7 @@ def a_skill(**files: bytes) -> Skill:
     )
 
 
-MANY = a_skill(
+MANY = make_skill(
     **{
         "assets/logo.png": b"\x89PNG\xff",
         "references/deep/more.md": b"# More",
@@ -46,9 +46,9 @@ MANY = a_skill(
 )
 
 
-def a_client(*skills: Skill, era: Era = "2026-07-28", profile: str = "research") -> Client:
-    dispatcher = RememberingDoorway(skills=skills)
-    return Client(build_server(TOOLS, an_entrance(dispatcher), profile=profile), mode=era)
+def make_client(*skills: Skill, era: Era = "2026-07-28", profile: str = "research") -> Client:
+    dispatcher = RecordingDispatcher(skills=skills)
+    return Client(build_server(TOOLS, make_gateway(dispatcher), profile=profile), mode=era)
 
 
 class Anything(BaseModel):
@@ -64,22 +64,22 @@ async def ask(client: Client, method: str, **params: object) -> Any:  # noqa: AN
 
 
 async def test_skills_extension_is_declared_only_if_profile_has_skills() -> None:
-    async with a_client(MANY, era="auto") as client:
+    async with make_client(MANY, era="auto") as client:
         declared = client.server_capabilities.extensions or {}
         assert declared[EXTENSION] == {"directoryRead": True}
         assert client.server_capabilities.resources is not None
-    async with a_client(MANY, era="auto", profile="plan") as client:
+    async with make_client(MANY, era="auto", profile="plan") as client:
         assert EXTENSION not in (client.server_capabilities.extensions or {})
 
 
 async def test_skills_extension_is_not_declared_in_legacy_revisions() -> None:
-    async with a_client(MANY, era="legacy") as client:
+    async with make_client(MANY, era="legacy") as client:
         assert client.server_capabilities.extensions is None
 
 
 @BOTH_ERAS
 async def test_skills_list_contains_frontmatter_and_resources_of_every_skill(era: Era) -> None:
-    async with a_client(*read_skills(""), MANY, era=era) as client:
+    async with make_client(*read_skills(""), MANY, era=era) as client:
         reply = await ask(client, "skills/list")
         assert (reply["ttlMs"], reply["cacheScope"]) == (300_000, "public")
         assert [skill["frontmatter"]["name"] for skill in reply["skills"]] == [
@@ -97,7 +97,7 @@ async def test_skills_list_contains_frontmatter_and_resources_of_every_skill(era
 
 @BOTH_ERAS
 async def test_skill_resource_content_matches_listed_size_and_digest(era: Era) -> None:
-    async with a_client(*read_skills(""), MANY, era=era) as client:
+    async with make_client(*read_skills(""), MANY, era=era) as client:
         for skill in (await ask(client, "skills/list"))["skills"]:
             for resource in skill["resources"]:
                 (read,) = (await client.read_resource(resource["uri"])).contents
@@ -121,14 +121,14 @@ async def test_skill_file_has_expected_media_type() -> None:
         "scripts/run": "text/plain",
         "strange": "application/octet-stream",
     }
-    async with a_client(MANY) as client:
+    async with make_client(MANY) as client:
         for path, kind in kinds.items():
             (read,) = (await client.read_resource(f"skill://a-skill/{path}")).contents
             assert read.mime_type == kind
 
 
 async def test_skill_directory_read_lists_direct_children_only() -> None:
-    async with a_client(MANY) as client:
+    async with make_client(MANY) as client:
         root = await children(client, "skill://a-skill")
         assert root == [
             ("skill://a-skill/SKILL.md", "SKILL.md", "text/markdown"),
@@ -176,18 +176,18 @@ async def children(client: Client, uri: str) -> list[tuple[str, str, str]]:
 async def test_skill_unknown_uri_returns_invalid_params_error(
     era: Era, method: str, uri: str
 ) -> None:
-    async with a_client(MANY, era=era) as client:
+    async with make_client(MANY, era=era) as client:
         with pytest.raises(MCPError) as refusal:
             await ask(client, method, uri=uri)
     assert refusal.value.code == -32602
 
 
 async def test_skills_are_listed_as_resources_only_where_startable() -> None:
-    async with a_client(MANY) as client:
+    async with make_client(MANY) as client:
         listed = (await client.list_resources()).resources
     (skill,) = [resource for resource in listed if resource.uri.startswith("skill:")]
     assert (skill.name, skill.description) == ("a-skill", "Does it.")
-    async with a_client(MANY, profile="plan") as client:
+    async with make_client(MANY, profile="plan") as client:
         listed = (await client.list_resources()).resources
         assert not [resource for resource in listed if resource.uri.startswith("skill:")]
         with pytest.raises(MCPError) as unread:
@@ -198,10 +198,10 @@ async def test_skills_are_listed_as_resources_only_where_startable() -> None:
 
 
 async def test_skills_list_services_unavailable_returns_internal_error() -> None:
-    async def shut() -> RememberingDoorway:
+    async def shut() -> RecordingDispatcher:
         raise Unavailable
 
-    server = build_server(TOOLS, ToolGateway(shut, somebody), profile="research")
+    server = build_server(TOOLS, ToolGateway(shut, any_caller), profile="research")
     async with Client(server) as client:
         with pytest.raises(MCPError) as refusal:
             await ask(client, "skills/list")

@@ -7,8 +7,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from dag_builders import a_chain, a_dag, a_stage, a_step
-from dag_evidence import Body, a_job, a_snapshot
+from dag_builders import make_chain, make_dag, make_stage, make_step
+from dag_evidence import Body, make_job, make_snapshot
 from transport.test_garbage import NOT_JSON, keeps_silent
 from waybook.dag.definitions.definition import write_definition
 from waybook.dag.progress.invariants import check
@@ -18,8 +18,10 @@ from waybook.transport.http.responses import json_response
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-DAG = a_dag(a_stage("thesis", a_step("plan"), a_step("write"), edges=a_chain("plan", "write")))
-SNAPSHOT = a_snapshot(DAG, a_job("thesis", "plan", "completed"), runs={"thesis": ["alpha"]})
+DAG = make_dag(
+    make_stage("thesis", make_step("plan"), make_step("write"), edges=make_chain("plan", "write"))
+)
+SNAPSHOT = make_snapshot(DAG, make_job("thesis", "plan", "completed"), runs={"thesis": ["alpha"]})
 BOTH = pytest.mark.parametrize("path", ["/api/report", "/api/map"])
 
 

@@ -14,12 +14,15 @@ from mcp import Client, StdioServerParameters
 from transport.messages import META
 
 HERE = Path(__file__).parent
-ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{HERE.parent}:{HERE.parents[1]}"}
+ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": f"{HERE.parent}:{HERE.parent / 'support'}:{HERE.parents[1]}",
+}
 PATIENCE = 120  # seconds; importing the protocol library takes one of them on an idle machine
 Era = Literal["legacy", "auto", "2026-07-28"]
 
 
-def a_child(kind: str) -> StdioServerParameters:
+def make_child(kind: str) -> StdioServerParameters:
     return StdioServerParameters(
         command=sys.executable, args=[str(HERE / "stdio_server.py"), kind], env=ENVIRONMENT
     )
@@ -27,7 +30,7 @@ def a_child(kind: str) -> StdioServerParameters:
 
 @pytest.mark.parametrize("era", ["legacy", "auto", "2026-07-28"])
 async def test_stdio_server_printing_to_stdout_still_lists_and_calls_tools(era: Era) -> None:
-    async with asyncio.timeout(PATIENCE), Client(a_child("chatty"), mode=era) as client:
+    async with asyncio.timeout(PATIENCE), Client(make_child("chatty"), mode=era) as client:
         listed = await client.list_tools()
         result = await client.call_tool("get_next_step", {"planId": "1"})
     assert [tool.name for tool in listed.tools] == [
@@ -39,11 +42,11 @@ async def test_stdio_server_printing_to_stdout_still_lists_and_calls_tools(era: 
 
 
 async def test_stdio_lists_tools_while_database_does_not_respond() -> None:
-    async with asyncio.timeout(PATIENCE), Client(a_child("silent")) as client:
+    async with asyncio.timeout(PATIENCE), Client(make_child("silent")) as client:
         assert (await client.list_tools()).tools
 
 
-async def a_process(kind: str) -> Process:
+async def make_process(kind: str) -> Process:
     return await asyncio.create_subprocess_exec(
         sys.executable,
         str(HERE / "stdio_server.py"),
@@ -56,7 +59,7 @@ async def a_process(kind: str) -> Process:
 
 
 async def test_stdio_garbage_returns_errors_and_stdout_has_only_protocol_output() -> None:
-    process = await a_process("chatty")
+    process = await make_process("chatty")
     request = {
         "jsonrpc": "2.0",
         "id": 7,

@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 
-from transport.faces import a_browser, send, words
-from worlds import Agent, Body, World, a_step
+from org_env import AgentClient, Body, OrgEnv, make_step
+from transport.page_client import make_browser, send, visible_text
 
 
 @pytest.fixture
-async def browser(world: World) -> AsyncIterator[httpx2.AsyncClient]:
-    async with a_browser(world.agent) as client:
+async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
+    async with make_browser(world.agent) as client:
         yield client
 
 
@@ -32,16 +32,16 @@ async def change(
     return await send(browser, at(plan, order), action=action, **form)
 
 
-async def orders(agent: Agent, plan: Body) -> list[int]:
+async def orders(agent: AgentClient, plan: Body) -> list[int]:
     """Return the current orders of a plan's steps, by their former orders."""
     status = await agent.status(plan)
     return [plan["stepIds"].index(step["stepId"]) + 1 for step in status["pendingSteps"]]
 
 
 async def test_step_page_shows_step_details(
-    browser: httpx2.AsyncClient, world: World, agent: Agent
+    browser: httpx2.AsyncClient, world: OrgEnv, agent: AgentClient
 ) -> None:
-    steps = [a_step("Look it up.", title="Look"), a_step("Weigh it.", dependsOn=[1])]
+    steps = [make_step("Look it up.", title="Look"), make_step("Weigh it.", dependsOn=[1])]
     conditions = [
         {"afterStepOrder": 1, "conditionExpression": "result.n == 0", "ifTrueAction": "continue"},
         {
@@ -74,7 +74,7 @@ async def test_step_page_shows_step_details(
     usage = {"inputTokens": 1200, "costUsd": 0.5}
     await agent.submit(taken, {"n": 1, "river": "<b>"}, confidence=0.75, usage=usage)
     html = await shown(browser, plan, 1)
-    page = words(html)
+    page = visible_text(html)
     for part in (
         "Step 1 of 2, search, attempt 2",
         "Review feedback: Look &lt;again&gt;.",
@@ -98,30 +98,30 @@ async def test_step_page_shows_step_details(
     assert 'href="javascript' not in html
     assert 'rel="next"' in html
     assert 'rel="prev"' not in html
-    assert "when step 1 completes" in words(await shown(browser, plan, 2))
-    assert "Depends on step 1, Look" in words(await shown(browser, plan, 2))
+    assert "when step 1 completes" in visible_text(await shown(browser, plan, 2))
+    assert "Depends on step 1, Look" in visible_text(await shown(browser, plan, 2))
 
 
 async def test_step_page_shows_tool_calls_of_step(
-    browser: httpx2.AsyncClient, world: World, agent: Agent
+    browser: httpx2.AsyncClient, world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
     taken = await agent.take(plan, sessionId="night")
     stale = {"stepId": taken["stepId"], "attempt": 9, "resultSummary": "x"}
     await agent.refused("submit_step_result", **stale)
     await world.dispatcher.calls.flush()
-    page = words(await shown(browser, plan, 1))
+    page = visible_text(await shown(browser, plan, 1))
     assert "Tool calls the latest 2, 1 failed" in page
     assert "get_next_step ann mcp, night" in page
     assert "STALE_ATTEMPT" in page
-    assert "Tool calls" not in words(await shown(browser, plan, 2))
+    assert "Tool calls" not in visible_text(await shown(browser, plan, 2))
 
 
 async def test_step_page_unknown_or_foreign_step_returns_same_404(
-    browser: httpx2.AsyncClient, world: World, agent: Agent
+    browser: httpx2.AsyncClient, world: OrgEnv, agent: AgentClient
 ) -> None:
     plan, other = await agent.plan(1), await agent.plan(1)
-    theirs = world.neighbours_plan
+    theirs = world.other_org_plan
     places = [
         at(theirs, 1),
         f"/plans/{plan['planId']}/steps/{theirs['stepIds'][0]}",
@@ -130,11 +130,11 @@ async def test_step_page_unknown_or_foreign_step_returns_same_404(
     ]
     replies = [await browser.get(place) for place in places]
     assert {reply.status_code for reply in replies} == {404}
-    assert len({words(reply.text) for reply in replies[1:]}) == 1
+    assert len({visible_text(reply.text) for reply in replies[1:]}) == 1
 
 
 async def test_step_page_forms_apply_every_kind_of_modification(
-    browser: httpx2.AsyncClient, agent: Agent
+    browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plan = await agent.plan(4)
     done = await change(browser, plan, 2, "update_step_instructions", instructions="Look twice.")
@@ -148,31 +148,33 @@ async def test_step_page_forms_apply_every_kind_of_modification(
     assert gone.headers["location"] == f"/plans/{plan['planId']}"
     assert await orders(agent, plan) == [3, 1, 2]
     await change(browser, plan, 2, "fail_step", reason="too hard", revision="5")
-    assert "Failure reason: too hard" in words(await shown(browser, plan, 2))
+    assert "Failure reason: too hard" in visible_text(await shown(browser, plan, 2))
     await change(browser, plan, 2, "retry_step", revision="6")
     assert await orders(agent, plan) == [3, 1, 2]
-    assert "attempt 2" in words(await shown(browser, plan, 2))
+    assert "attempt 2" in visible_text(await shown(browser, plan, 2))
 
 
 async def test_step_page_unavailable_actions_show_reason(
-    browser: httpx2.AsyncClient, agent: Agent
+    browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
     await agent.submit(await agent.take(plan))
-    page = words(await shown(browser, plan, 1))
+    page = visible_text(await shown(browser, plan, 1))
     assert "Remove : step 1 is completed: only a pending step can be removed" in page
     assert "Mark as failed : step 1 is completed: only a pending or running step" in page
     assert "Retry : step 1 is completed: only a failed or running step" in page
     assert "Move up : it is the first step" in page
-    page = words(await shown(browser, plan, 2))
+    page = visible_text(await shown(browser, plan, 2))
     assert "Move down : it is the last step" in page
     assert "Remove :" not in page
     await agent.work_through(plan)
-    assert "The plan is closed and cannot be changed." in words(await shown(browser, plan, 2))
+    assert "The plan is closed and cannot be changed." in visible_text(
+        await shown(browser, plan, 2)
+    )
 
 
 async def test_step_page_stale_revision_returns_409_with_typed_text(
-    browser: httpx2.AsyncClient, agent: Agent
+    browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
     typed = {"instructions": "Look <twice>.", "revision": "9"}
@@ -185,21 +187,21 @@ async def test_step_page_stale_revision_returns_409_with_typed_text(
 
 
 async def test_step_page_preview_shows_effect_and_changes_nothing(
-    browser: httpx2.AsyncClient, world: World, agent: Agent
+    browser: httpx2.AsyncClient, world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(3)
     before = await world.entries(agent.org_id, plan["planId"])
-    moved = words((await change(browser, plan, 2, "move_up", preview="1")).text)
+    moved = visible_text((await change(browser, plan, 2, "move_up", preview="1")).text)
     assert "Preview." in moved
     assert "step 2 becomes step 1" in moved
-    removed = words((await change(browser, plan, 1, "remove_step", preview="1")).text)
+    removed = visible_text((await change(browser, plan, 1, "remove_step", preview="1")).text)
     assert "step 1 goes, step 2 becomes step 1, step 3 becomes step 2" in removed
     assert await world.entries(agent.org_id, plan["planId"]) == before
 
 
 @pytest.mark.parametrize("action", ["", "nonsense", "add_steps", "reorder_steps"])
 async def test_step_page_invalid_action_returns_400(
-    browser: httpx2.AsyncClient, world: World, agent: Agent, action: str
+    browser: httpx2.AsyncClient, world: OrgEnv, agent: AgentClient, action: str
 ) -> None:
     plan = await agent.plan(2)
     before = await world.entries(agent.org_id, plan["planId"])

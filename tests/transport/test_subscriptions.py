@@ -10,8 +10,9 @@ from mcp import Client, MCPError
 from mcp.client.subscriptions import Subscription
 from mcp.shared.subscriptions import ResourcesListChanged, ResourceUpdated
 
+from org_env import OrgEnv
 from tools.generate.tool_list import list_tools
-from transport.doors import always
+from transport.fake_dispatcher import always
 from waybook.app.dispatcher import Dispatcher
 from waybook.app.registry import TOOLS
 from waybook.app.request.caller import Caller
@@ -20,7 +21,6 @@ from waybook.transport.http.app import build_app
 from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.mcp.server import build_server
-from worlds import World
 
 #: The newest revision has another mechanism; older clients use this one.
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprec
 PATIENCE = 20.0
 
 
-def an_entrance(world: World) -> ToolGateway:
+def make_entrance(world: OrgEnv) -> ToolGateway:
     async def dispatcher() -> Dispatcher:
         return world.dispatcher
 
@@ -39,8 +39,8 @@ def an_entrance(world: World) -> ToolGateway:
 
 
 @asynccontextmanager
-async def served(world: World) -> AsyncIterator[str]:
-    server = build_server(list_tools(TOOLS), an_entrance(world), profile="all")
+async def served(world: OrgEnv) -> AsyncIterator[str]:
+    server = build_server(list_tools(TOOLS), make_entrance(world), profile="all")
     app = build_app(server, hosts=AllowedHosts(), ready=always)
     async with serve_in_background(
         app, listen("127.0.0.1", 0), world.dispatcher.bus.close
@@ -59,20 +59,20 @@ async def heard(subscription: Subscription, *expected: object) -> None:
 
 
 async def test_http_client_2026_07_28_receives_subscribed_updates_only(
-    world: World,
+    world: OrgEnv,
 ) -> None:
     agent = world.agent
     plan, other = await agent.plan(2), await agent.plan(2)
     run = await agent.run()
-    theirs = f"waybook://plans/{world.neighbours_plan['planId']}"
+    theirs = f"waybook://plans/{world.other_org_plan['planId']}"
     ours, its_map = (f"waybook://plans/{plan['planId']}{end}" for end in ("", "/map"))
     progress = f"waybook://runs/{run['runId']}/progress"
     uris = [ours, its_map, progress, theirs]
     async with served(world) as address, Client(address, mode="2026-07-28") as client:
         async with client.listen(resource_subscriptions=uris) as subscription:
             await agent.take(other)
-            world.neighbour_may_change = True
-            await world.neighbour.take(world.neighbours_plan)
+            world.other_org_may_change = True
+            await world.other_org.take(world.other_org_plan)
             step = await agent.take(plan)
             await heard(subscription, ResourceUpdated(ours), ResourceUpdated(its_map))
             await agent.job(run)
@@ -85,7 +85,7 @@ async def test_http_client_2026_07_28_receives_subscribed_updates_only(
     assert world.dispatcher.bus.subscribed_orgs() == []
 
 
-async def test_subscription_stream_ends_when_server_stops(world: World) -> None:
+async def test_subscription_stream_ends_when_server_stops(world: OrgEnv) -> None:
     plan = await world.agent.plan(1)
     stopped = asyncio.Event()
 
@@ -107,7 +107,7 @@ async def test_subscription_stream_ends_when_server_stops(world: World) -> None:
         await following
 
 
-async def test_legacy_http_client_is_not_offered_subscriptions(world: World) -> None:
+async def test_legacy_http_client_is_not_offered_subscriptions(world: OrgEnv) -> None:
     async with served(world) as address, Client(address, mode="legacy") as client:
         assert client.server_capabilities.resources is not None
         assert not client.server_capabilities.resources.subscribe
@@ -115,7 +115,7 @@ async def test_legacy_http_client_is_not_offered_subscriptions(world: World) -> 
             await client.session.subscribe_resource("waybook://plans/1")
 
 
-async def test_legacy_single_connection_client_receives_subscribed_updates(world: World) -> None:
+async def test_legacy_single_connection_client_receives_subscribed_updates(world: OrgEnv) -> None:
     plan, other = await world.agent.plan(2), await world.agent.plan(2)
     uri, elsewhere = (f"waybook://plans/{p['planId']}" for p in (plan, other))
     updated: asyncio.Queue[str] = asyncio.Queue()
@@ -124,7 +124,7 @@ async def test_legacy_single_connection_client_receives_subscribed_updates(world
         if isinstance(message, wire.ResourceUpdatedNotification):
             await updated.put(str(message.params.uri))
 
-    server = build_server(list_tools(TOOLS), an_entrance(world), profile="all", one_line=True)
+    server = build_server(list_tools(TOOLS), make_entrance(world), profile="all", one_line=True)
     async with (
         asyncio.timeout(PATIENCE),
         Client(server, mode="legacy", message_handler=hear) as client,

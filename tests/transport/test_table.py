@@ -9,7 +9,7 @@ from mcp import Client
 
 from tools.generate.files import TOOL_LIST
 from tools.generate.tool_list import ALWAYS_LOADED, list_tools, render
-from transport.doors import RememberingDoorway, an_entrance
+from transport.fake_dispatcher import RecordingDispatcher, make_gateway
 from waybook.app.registry import TOOLS
 from waybook.transport.mcp.prompts import instructions_for
 from waybook.transport.mcp.server import build_server
@@ -22,7 +22,7 @@ IDEMPOTENT = {"destructiveHint", "idempotentHint"}
 
 async def listed(profile: str) -> dict[str, dict[str, object]]:
     """Return the tools of a profile, as a client gets them."""
-    server = build_server(published_tools(), an_entrance(RememberingDoorway()), profile=profile)
+    server = build_server(published_tools(), make_gateway(RecordingDispatcher()), profile=profile)
     async with Client(server) as client:
         result = await client.list_tools()
     tools = [tool.model_dump(by_alias=True, exclude_none=True) for tool in result.tools]

@@ -11,12 +11,12 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
-from servers import Place
-from trust_worlds import a_token, another_token, at, bearer, served
+from auth_env import another_token, at, bearer, make_token, served
+from org_env import Body, OrgEnv, make_env
+from postgres_servers import ServerDatabase
 from waybook.app.accounts.members import IssuedToken, change_org, disable_user, revoke_token
 from waybook.core.decision_context import ReviewPolicy, Scope
 from waybook.transport.mcp import subscriptions
-from worlds import Body, World, a_world
 
 Era = Literal["legacy", "2026-07-28"]
 BOTH_ERAS = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
@@ -28,13 +28,13 @@ PLAN: Body = {
 
 
 @pytest.fixture
-async def world(module_place: Place) -> AsyncIterator[World]:
-    async with a_world(module_place) as made:
+async def world(module_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
+    async with make_env(module_place) as made:
         yield made
 
 
 @asynccontextmanager
-async def a_client(
+async def open_client(
     address: str, issued: IssuedToken | None, era: Era = "2026-07-28"
 ) -> AsyncIterator[Client]:
     """Yield a client that sends this token, or none."""
@@ -61,25 +61,25 @@ async def refused(client: Client, tool: str, **arguments: object) -> str:
 
 
 @BOTH_ERAS
-async def test_token_client_sees_only_plans_of_own_org(world: World, era: Era) -> None:
-    ours, theirs = await a_token(world.agent), await a_token(world.neighbour, "ned")
+async def test_token_client_sees_only_plans_of_own_org(world: OrgEnv, era: Era) -> None:
+    ours, theirs = await make_token(world.agent), await make_token(world.other_org, "ned")
     async with (
         served(world) as address,
-        a_client(address, ours, era) as ann,
-        a_client(address, theirs, era) as ned,
+        open_client(address, ours, era) as ann,
+        open_client(address, theirs, era) as ned,
     ):
         plan = await called(ann, "create_research_plan", **PLAN)
         assert "NOT_FOUND" in await refused(ned, "get_plan_status", planId=plan["planId"])
         mine = await called(ann, "list_active_plans")
         other = await called(ned, "list_active_plans")
     assert [item["planId"] for item in mine["plans"]] == [plan["planId"]]
-    assert [item["planId"] for item in other["plans"]] == [world.neighbours_plan["planId"]]
+    assert [item["planId"] for item in other["plans"]] == [world.other_org_plan["planId"]]
     entry = (await world.entries(world.agent.org_id, plan["planId"]))[0]
     assert (entry.actor, entry.channel) == ("ann", "mcp")
 
 
 @BOTH_ERAS
-async def test_client_without_token_raises_error(world: World, era: Era) -> None:
+async def test_client_without_token_raises_error(world: OrgEnv, era: Era) -> None:
     async with served(world) as address:
         with pytest.raises(BaseException) as error:  # noqa: PT011 - whatever the library wraps it in
             await _list(address, None, era)
@@ -87,7 +87,7 @@ async def test_client_without_token_raises_error(world: World, era: Era) -> None
 
 
 async def _list(address: str, issued: IssuedToken | None, era: Era) -> None:
-    async with a_client(address, issued, era) as client:
+    async with open_client(address, issued, era) as client:
         await client.list_tools()
 
 
@@ -97,25 +97,27 @@ def _leaves(error: BaseException) -> list[BaseException]:
     return [error]
 
 
-async def test_a_revoked_token_is_refused_from_the_next_call_on(world: World) -> None:
-    issued = await a_token(world.agent)
-    async with served(world) as address, a_client(address, issued) as client:
+async def test_a_revoked_token_is_refused_from_the_next_call_on(world: OrgEnv) -> None:
+    issued = await make_token(world.agent)
+    async with served(world) as address, open_client(address, issued) as client:
         await called(client, "list_active_plans")
         await revoke_token(at(world.agent), issued.token.id)
         with pytest.raises(MCPError):
             await client.call_tool("list_active_plans", {})
 
 
-async def test_submit_user_decision_with_requesting_token_is_forbidden(world: World) -> None:
+async def test_submit_user_decision_with_requesting_token_is_forbidden(world: OrgEnv) -> None:
     await change_org(at(world.agent), policy=ReviewPolicy.HUMAN)
-    agents = await a_token(world.agent, scopes=(Scope.PLAN_WRITE, Scope.REVIEW), may=(Scope.ADMIN,))
+    agents = await make_token(
+        world.agent, scopes=(Scope.PLAN_WRITE, Scope.REVIEW), may=(Scope.ADMIN,)
+    )
     anns = await another_token(world.agent, scopes=(Scope.REVIEW,))
     works = await another_token(world.agent)
     async with (
         served(world) as address,
-        a_client(address, agents) as agent,
-        a_client(address, works) as worker,
-        a_client(address, anns) as ann,
+        open_client(address, agents) as agent,
+        open_client(address, works) as worker,
+        open_client(address, anns) as ann,
     ):
         plan = await called(agent, "create_research_plan", **PLAN)
         step = await called(agent, "get_next_step", planId=plan["planId"])
@@ -126,9 +128,9 @@ async def test_submit_user_decision_with_requesting_token_is_forbidden(world: Wo
         assert (await called(ann, "submit_user_decision", **args))["decision"] == "approve"
 
 
-async def test_submit_user_decision_relayed_policy_accepts_requesting_agent(world: World) -> None:
-    agents = await a_token(world.agent)
-    async with served(world) as address, a_client(address, agents) as agent:
+async def test_submit_user_decision_relayed_policy_accepts_requesting_agent(world: OrgEnv) -> None:
+    agents = await make_token(world.agent)
+    async with served(world) as address, open_client(address, agents) as agent:
         plan = await called(agent, "create_research_plan", **PLAN)
         step = await called(agent, "get_next_step", planId=plan["planId"])
         await called(agent, "request_user_review", stepId=step["stepId"], summary="Good?")
@@ -139,13 +141,13 @@ async def test_submit_user_decision_relayed_policy_accepts_requesting_agent(worl
 
 
 async def test_subscription_of_disabled_user_ends(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subscriptions, "REAUTH_SECONDS", 0.01)
-    issued = await a_token(world.agent)
+    issued = await make_token(world.agent)
     async with (
         served(world) as address,
-        a_client(address, issued) as client,
+        open_client(address, issued) as client,
         client.listen(resources_list_changed=True) as subscription,
     ):
         await world.agent.plan(1)

@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager
 import httpx2
 import pytest
 
-from transport.faces import words
-from trust_worlds import a_token, a_visitor, another_token, at, served
+from auth_env import another_token, at, make_token, open_visitor, served
+from org_env import AgentClient, Body, OrgEnv
+from transport.page_client import visible_text
 from waybook.app.accounts.authentication import authenticate_token
 from waybook.app.accounts.members import IssuedToken, change_org, revoke_token
 from waybook.core.decision_context import Channel, ReviewPolicy, Scope
 from waybook.transport.http.dashboard import live
-from worlds import Agent, Body, World
 
 FORM = re.compile(r'name="token" value="([^"]+)"')
 REVIEW = re.compile(r'name="reviewId" value="([^"]+)"')
@@ -28,15 +28,15 @@ async def sign_in(browser: httpx2.AsyncClient, issued: IssuedToken) -> None:
 
 
 @asynccontextmanager
-async def signed_in(world: World, issued: IssuedToken) -> AsyncIterator[httpx2.AsyncClient]:
-    async with a_visitor(world) as browser:
+async def signed_in(world: OrgEnv, issued: IssuedToken) -> AsyncIterator[httpx2.AsyncClient]:
+    async with open_visitor(world) as browser:
         await sign_in(browser, issued)
         yield browser
 
 
-async def asked_by(world: World, issued: IssuedToken) -> Body:
+async def plan_with_review(world: OrgEnv, issued: IssuedToken) -> Body:
     """Create a plan whose review this token requested."""
-    agent = Agent(
+    agent = AgentClient(
         world.dispatcher,
         await authenticate_token(world.dispatcher.services, issued.secret, Channel.MCP),
     )
@@ -55,16 +55,16 @@ async def decided(browser: httpx2.AsyncClient, plan: Body) -> httpx2.Response:
     return await browser.post("/decisions", data={**fields, "decision": "approve"})
 
 
-async def test_web_session_of_requesting_token_cannot_approve_review(world: World) -> None:
+async def test_web_session_of_requesting_token_cannot_approve_review(world: OrgEnv) -> None:
     await change_org(at(world.agent), policy=ReviewPolicy.HUMAN)
     both = (Scope.PLAN_WRITE, Scope.REVIEW)
-    agents = await a_token(world.agent, scopes=both)
+    agents = await make_token(world.agent, scopes=both)
     persons = await another_token(world.agent, scopes=both)
-    plan = await asked_by(world, agents)
+    plan = await plan_with_review(world, agents)
     async with signed_in(world, agents) as browser:
         refused = await decided(browser, plan)
     assert refused.status_code in {400, 403}
-    assert "the requester of a review cannot decide it" in words(refused.text)
+    assert "the requester of a review cannot decide it" in visible_text(refused.text)
     assert (await world.agent.status(plan))["status"] == "awaiting_review"
     async with signed_in(world, persons) as browser:
         assert (await decided(browser, plan)).status_code == 303
@@ -72,10 +72,10 @@ async def test_web_session_of_requesting_token_cannot_approve_review(world: Worl
 
 
 async def test_live_stream_ends_after_token_is_revoked(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "REAUTH_SECONDS", 0.0)
-    issued = await a_token(world.agent)
+    issued = await make_token(world.agent)
     async with (
         served(world) as address,
         httpx2.AsyncClient(base_url=address, trust_env=False, timeout=20) as browser,

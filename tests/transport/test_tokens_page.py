@@ -6,15 +6,15 @@ from dataclasses import replace
 import httpx2
 import pytest
 
-from transport.faces import a_browser, send, words
-from transport.pages import a_reader
-from trust_worlds import a_token, at
+from auth_env import at, make_token
+from org_env import AgentClient, OrgEnv
+from transport.page_client import make_browser, send, visible_text
+from transport.page_reader import make_reader
 from waybook.app.accounts.authentication import authenticate_token
 from waybook.app.accounts.members import disable_user, list_members
 from waybook.core.decision_context import Channel, ReviewPolicy, Scope, expand_scopes
 from waybook.errors import Unauthenticated
 from waybook.settings import LoadedSettings, Settings
-from worlds import Agent, World
 
 SECRET = re.compile(r"wb_[A-Za-z0-9]{40}")
 
@@ -25,9 +25,9 @@ async def made(browser: httpx2.AsyncClient, **fields: object) -> httpx2.Response
     return await send(browser, "/tokens", **form)  # type: ignore[arg-type]  # fields may repeat
 
 
-async def test_tokens_page_shows_new_token_once_and_token_authenticates(world: World) -> None:
-    await a_token(world.agent)
-    async with a_browser(world.agent) as browser:
+async def test_tokens_page_shows_new_token_once_and_token_authenticates(world: OrgEnv) -> None:
+    await make_token(world.agent)
+    async with make_browser(world.agent) as browser:
         answer = await made(browser, scope=["plan:write", "review"])
         again = await browser.get("/tokens")
     assert answer.status_code == 200
@@ -45,45 +45,45 @@ async def test_tokens_page_shows_new_token_once_and_token_authenticates(world: W
     assert (entry.actor, entry.channel) == ("pat", "dashboard")
 
 
-async def test_tokens_page_revoke_requires_confirmation(world: World) -> None:
-    issued = await a_token(world.agent)
-    async with a_browser(world.agent) as browser:
+async def test_tokens_page_revoke_requires_confirmation(world: OrgEnv) -> None:
+    issued = await make_token(world.agent)
+    async with make_browser(world.agent) as browser:
         confirmation = await send(browser, "/tokens", act="revoke", id=issued.token.id)
-        assert "Revoke permanently?" in words(confirmation.text)
+        assert "Revoke permanently?" in visible_text(confirmation.text)
         await authenticate_token(world.dispatcher.services, issued.secret, Channel.MCP)
         done = await send(browser, "/tokens", act="revoke", id=issued.token.id, confirmed="yes")
         assert (done.status_code, done.headers["location"]) == (303, "/tokens?done=revoke")
-        shown = words((await browser.get("/tokens?done=revoke")).text)
+        shown = visible_text((await browser.get("/tokens?done=revoke")).text)
     assert "Token revoked." in shown
     assert "revoked by pat" in shown
     with pytest.raises(Unauthenticated):
         await authenticate_token(world.dispatcher.services, issued.secret, Channel.MCP)
 
 
-async def test_tokens_page_adds_disables_and_enables_user(world: World) -> None:
-    async with a_browser(world.agent) as browser:
+async def test_tokens_page_adds_disables_and_enables_user(world: OrgEnv) -> None:
+    async with make_browser(world.agent) as browser:
         await send(browser, "/tokens", act="add_user", name="bob", scope="plan:write")
         await send(browser, "/tokens", act="disable", user="bob")
-        assert "Enable" in words((await browser.get("/tokens")).text)
+        assert "Enable" in visible_text((await browser.get("/tokens")).text)
         await send(browser, "/tokens", act="enable", user="bob")
     [bob] = (await list_members(at(world.agent))).users
     assert (bob.name, bob.disabled_at, bob.created_by) == ("bob", None, "pat")
 
 
-async def test_tokens_page_changes_user_scopes(world: World) -> None:
-    issued = await a_token(world.agent)
-    async with a_browser(world.agent) as browser:
+async def test_tokens_page_changes_user_scopes(world: OrgEnv) -> None:
+    issued = await make_token(world.agent)
+    async with make_browser(world.agent) as browser:
         fields = {"act": "scopes", "user": "ann", "scope": ["review", "plan:read"]}
         done = await send(browser, "/tokens", **fields)  # type: ignore[arg-type]  # they repeat
         assert done.headers["location"] == "/tokens?done=scopes"
-        shown = words((await browser.get("/tokens?done=scopes")).text)
+        shown = visible_text((await browser.get("/tokens?done=scopes")).text)
     assert "Permissions saved." in shown
     caller = await authenticate_token(world.dispatcher.services, issued.secret, Channel.MCP)
     assert caller.scopes == {Scope.PLAN_READ}
 
 
-async def test_tokens_page_sets_review_policy(world: World) -> None:
-    async with a_browser(world.agent) as browser:
+async def test_tokens_page_sets_review_policy(world: OrgEnv) -> None:
+    async with make_browser(world.agent) as browser:
         await send(browser, "/tokens", act="policy", policy="human")
     assert (await list_members(at(world.agent))).org.review_policy is ReviewPolicy.HUMAN
 
@@ -112,13 +112,13 @@ async def test_tokens_page_sets_review_policy(world: World) -> None:
     ids=str,
 )
 async def test_tokens_page_invalid_form_shows_alert_and_changes_nothing(
-    world: World, fields: dict[str, str]
+    world: OrgEnv, fields: dict[str, str]
 ) -> None:
-    await a_token(world.agent)
-    await a_token(world.agent, "dan")
+    await make_token(world.agent)
+    await make_token(world.agent, "dan")
     await disable_user(at(world.agent), "dan")
     before = await list_members(at(world.agent))
-    async with a_browser(world.agent) as browser:
+    async with make_browser(world.agent) as browser:
         answer = await send(browser, "/tokens", **fields)
     assert answer.status_code in {400, 403, 404}
     assert 'role="alert"' in answer.text
@@ -126,9 +126,9 @@ async def test_tokens_page_invalid_form_shows_alert_and_changes_nothing(
     assert await list_members(at(world.agent)) == before
 
 
-async def test_tokens_page_form_without_csrf_token_returns_403(world: World) -> None:
-    await a_token(world.agent)
-    async with a_browser(world.agent) as browser:
+async def test_tokens_page_form_without_csrf_token_returns_403(world: OrgEnv) -> None:
+    await make_token(world.agent)
+    async with make_browser(world.agent) as browser:
         answer = await browser.post("/tokens", data={"act": "disable", "user": "ann"})
     assert answer.status_code == 403
     assert (await list_members(at(world.agent))).users[0].disabled_at is None
@@ -136,11 +136,13 @@ async def test_tokens_page_form_without_csrf_token_returns_403(world: World) -> 
 
 @pytest.mark.parametrize("scope", [scope for scope in Scope if scope is not Scope.ADMIN])
 async def test_tokens_and_health_pages_without_admin_scope_return_403(
-    world: World, scope: Scope
+    world: OrgEnv, scope: Scope
 ) -> None:
-    issued = await a_token(world.agent)
-    holder = Agent(world.dispatcher, replace(world.agent.caller, scopes=expand_scopes([scope])))
-    async with a_browser(holder) as browser:
+    issued = await make_token(world.agent)
+    holder = AgentClient(
+        world.dispatcher, replace(world.agent.caller, scopes=expand_scopes([scope]))
+    )
+    async with make_browser(holder) as browser:
         for page in ("/tokens", "/health"):
             answer = await browser.get(page, headers={"accept": "text/html"})
             assert answer.status_code == 403
@@ -153,29 +155,29 @@ async def test_tokens_and_health_pages_without_admin_scope_return_403(
     await authenticate_token(world.dispatcher.services, issued.secret, Channel.MCP)
 
 
-async def test_dashboard_pages_without_scopes_return_403(world: World) -> None:
-    nobody = Agent(world.dispatcher, replace(world.agent.caller, scopes=frozenset()))
+async def test_dashboard_pages_without_scopes_return_403(world: OrgEnv) -> None:
+    nobody = AgentClient(world.dispatcher, replace(world.agent.caller, scopes=frozenset()))
     plan = await world.agent.plan()
-    async with a_browser(nobody) as browser:
+    async with make_browser(nobody) as browser:
         for page in ("/", f"/plans/{plan['planId']}", f"/plans/{plan['planId']}/export.json"):
             assert (await browser.get(page)).status_code == 403
 
 
-async def test_tokens_page_does_not_show_users_of_other_org(world: World) -> None:
-    await a_token(world.neighbour, "ned")
-    await a_token(world.agent)
-    async with a_browser(world.agent) as browser:
-        shown = words((await browser.get("/tokens")).text)
+async def test_tokens_page_does_not_show_users_of_other_org(world: OrgEnv) -> None:
+    await make_token(world.other_org, "ned")
+    await make_token(world.agent)
+    async with make_browser(world.agent) as browser:
+        shown = visible_text((await browser.get("/tokens")).text)
     assert "ann" in shown
     assert "ned" not in shown
 
 
 @pytest.mark.parametrize("auth", ["none", "required"])
 async def test_health_page_shows_settings_only_without_authentication(
-    world: World, auth: str
+    world: OrgEnv, auth: str
 ) -> None:
     settings = Settings(auth=auth)
-    async with a_reader(world.agent, LoadedSettings(settings, {"auth": "flag"})) as reader:
+    async with make_reader(world.agent, LoadedSettings(settings, {"auth": "flag"})) as reader:
         health = await reader.get("/health")
     assert health.status_code == 200
     assert ("Effective settings" in health.text) == (auth == "none")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from transport.doors import TOOLS, a_refusal
+from transport.fake_dispatcher import TOOLS, make_refusal
 from waybook.app.request.caller import Answer
 from waybook.errors import Misconfigured
 from waybook.transport.mcp.tools import to_tool_result, tools_in_profile
@@ -61,7 +61,7 @@ def test_tool_result_has_structured_content_and_compact_json_text() -> None:
 
 
 def test_tool_error_result_has_one_compact_text_block_only() -> None:
-    result = to_tool_result(a_refusal("NOT_FOUND", "There is no such plan."))
+    result = to_tool_result(make_refusal("NOT_FOUND", "There is no such plan."))
     dumped = result.model_dump(by_alias=True, exclude_none=True)
     assert dumped["isError"] is True
     assert "structuredContent" not in dumped

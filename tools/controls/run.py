@@ -21,11 +21,11 @@ from queue import SimpleQueue
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "support")]
 
-import run_place  # noqa: E402 - the tests are found just above
-import servers  # noqa: E402
-from house.controls import Control, controls  # noqa: E402
+import postgres_servers  # noqa: E402 - the tests are found just above
+import run_place  # noqa: E402
+from project.controls import Control, controls  # noqa: E402
 
 AT_ONCE = 2
 SECONDS = 300
@@ -151,9 +151,9 @@ def _places() -> Iterator[None]:
     alive = run_place.open_place()
     try:
         with ExitStack() as stack:
-            stack.enter_context(servers.eighteen())
+            stack.enter_context(postgres_servers.eighteen())
             if run_place.FIFTEEN.exists():
-                stack.enter_context(servers.fifteen())
+                stack.enter_context(postgres_servers.fifteen())
             yield
     finally:
         run_place.close_place(alive)

@@ -5,7 +5,10 @@ from pathlib import Path
 
 import atheris
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
+sys.path[:0] = [
+    str(Path(__file__).parents[2] / "tests"),
+    str(Path(__file__).parents[2] / "tests" / "support"),
+]
 
 with atheris.instrument_imports(include=["waybook", "fuzz"]):
     from fuzz.targets import TARGETS

@@ -9,9 +9,9 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parents[1] / "tests"))
+sys.path[:0] = [str(HERE.parents[1] / "tests"), str(HERE.parents[1] / "tests" / "support")]
 
-from fuzz.keeping import LONGEST, MOST_KEPT, keep, kept  # noqa: E402 - the tests are found just above
+from fuzz.corpus_files import MAX_INPUT_LENGTH, MAX_INPUTS, read_corpus, write_corpus  # noqa: E402 - the tests are found just above
 from fuzz.targets import TARGETS  # noqa: E402
 
 
@@ -21,25 +21,34 @@ def fuzz(target: str, seconds: int) -> bool:
         seeds, finds = (Path(place) / name for name in ("seeds", "finds"))
         seeds.mkdir()
         finds.mkdir()
-        for number, data in enumerate(kept(target)):
+        for number, data in enumerate(read_corpus(target)):
             (seeds / str(number)).write_bytes(data)
-        limits = [f"-max_total_time={seconds}", f"-max_len={LONGEST}", "-rss_limit_mb=1024"]
+        limits = [
+            f"-max_total_time={seconds}",
+            f"-max_len={MAX_INPUT_LENGTH}",
+            "-rss_limit_mb=1024",
+        ]
         told = [f"-artifact_prefix={finds}/", "-timeout=20", "-print_final_stats=1"]
         done = _one(target, seeds, *limits, *told)
         for find in finds.iterdir():
             _say(f"{target}: {find.name}: {find.read_bytes()!r}")
         if done:
-            keep(target, [*(find.read_bytes() for find in finds.iterdir()), *kept(target)])
+            write_corpus(
+                target, [*(find.read_bytes() for find in finds.iterdir()), *read_corpus(target)]
+            )
             return False
-        keep(target, [*kept(target), *_spread([file.read_bytes() for file in seeds.iterdir()])])
-        _say(f"{target}: nothing was found in {seconds} s; {len(kept(target))} inputs are kept")
+        write_corpus(
+            target,
+            [*read_corpus(target), *_spread([file.read_bytes() for file in seeds.iterdir()])],
+        )
+        _say(f"{target}: nothing was found in {seconds} s; {len(read_corpus(target))} inputs kept")
         return True
 
 
 def _spread(found: list[bytes]) -> list[bytes]:
     """Short and long ones, some of each."""
     ordered = sorted(found, key=lambda one: (len(one), one))
-    return ordered[:: max(1, len(ordered) // MOST_KEPT)]
+    return ordered[:: max(1, len(ordered) // MAX_INPUTS)]
 
 
 def _one(target: str, *words: object) -> int:

@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "support")]
 
-from house.language import Text, corpus, measures  # noqa: E402 - the tests are found just above
-from house.language_limits import ALLOWED, LIMITS  # noqa: E402
+from project.language import Text, corpus, measures  # noqa: E402 - the tests are found just above
+from project.language_limits import ALLOWED, LIMITS  # noqa: E402
 
 SAMPLES = 10
 #: Shorter lines of docs are headings and table cells.

@@ -98,17 +98,17 @@ class Dispatcher:
     def try_acquire(self, caller: Caller) -> float:
         """Count a call of this org unless it has to wait; return the seconds to wait."""
         limit = self.services.rate_limit
-        return limit.try_acquire(_purse(caller), self.clock()) if limit is not None else 0.0
+        return limit.try_acquire(_bucket_key(caller), self.clock()) if limit is not None else 0.0
 
     def charge(self, caller: Caller, calls: int) -> None:
         """Charge this org for this many additional calls."""
         if self.services.rate_limit is not None:
-            self.services.rate_limit.charge(_purse(caller), self.clock(), calls)
+            self.services.rate_limit.charge(_bucket_key(caller), self.clock(), calls)
 
     def retry_after(self, caller: Caller) -> float:
         """Return the seconds until a call of this org is admitted: zero if it is admitted now."""
         limit = self.services.rate_limit
-        return limit.retry_after(_purse(caller), self.clock()) if limit is not None else 0.0
+        return limit.retry_after(_bucket_key(caller), self.clock()) if limit is not None else 0.0
 
     async def is_ready(self) -> bool:
         """Return True if the database answers; this belongs to no org and is not rate limited."""
@@ -163,7 +163,7 @@ class Dispatcher:
         tool, error = TOOLS.get(what), limit.rate_limited_error(self.retry_after(caller))
         error.next_call = retry_call(error, tool, {}) if tool else None
         self.counted[tool.name if tool else UNATTRIBUTED, error.code] += 1
-        if limit.is_first_refusal(_purse(caller)) and tool is not None and tool.logged:
+        if limit.is_first_refusal(_bucket_key(caller)) and tool is not None and tool.logged:
             self.calls.record(
                 _logged(tool, caller, {}, Answer(error.as_json(), is_error=True), 0, 0.0)
             )
@@ -223,7 +223,7 @@ def _refuse_without(tool: Tool, caller: Caller) -> None:
         )
 
 
-def _purse(caller: Caller) -> tuple[UUID, bool]:
+def _bucket_key(caller: Caller) -> tuple[UUID, bool]:
     """Return the bucket key: agents have their own, so that a flood does not block their users."""
     return caller.org_id, caller.channel is Channel.DASHBOARD
 

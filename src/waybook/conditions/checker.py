@@ -10,7 +10,7 @@ VARIABLES = ("result", "confidence", "report", "step", "plan")
 #: of `&&` or `||` is one level, regardless of length.
 MAX_TREE_DEPTH = 64
 
-_MEANT_FUNCTION = {
+_SUGGESTED_FUNCTION = {
     "any": "exists",
     "every": "all",
     "includes": "contains",
@@ -22,7 +22,7 @@ _MEANT_FUNCTION = {
     "endswith": "endsWith",
 }
 
-_MEANT_CONSTANT = {
+_SUGGESTED_CONSTANT = {
     "True": "true",
     "False": "false",
     "None": "null",
@@ -63,7 +63,7 @@ def _check_name(node: Name, known: frozenset[str]) -> None:
     if node.name in known:
         return
     text = f"unknown name '{node.name}'"
-    if suggestion := _MEANT_CONSTANT.get(node.name):
+    if suggestion := _SUGGESTED_CONSTANT.get(node.name):
         raise ConditionError(text, node.at, f"did you mean {suggestion}?", hint=suggestion)
     hint = f"result.{node.name}"
     names = ", ".join(VARIABLES)
@@ -89,7 +89,7 @@ def _check_arity(node: Call, signature: Signature) -> None:
 
 def _unknown_function(node: Call) -> ConditionError:
     text = f"unknown function '{node.function}'"
-    if suggestion := _MEANT_FUNCTION.get(node.function):
+    if suggestion := _SUGGESTED_FUNCTION.get(node.function):
         return ConditionError(text, node.at, f"did you mean {suggestion}?", hint=suggestion)
     functions = ", ".join(SIGNATURES)
     return ConditionError(

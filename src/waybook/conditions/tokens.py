@@ -189,7 +189,7 @@ _ESCAPE = re.compile(
 
 _SIGNS = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
-_LONGEST_INT = len("0x") + 20
+_MAX_INT_LENGTH = len("0x") + 20
 
 _SURROGATES = range(0xD800, 0xE000)
 _LAST_CODE_POINT = 0x10FFFF
@@ -206,7 +206,7 @@ def read_int(text: str, at: int, *, negative: bool) -> int:
     """
     digits = text.removeprefix("0x")
     base = 10 if digits == text else 16
-    value = int(digits, base) if len(digits.lstrip("0")) <= _LONGEST_INT else INT_MAX + 2
+    value = int(digits, base) if len(digits.lstrip("0")) <= _MAX_INT_LENGTH else INT_MAX + 2
     value = -value if negative else value
     if INT_MIN <= value <= INT_MAX:
         return value

@@ -57,8 +57,8 @@ _KINDS: Mapping[type, str] = {
     dict: "map",
 }
 
-_LONGEST_QUOTE = 40
-_LONGEST_DOUBLE = 1024  # in bits
+_MAX_QUOTE_LENGTH = 40
+_MAX_DOUBLE_LENGTH = 1024  # in bits
 
 
 def to_cel_value(value: Json, at: int) -> Json:
@@ -94,13 +94,13 @@ def quoted(text: str) -> str:
     >>> quoted("score"), quoted("x" * 1000)
     ("'score'", "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…'")
     """
-    return repr(text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "…")
+    return repr(text if len(text) <= _MAX_QUOTE_LENGTH else text[:_MAX_QUOTE_LENGTH] + "…")
 
 
 def _nearest_double(value: int) -> float:
     """Return the double nearest to an integer of any size."""
     beyond = inf if value > 0 else -inf
-    if value.bit_length() > _LONGEST_DOUBLE:
+    if value.bit_length() > _MAX_DOUBLE_LENGTH:
         return beyond
     try:
         return float(value)

@@ -20,7 +20,7 @@ MAX_PAYLOAD_BYTES: Final = 7_900
 PLAN: Final = "plan"
 RUN: Final = "run"
 
-_TOLD = pattern(r"(plan|run):([0-9a-f-]{36}):([0-9]{1,10})(!?)")
+_CHANGE = pattern(r"(plan|run):([0-9a-f-]{36}):([0-9]{1,10})(!?)")
 _HEAD = pattern(r"([0-9a-f]{8}) ([0-9a-f-]{36})")
 
 
@@ -79,7 +79,7 @@ def decode_batch(payload: str) -> EventBatch | None:
     head = _HEAD.match(payload)
     if head is None:
         return None
-    matches = [_TOLD.fullmatch(word) for word in payload[head.end() :].split()]
+    matches = [_CHANGE.fullmatch(word) for word in payload[head.end() :].split()]
     try:
         org_id = UUID(head[2])
     except ValueError:

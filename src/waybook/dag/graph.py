@@ -47,7 +47,7 @@ def graph_or_errors(recipe: Recipe, at: str = "recipe") -> Graph | list[Diagnost
     if faults:
         return faults
     keys = [step.key for step in recipe.steps]
-    before, after = _neighbours(keys, recipe.edges)
+    before, after = _adjacent_steps(keys, recipe.edges)
     rank = {step.key: (step.number, place) for place, step in enumerate(recipe.steps)}
     order = _order(keys, before, after, rank)
     if len(order) < len(keys):
@@ -90,12 +90,12 @@ def _edge_faults(recipe: Recipe, at: str) -> Iterable[Diagnostic]:
         seen.add(edge)
 
 
-Neighbours = Mapping[str, tuple[str, ...]]
+AdjacentSteps = Mapping[str, tuple[str, ...]]
 
 
-def _neighbours(
+def _adjacent_steps(
     keys: Sequence[str], edges: Iterable[tuple[str, str]]
-) -> tuple[Neighbours, Neighbours]:
+) -> tuple[AdjacentSteps, AdjacentSteps]:
     before: dict[str, list[str]] = {key: [] for key in keys}
     after: dict[str, list[str]] = {key: [] for key in keys}
     for source, target in edges:
@@ -109,8 +109,8 @@ def _neighbours(
 
 def _order(
     keys: Sequence[str],
-    before: Neighbours,
-    after: Neighbours,
+    before: AdjacentSteps,
+    after: AdjacentSteps,
     rank: Mapping[str, tuple[int, int]],
 ) -> list[str]:
     waiting = {key: len(before[key]) for key in keys}

@@ -35,7 +35,7 @@ MAX_ERROR_LENGTH = 300
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Request:
     method: str
     content: bytes
     headers: Mapping[str, str]
@@ -107,7 +107,7 @@ class BoundedHttpClient:
     async def _answered(
         self, method: str, content: bytes, headers: Mapping[str, str], seconds: float
     ) -> Json:
-        request = _Asked(method, content, {**self._headers, **headers})
+        request = _Request(method, content, {**self._headers, **headers})
         try:
             async with asyncio.timeout(max(0.0, seconds)) as limit:
                 answer = await self._ask(request, limit.when() or 0.0)
@@ -128,7 +128,7 @@ class BoundedHttpClient:
         try:
             async with (
                 asyncio.timeout(max(0.0, seconds)),
-                self._sent(_Asked("POST", content, {**self._headers, **headers})) as response,
+                self._sent(_Request("POST", content, {**self._headers, **headers})) as response,
             ):
                 return response.status_code
         except TimeoutError:
@@ -140,7 +140,7 @@ class BoundedHttpClient:
         if self._making is not None:
             await (await self._making).aclose()
 
-    async def _ask(self, request: _Asked, deadline: float) -> _Answer:
+    async def _ask(self, request: _Request, deadline: float) -> _Answer:
         for _ in range(MAX_RETRIES):
             answer = await self._once(request)
             wait = _seconds(answer.come_again) if answer.status in RETRYABLE_STATUS else None
@@ -149,13 +149,13 @@ class BoundedHttpClient:
             await asyncio.sleep(wait)
         return await self._once(request)
 
-    async def _once(self, request: _Asked) -> _Answer:
+    async def _once(self, request: _Request) -> _Answer:
         async with self._sent(request) as response:
             body = await self._body(response)
             return _Answer(response.status_code, response.headers.get("retry-after"), body)
 
     @asynccontextmanager
-    async def _sent(self, request: _Asked) -> AsyncIterator[httpx2.Response]:
+    async def _sent(self, request: _Request) -> AsyncIterator[httpx2.Response]:
         client = await self._client()
         try:
             async with client.stream(

@@ -144,7 +144,7 @@ MAX_TEXT_LENGTH = 20_000
 _WORD = re.compile(r"[^\W_]+")
 _BLANK = re.compile(r"\s+")
 _ENDING = re.compile(r"(?:ations?|ingly|ings?|edly|ed|ers?|ies|es|s|ly|e|y)$")
-_SHORTEST_ROOT = 3
+_MIN_ROOT_LENGTH = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +209,7 @@ def _weights(question: SearchQuery) -> dict[str, float]:
 def _root(word: str) -> str:
     """Return the word without its ending, enough to recognize related forms."""
     bare = _ENDING.sub("", word)
-    return bare if len(bare) >= _SHORTEST_ROOT else word
+    return bare if len(bare) >= _MIN_ROOT_LENGTH else word
 
 
 def _best(matches: Sequence[_Match], weights: dict[str, float], longest: int) -> tuple[int, int]:

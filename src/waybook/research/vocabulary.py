@@ -63,7 +63,7 @@ _ENDINGS = (
     *(("ations", "e"), ("ation", "e"), ("isation", "ize"), ("ise", "ize"), ("ised", "ized")),
     *(("ising", "izing"), ("our", "or"), ("ours", "ors"), ("ful", ""), ("ors", "or")),
 )
-_SHORTEST_STEM = 3
+_MIN_STEM_LENGTH = 3
 _DOUBLING = frozenset({"ing", "ed", "er", "ers"})
 
 
@@ -105,7 +105,7 @@ class WordVectors:
         for ending, instead in _ENDINGS:
             if word.endswith(ending):
                 bare = word.removesuffix(ending) + instead
-                if len(bare) >= _SHORTEST_STEM and bare in self.numbers:
+                if len(bare) >= _MIN_STEM_LENGTH and bare in self.numbers:
                     return bare
                 if ending in _DOUBLING and bare[-2:-1] == bare[-1:] and bare[:-1] in self.numbers:
                     return bare[:-1]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sketches import a_chain_of, a_lane, a_sketch, a_thicket, lanes, sketches
+from diagrams import dense_diagram, lanes, make_chain_of, make_diagram, make_lane, sketches
 from waybook.dag.diagram.geometry import Box, EdgeLine, Frame, Layout, Point, is_detour
 from waybook.dag.diagram.layout import compute_layout
 from waybook.dag.diagram.model import Diagram, Lane
@@ -24,7 +24,7 @@ def layouts(draw: st.DrawFn) -> Layout:
     return compute_layout(draw(sketches()), width=draw(WIDTHS), stack_from=draw(STACKS))
 
 
-LARGE = [a_chain_of(450), a_thicket(450), a_thicket(1600, per_step=1.2, reach=400)]
+LARGE = [make_chain_of(450), dense_diagram(450), dense_diagram(1600, per_step=1.2, reach=400)]
 each_large = pytest.mark.parametrize("sketch", LARGE, ids=["chain", "thicket", "wide"])
 
 
@@ -145,7 +145,7 @@ def test_large_layout_boxes_do_not_overlap_and_lines_avoid_boxes(sketch: Diagram
 
 @given(lanes())
 def test_layout_siblings_keep_declared_order(lane: Lane) -> None:
-    layout = compute_layout(a_sketch(lane))
+    layout = compute_layout(make_diagram(lane))
     before = {step.key: {a for a, b in lane.edges if b == step.key} for step in lane.steps}
     boxes = {lane.steps[box.steps[0]].key: box for box in layout.boxes}
     for key, other in combinations(boxes, 2):
@@ -177,7 +177,7 @@ def heights(layout: Layout) -> list[int]:
 
 
 def test_layout_long_chain_wraps_into_rows_in_reading_order() -> None:
-    layout = compute_layout(a_chain_of(200))
+    layout = compute_layout(make_chain_of(200))
     assert len(heights(layout)) > 5
     read = sorted(layout.boxes, key=lambda box: (box.y, box.x))
     assert [box.steps[0] for box in read] == list(range(200))
@@ -185,13 +185,15 @@ def test_layout_long_chain_wraps_into_rows_in_reading_order() -> None:
 
 
 def test_layout_of_chain_does_not_exceed_given_width() -> None:
-    assert compute_layout(a_chain_of(13), width=1000).width <= 1000
+    assert compute_layout(make_chain_of(13), width=1000).width <= 1000
 
 
 def test_layout_row_break_cuts_fewest_edges() -> None:
     keys = list("abcdefghij")
     chain = [*pairwise(keys)]
-    layout = compute_layout(a_sketch(a_lane(keys, [*chain, ("e", "g"), ("f", "h")])), width=1500)
+    layout = compute_layout(
+        make_diagram(make_lane(keys, [*chain, ("e", "g"), ("f", "h")])), width=1500
+    )
     around = [(keys[a], keys[b]) for a, b, way in layout.lines if is_detour(way)]
     assert around == [("d", "e")]
 
@@ -199,37 +201,48 @@ def test_layout_row_break_cuts_fewest_edges() -> None:
 def test_layout_many_identical_siblings_are_stacked() -> None:
     keys = [f"w{number}" for number in range(12)]
     edges = [*(("a", key) for key in keys), *((key, "z") for key in keys)]
-    sketch = a_sketch(a_lane(["a", *keys, "z"], edges))
+    sketch = make_diagram(make_lane(["a", *keys, "z"], edges))
     assert [len(box.steps) for box in compute_layout(sketch).boxes] == [1, 12, 1]
     assert len(compute_layout(sketch, stack_from=13).boxes) == 14
 
 
 def test_layout_step_with_distinct_child_is_not_stacked() -> None:
     keys = [f"w{number}" for number in range(12)]
-    sketch = a_sketch(a_lane(["a", *keys, "z"], [*(("a", key) for key in keys), ("w3", "z")]))
+    sketch = make_diagram(
+        make_lane(["a", *keys, "z"], [*(("a", key) for key in keys), ("w3", "z")])
+    )
     assert sorted(len(box.steps) for box in compute_layout(sketch).boxes) == [1, 1, 1, 11]
 
 
 def test_layout_late_root_gets_latest_layer() -> None:
-    layout = compute_layout(a_sketch(a_lane("abcxyd", [*pairwise("abcd"), ("x", "y"), ("y", "d")])))
+    layout = compute_layout(
+        make_diagram(make_lane("abcxyd", [*pairwise("abcd"), ("x", "y"), ("y", "d")]))
+    )
     assert [box.layer for box in layout.boxes] == [0, 1, 2, 1, 2, 3]
 
 
 def test_parallel_lines_do_not_cross() -> None:
     keys = [*"abcd", *"stuv"]
     edges = [("a", "v"), ("b", "u"), ("c", "t"), ("d", "s")]
-    boxes = compute_layout(a_sketch(a_lane(keys, edges))).boxes
+    boxes = compute_layout(make_diagram(make_lane(keys, edges))).boxes
     assert [boxes[0].y, boxes[1].y, boxes[2].y, boxes[3].y] == sorted(box.y for box in boxes[:4])
     assert [box.y for box in boxes[4:]] == [box.y for box in reversed(boxes[:4])]
 
 
 def test_layout_several_unnamed_lanes_get_frames() -> None:
-    assert compute_layout(a_sketch(a_lane("ab"))).frames == ()
-    assert len(compute_layout(a_sketch(a_lane("ab", slug="x"), a_lane("cd", slug="y"))).frames) == 2
+    assert compute_layout(make_diagram(make_lane("ab"))).frames == ()
+    assert (
+        len(
+            compute_layout(
+                make_diagram(make_lane("ab", slug="x"), make_lane("cd", slug="y"))
+            ).frames
+        )
+        == 2
+    )
 
 
 def test_layout_of_empty_diagram_is_small() -> None:
     layout = compute_layout(Diagram(name="Nothing", lanes=()))
     assert (layout.boxes, layout.lines) == ((), ())
     assert 0 < layout.width < 100
-    assert len(compute_layout(a_sketch(a_lane([], name="Empty"))).frames) == 1
+    assert len(compute_layout(make_diagram(make_lane([], name="Empty"))).frames) == 1

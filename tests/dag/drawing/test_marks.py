@@ -3,21 +3,21 @@
 import json
 from pathlib import Path
 
-from dag_builders import a_chain, a_dag, a_stage, a_step
-from dag_evidence import a_job, a_snapshot
+from dag_builders import make_chain, make_dag, make_stage, make_step
+from dag_evidence import make_job, make_snapshot
 from waybook.cli.terminal.bars import PROGRESS_STYLES, STEP_STYLES
 from waybook.dag.diagram.export import DrawingFormat, drawing_from_snapshot, export_drawing
 from waybook.dag.diagram.status_marks import STATUS_SYMBOLS, Annotation
 
 ROOT = Path(__file__).parents[3]
-DAG = a_dag(
-    a_stage("thesis", a_step("plan"), a_step("write"), edges=a_chain("plan", "write")),
-    a_stage("antithesis"),
+DAG = make_dag(
+    make_stage("thesis", make_step("plan"), make_step("write"), edges=make_chain("plan", "write")),
+    make_stage("antithesis"),
 )
-SNAPSHOT = a_snapshot(
+SNAPSHOT = make_snapshot(
     DAG,
-    a_job("thesis", "plan", "completed", id="1"),
-    a_job("thesis", "plan", "failed", id="2"),
+    make_job("thesis", "plan", "completed", id="1"),
+    make_job("thesis", "plan", "failed", id="2"),
     runs={"thesis": ["alpha", "beta"]},
 )
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sketches import a_chain_of, a_lane, a_sketch, a_thicket, any_marks, sketches
+from diagrams import annotations, dense_diagram, make_chain_of, make_diagram, make_lane, sketches
 from waybook.dag.diagram.dimensions import text_width
 from waybook.dag.diagram.layout import compute_layout
 from waybook.dag.diagram.model import Diagram, DiagramStep, Lane
@@ -62,7 +62,7 @@ def check_harmless(svg: str) -> None:
 @given(st.data())
 def test_svg_any_diagram_is_well_formed_and_harmless(data: st.DataObject) -> None:
     sketch = data.draw(sketches())
-    marks = data.draw(any_marks(sketch))
+    marks = data.draw(annotations(sketch))
     layout = compute_layout(sketch, stack_from=data.draw(st.sampled_from([2, 9])))
     svg = render_svg(layout, marks, styled=data.draw(st.booleans()))
     check_harmless(svg)
@@ -97,7 +97,7 @@ def steps_in(root: ET.Element) -> list[ET.Element]:
 
 @pytest.mark.parametrize("status", [*StepStatus, *ProgressStatus, "stalled"])
 def test_svg_every_status_is_shown_by_icon_and_label(status: str) -> None:
-    sketch = a_chain_of(1)
+    sketch = make_chain_of(1)
     root = parsed(
         render_svg(
             compute_layout(sketch),
@@ -135,7 +135,7 @@ def test_style_sheet_has_color_rule_for_every_status() -> None:
 
 
 def test_svg_of_small_boxes_has_legend_with_status_counts() -> None:
-    sketch = a_thicket(400)
+    sketch = dense_diagram(400)
     marks = Annotations(steps={("plan", "step-0003"): Annotation("failed")})
     root = parsed(render_svg(compute_layout(sketch), marks))
     (legend,) = [element for element in root if element.get("class") == "legend"]
@@ -146,7 +146,7 @@ def test_svg_of_small_boxes_has_legend_with_status_counts() -> None:
 
 
 def test_svg_legend_fits_width_of_narrow_drawing() -> None:
-    sketch = a_chain_of(400)
+    sketch = make_chain_of(400)
     keys = [step.key for step in sketch.lanes[0].steps]
     annotations = {
         ("plan", key): Annotation(status) for key, status in zip(keys, STATUS_SYMBOLS, strict=False)
@@ -159,7 +159,7 @@ def test_svg_legend_fits_width_of_narrow_drawing() -> None:
 
 def test_svg_stack_shows_status_parts_of_stacked_steps() -> None:
     keys = [f"w{number}" for number in range(10)]
-    sketch = a_sketch(a_lane(["a", *keys], [("a", key) for key in keys]))
+    sketch = make_diagram(make_lane(["a", *keys], [("a", key) for key in keys]))
     statuses = ["completed"] * 5 + ["in_progress"] * 2
     annotations = {
         ("plan", key): Annotation(status) for key, status in zip(keys, statuses, strict=False)
@@ -181,8 +181,8 @@ def test_svg_stack_shows_status_parts_of_stacked_steps() -> None:
 
 
 def test_svg_without_annotations_shows_no_status() -> None:
-    lanes = a_lane("abc", [("a", "b")], slug="one"), a_lane("d", slug="two")
-    root = parsed(render_svg(compute_layout(a_sketch(*lanes))))
+    lanes = make_lane("abc", [("a", "b")], slug="one"), make_lane("d", slug="two")
+    root = parsed(render_svg(compute_layout(make_diagram(*lanes))))
     assert {element.get("data-status") for element in root.iter()} <= {None, "bare", "not_started"}
     assert [element for element in root.iter(f"{SVG}path") if element.get("class") == "icon"] == []
     assert [element for element in root.iter(f"{SVG}text") if element.get("class") == "word"] == []
@@ -196,16 +196,17 @@ def test_svg_label_summarizes_step_counts() -> None:
             ("plan", "step-2"): Annotation("failed"),
         }
     )
-    root = parsed(render_svg(compute_layout(a_chain_of(3)), marks))
+    root = parsed(render_svg(compute_layout(make_chain_of(3)), marks))
     label = "Rivers: 1 of 3 steps done, 1 failed, 1 not started"
     assert (root.attrib["role"], root.attrib["aria-label"], root[0].text) == ("img", label, label)
     assert (
-        parsed(render_svg(compute_layout(a_chain_of(3)))).attrib["aria-label"] == "Rivers: 3 steps"
+        parsed(render_svg(compute_layout(make_chain_of(3)))).attrib["aria-label"]
+        == "Rivers: 3 steps"
     )
 
 
 def test_svg_steps_with_address_link_to_page() -> None:
-    sketch = a_chain_of(2)
+    sketch = make_chain_of(2)
     svg = render_svg(
         compute_layout(sketch), address=lambda stage, key: f"/{stage}?a&b" if "1" in key else None
     )
@@ -215,7 +216,7 @@ def test_svg_steps_with_address_link_to_page() -> None:
 
 
 def test_svg_contains_style_element_only_if_styled() -> None:
-    layout = compute_layout(a_chain_of(1))
+    layout = compute_layout(make_chain_of(1))
     assert "<style>" not in render_svg(layout)
     assert render_svg(layout, styled=True).count("<style>") == 1
     assert "style=" not in render_svg(layout, styled=True)
@@ -236,7 +237,7 @@ def test_svg_of_thirteen_steps_is_smaller_than_12_kilobytes() -> None:
     marks = Annotations(
         steps={("synthesis", key): Annotation("completed", "27/27") for key in keys}
     )
-    assert len(render_svg(compute_layout(a_sketch(lane)), marks).encode()) < 12_000
+    assert len(render_svg(compute_layout(make_diagram(lane)), marks).encode()) < 12_000
 
 
 @settings(max_examples=50)
@@ -250,7 +251,7 @@ def test_svg_size_is_bounded_by_steps_and_edges(sketch: Diagram) -> None:
 
 @given(NAMES, st.sampled_from([*STATUS_SYMBOLS]), NAMES)
 def test_svg_every_stage_heading_fits_frame(name: str, status: str, note: str) -> None:
-    layout = compute_layout(a_sketch(a_lane("a", slug="x", name=name or "x")))
+    layout = compute_layout(make_diagram(make_lane("a", slug="x", name=name or "x")))
     marks = Annotations(stages={"x": Annotation(status, note)})
     root = parsed(render_svg(layout, marks))
     (frame,) = layout.frames
@@ -264,7 +265,7 @@ def test_svg_every_stage_heading_fits_frame(name: str, status: str, note: str) -
 @given(st.lists(NAMES, min_size=1, max_size=5))
 def test_svg_every_text_fits_box(names: list[str]) -> None:
     steps = tuple(DiagramStep(str(number), name) for number, name in enumerate(names))
-    sketch = a_sketch(Lane(slug="plan", name="", steps=steps))
+    sketch = make_diagram(Lane(slug="plan", name="", steps=steps))
     layout = compute_layout(sketch)
     for step in steps_in(parsed(render_svg(layout))):
         for line in step.iter(f"{SVG}text"):

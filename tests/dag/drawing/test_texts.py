@@ -5,7 +5,7 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sketches import a_lane, a_sketch, any_marks, sketches
+from diagrams import annotations, make_diagram, make_lane, sketches
 from waybook.dag.diagram.status_marks import Annotation, Annotations
 from waybook.dag.diagram.text import escape_markdown, markdown_outline, mermaid, quote
 
@@ -16,9 +16,9 @@ OTHER = re.compile(
     r"|classDef \w+ [\w:#,-]+|class [\w,]+ \w+)"
 )
 
-SKETCH = a_sketch(
-    a_lane("ab", [("a", "b")], slug="thesis", name="Thesis"),
-    a_lane("cde", [("c", "e"), ("d", "e")], slug="antithesis", name="Antithesis"),
+SKETCH = make_diagram(
+    make_lane("ab", [("a", "b")], slug="thesis", name="Thesis"),
+    make_lane("cde", [("c", "e"), ("d", "e")], slug="antithesis", name="Antithesis"),
 )
 MARKS = Annotations(
     steps={
@@ -33,7 +33,7 @@ MARKS = Annotations(
 @given(st.data())
 def test_mermaid_lines_match_known_forms_with_one_node_per_step(data: st.DataObject) -> None:
     sketch = data.draw(sketches())
-    first, *lines = mermaid(sketch, data.draw(any_marks(sketch))).splitlines()
+    first, *lines = mermaid(sketch, data.draw(annotations(sketch))).splitlines()
     assert first == "flowchart LR"
     nodes = [line for line in lines if NODE.fullmatch(line)]
     edges = [line for line in lines if EDGE.fullmatch(line)]
@@ -82,7 +82,7 @@ def test_markdown_outline_renders_stages_and_steps_with_status() -> None:
 @given(st.data())
 def test_markdown_outline_has_one_list_item_per_step(data: st.DataObject) -> None:
     sketch = data.draw(sketches())
-    lines = markdown_outline(sketch, data.draw(any_marks(sketch))).splitlines()
+    lines = markdown_outline(sketch, data.draw(annotations(sketch))).splitlines()
     steps = [line for line in lines if re.match(r"\d+\. ", line)]
     assert len(steps) == sum(len(lane.steps) for lane in sketch.lanes)
 

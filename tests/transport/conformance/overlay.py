@@ -84,9 +84,9 @@ def lay_over(server: Server[None]) -> Server[None]:
     before(server, "tools/call", wire.CallToolRequestParams, wire.CallToolResult, call_tool)
     before(server, "prompts/get", wire.GetPromptRequestParams, wire.GetPromptResult, give_prompt)
     before(server, "resources/read", wire.ReadResourceRequestParams, wire.ReadResourceResult, read)
-    beside(server, "tools/list", "tools", listed)
-    beside(server, "prompts/list", "prompts", prompts)
-    beside(server, "resources/list", "resources", resources)
+    append_items(server, "tools/list", "tools", listed)
+    append_items(server, "prompts/list", "prompts", prompts)
+    append_items(server, "resources/list", "resources", resources)
     server.add_request_handler(
         "subscriptions/listen", wire.SubscriptionsListenRequestParams, ListenHandler(bus)
     )
@@ -117,7 +117,7 @@ def before(
     server.add_request_handler(method, params_type, handle)
 
 
-def beside(server: Server[None], method: str, key: str, extra: Sequence[BaseModel]) -> None:
+def append_items(server: Server[None], method: str, key: str, extra: Sequence[BaseModel]) -> None:
     """Append to the server's own list."""
     own = server.get_request_handler(method)
     assert own is not None

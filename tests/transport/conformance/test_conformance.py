@@ -11,7 +11,7 @@ import pytest
 from node_packages import Unreachable, install
 from transport.conformance.overlay import REPORTING, lay_over
 from transport.conformance.suite import HERE, verdicts
-from transport.doors import RememberingDoorway, always, an_entrance
+from transport.fake_dispatcher import RecordingDispatcher, always, make_gateway
 from waybook.transport.http.app import build_app
 from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.http.server import listen, serve_in_background
@@ -69,7 +69,7 @@ async def test_conformance_suite_passes_all_applicable_scenarios(
     suite: Path, revision: str, tmp_path: Path
 ) -> None:
     server = lay_over(
-        build_server(published_tools(), an_entrance(RememberingDoorway()), profile="all")
+        build_server(published_tools(), make_gateway(RecordingDispatcher()), profile="all")
     )
     app = build_app(server, hosts=AllowedHosts(), ready=always, reporting=REPORTING)
     async with serve_in_background(app, listen("127.0.0.1", 0)) as address:

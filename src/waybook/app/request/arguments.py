@@ -64,7 +64,7 @@ def refuse_boolean(value: object) -> object:
 
 
 #: Integer in a list. Numeric fields are checked by `ToolArguments`.
-Whole = Annotated[int, BeforeValidator(refuse_boolean)]
+WholeNumber = Annotated[int, BeforeValidator(refuse_boolean)]
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from waybook.app.request.arguments import (
     Name,
     Nested,
     Text,
-    Whole,
+    WholeNumber,
 )
 from waybook.core.usage import DOLLAR, Usage, to_micros
 from waybook.errors import InvalidInput
@@ -29,7 +29,7 @@ class StepArgument(Nested):
     title: Name | None = None
     stall_minutes: Minutes | None = None
     result_schema: AnyJson = Field(None, description="JSON Schema")
-    depends_on: LenientJson[list[Whole]] = Field(default=[], description="step orders")
+    depends_on: LenientJson[list[WholeNumber]] = Field(default=[], description="step orders")
     required_sources: int | None = Field(None, ge=1, le=MAX_REQUIRED_SOURCES)
 
     def new_step(self) -> NewStep:

@@ -14,7 +14,7 @@ from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.core.decision_context import Scope
 
 #: Keywords that a schema keeps. Titles, defaults and limits appear in error messages only.
-KEPT_KEYWORDS = frozenset({"type", "properties", "required", "items", "enum", "description"})
+PUBLISHED_KEYWORDS = frozenset({"type", "properties", "required", "items", "enum", "description"})
 
 
 def input_schema(arguments: type[ToolArguments]) -> dict[str, object]:
@@ -45,7 +45,9 @@ def _typed(kind: str) -> dict[str, object]:
 def _small(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
     schema = _plain(schema, defs)
     small = {
-        key: value for key, value in schema.items() if key in KEPT_KEYWORDS and value is not None
+        key: value
+        for key, value in schema.items()
+        if key in PUBLISHED_KEYWORDS and value is not None
     }
     if "properties" in small:
         small["properties"] = {

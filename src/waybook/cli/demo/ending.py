@@ -33,7 +33,7 @@ NEXT = (
     ("waybook dag show dialectic --models 3", "the map the run went by"),
 )
 AGAIN = ("waybook demo --keep", "play it in a database that stays")
-KEPT_MESSAGE = (
+STORED_MESSAGE = (
     ("waybook plans --all", "the plan; also status, watch, audit"),
     ("waybook runs --all", "the run; also run, feedback, audit"),
 )
@@ -61,7 +61,7 @@ async def print_summary(
         line = f"  the {name}'s chain ends with entry {entries[0]['seq']}, sealed {seal}…"
         console.print(Text(line, "dim"))
     _heading(console, "Next")
-    console.print(_facts(dict((*NEXT, *(KEPT_MESSAGE if keep else [AGAIN])))))
+    console.print(_facts(dict((*NEXT, *(STORED_MESSAGE if keep else [AGAIN])))))
     _say_where(console)
 
 

@@ -27,7 +27,7 @@ def stack_siblings(lane: Lane, stack_from: int) -> StackedLane:
     place = {step.key: number for number, step in enumerate(lane.steps)}
     edges = list(dict.fromkeys((place[source], place[target]) for source, target in lane.edges))
     families: dict[object, list[int]] = defaultdict(list)
-    for number, near in enumerate(_neighbours(len(place), edges)):
+    for number, near in enumerate(_adjacent_positions(len(place), edges)):
         families[(near, lane.steps[number].kind)].append(number)
     large = (family for family in families.values() if len(family) >= stack_from)
     first = {number: family[0] for family in large for number in family}
@@ -36,7 +36,9 @@ def stack_siblings(lane: Lane, stack_from: int) -> StackedLane:
     return _joined(len(place), edges, first)
 
 
-def _neighbours(count: int, edges: Pairs) -> Sequence[tuple[tuple[int, ...], tuple[int, ...]]]:
+def _adjacent_positions(
+    count: int, edges: Pairs
+) -> Sequence[tuple[tuple[int, ...], tuple[int, ...]]]:
     before: list[list[int]] = [[] for _ in range(count)]
     after: list[list[int]] = [[] for _ in range(count)]
     for source, target in edges:

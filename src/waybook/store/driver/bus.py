@@ -56,7 +56,7 @@ class Bus:
         self._outgoing: dict[SubjectKey, ChangeEvent] = {}
         self._subscribers: dict[UUID, list[Subscriber]] = {}
         self._known: OrderedDict[SubjectKey, int] = OrderedDict()
-        self._told: deque[tuple[UUID, ChangeEvent]] = deque(maxlen=MAX_REPLAYED)
+        self._recent: deque[tuple[UUID, ChangeEvent]] = deque(maxlen=MAX_REPLAYED)
         #: Number of events delivered per org. It starts at a random number, so that positions of
         #: two processes are not confused, and is kept per org, so that no org can count the events
         #: of others.
@@ -144,7 +144,7 @@ class Bus:
     def _tell(self, which: SubjectKey, event: ChangeEvent) -> None:
         org_id = which[0]
         self._counts[org_id] = self._counted(org_id) + 1
-        self._told.append((org_id, event))
+        self._recent.append((org_id, event))
         subscribers = self._subscribers.get(org_id)
         if not subscribers:
             return
@@ -160,7 +160,7 @@ class Bus:
         sender, _, number = since.partition(".")
         known = number.isascii() and number.isdigit() and sender == self.sender
         missed = self._counted(org_id) - int(number[:18]) if known else -1
-        recent_events = [event for other, event in self._told if other == org_id]
+        recent_events = [event for other, event in self._recent if other == org_id]
         if not 0 <= missed <= len(recent_events):
             subscriber.on_gap()
             return

@@ -22,17 +22,17 @@ class Clock:
     """
 
     def __init__(self) -> None:
-        self._told: tuple[datetime, float] | None = None
+        self._last_reading: tuple[datetime, float] | None = None
 
     def set(self, now: datetime) -> None:
         """Set the time that the database has just reported."""
-        self._told = now, time.monotonic()
+        self._last_reading = now, time.monotonic()
 
     def now(self) -> datetime | None:
         """Return the current estimate, or None if the database has not reported its time yet."""
-        if self._told is None:
+        if self._last_reading is None:
             return None
-        then, heard = self._told
+        then, heard = self._last_reading
         return then + timedelta(seconds=time.monotonic() - heard)
 
 

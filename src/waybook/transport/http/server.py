@@ -48,7 +48,7 @@ class BoundedHeadProtocol(HttpToolsProtocol):
     _bytes = 0
     _headers = 0
     #: Bytes received that have produced neither head nor body; the parser buffers them.
-    _kept = 0
+    _buffered = 0
     _timer: TimerHandle | None = None
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]  # as theirs
@@ -63,11 +63,11 @@ class BoundedHeadProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse data, and refuse the request if too much remains unparsed."""
-        self._kept += len(data)
+        self._buffered += len(data)
         super().data_received(data)
         if self.transport.is_closing():
             return
-        if self._kept > MAX_BYTES:
+        if self._buffered > MAX_BYTES:
             self._refuse()
         elif self.cycle is None or self.cycle.response_complete:
             # After a response follows either the unread rest of a body or a new head.
@@ -91,18 +91,18 @@ class BoundedHeadProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Cancel the timer: the head is complete."""
-        self._kept = 0
+        self._buffered = 0
         self._stop_expecting()
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         """Reset the buffer count; `limit_body` bounds the size of bodies."""
-        self._kept = 0
+        self._buffered = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
         """Reset the buffer count at the end of the message."""
-        self._kept = 0
+        self._buffered = 0
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:

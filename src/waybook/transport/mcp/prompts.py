@@ -204,7 +204,7 @@ Need a person before going on? request_user_review. Plan turned out wrong? modif
 """
 
 #: Short if the profile also has plans: each reply names the next call.
-RUNS_BESIDE_PLANS: Final = """\
+RUNS_ADDENDUM: Final = """\
 For work with a prepared workflow there are runs: list_dags shows what there is, start_run begins \
 one, then get_next_job {runId} and submit_job_result {jobId, attempt, content} in the same way, \
 until run_complete.
@@ -249,4 +249,4 @@ def instructions_for(offered: Collection[str]) -> str:
     plans, runs = "get_next_step" in offered, "get_next_job" in offered
     if runs and not plans:
         return RUNS + BOTH
-    return PLANS + (RUNS_BESIDE_PLANS if runs else "") + BOTH
+    return PLANS + (RUNS_ADDENDUM if runs else "") + BOTH

@@ -35,7 +35,7 @@ class SubmitUserDecision(MutatingArguments):
     place: SkipJsonSchema[ReviewSurface | None] = None
 
     @model_validator(mode="after")
-    def _names_one(self) -> Self:
+    def _require_plan_or_step(self) -> Self:
         if self.plan_id is None and self.step_id is None:
             raise ValueError("name the planId, or the stepId under review")
         return self

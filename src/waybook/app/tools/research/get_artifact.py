@@ -22,7 +22,7 @@ MAX_CONTENT_BYTES = 30_000
 MAX_METADATA_BYTES = 12_000
 #: The same where detail is requested.
 MAX_DETAIL_CONTENT_BYTES = 120_000
-MAX_DETAIL_BESIDE_BYTES = 120_000
+MAX_DETAIL_METADATA_BYTES = 120_000
 MAX_CITATIONS = 20
 #: Beyond the end of any content.
 MAX_OFFSET = 1_000_000_000
@@ -115,7 +115,7 @@ def _fit_metadata(metadata: Json, sources: list[Body], args: GetArtifact) -> Bod
         return {}
     included_sources, left = (
         list[Body](),
-        MAX_DETAIL_BESIDE_BYTES if args.detail else MAX_METADATA_BYTES,
+        MAX_DETAIL_METADATA_BYTES if args.detail else MAX_METADATA_BYTES,
     )
     for source in sources:
         left -= len(json.dumps(source))

@@ -88,13 +88,13 @@ class PeriodicReauth:
     def __init__(self, request: Request) -> None:
         """Start with the authorization of the request itself."""
         self._request = request
-        self._asked = time.monotonic()
+        self._checked_at = time.monotonic()
 
     async def is_authorized(self) -> bool:
         """Return whether the credential was valid at the last check, repeating it if it is due."""
-        if time.monotonic() - self._asked < REAUTH_SECONDS:
+        if time.monotonic() - self._checked_at < REAUTH_SECONDS:
             return True
-        self._asked = time.monotonic()
+        self._checked_at = time.monotonic()
         return await reauthenticate(self._request)
 
 

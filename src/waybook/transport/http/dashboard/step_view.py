@@ -113,10 +113,12 @@ def step_view(sheet: StepDetail) -> StepView:
         instructions=to_rich_text(instructions),
         feedback=feedback,
         schema=_json(schema) if schema is not None else None,
-        before=_neighbour(sheet, plan.steps[step.order - 2]) if step.order > 1 else None,
-        after=_neighbour(sheet, plan.steps[step.order]) if step.order < len(plan.steps) else None,
-        needs=[_neighbour(sheet, item) for item in plan.steps if item.id in step.depends_on],
-        needed_by=[_neighbour(sheet, item) for item in plan.steps if step.id in item.depends_on],
+        before=_related_step(sheet, plan.steps[step.order - 2]) if step.order > 1 else None,
+        after=_related_step(sheet, plan.steps[step.order])
+        if step.order < len(plan.steps)
+        else None,
+        needs=[_related_step(sheet, item) for item in plan.steps if item.id in step.depends_on],
+        needed_by=[_related_step(sheet, item) for item in plan.steps if step.id in item.depends_on],
         result=_handed(result.summary) if result else None,
         report=_handed(result.report) if result else None,
         line=timeline.line(step.id),
@@ -145,7 +147,7 @@ def _json(value: Json) -> str:
     return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
 
 
-def _neighbour(sheet: StepDetail, step: Step) -> StepLink:
+def _related_step(sheet: StepDetail, step: Step) -> StepLink:
     return StepLink(id=step.id, order=step.order, name=sheet.name_of(step), status=str(step.status))
 
 
@@ -177,8 +179,8 @@ def _condition(sheet: StepDetail, condition: Condition) -> ConditionView:
     return ConditionView(
         expression=condition.expression,
         action=condition.action.replace("_", " "),
-        of=_neighbour(sheet, of) if of and of.id != sheet.step.id else None,
-        target=_neighbour(sheet, target) if target and condition.target_step_id else None,
+        of=_related_step(sheet, of) if of and of.id != sheet.step.id else None,
+        target=_related_step(sheet, target) if target and condition.target_step_id else None,
         reason=condition.reason,
         outcome=condition.outcome and condition.outcome.replace("_", " "),
         message=str(message) if message else None,

@@ -28,7 +28,7 @@ PLAIN: Final = "application/x-www-form-urlencoded"
 def csrf_token(request: Request) -> str:
     """Return the CSRF token of this browser, or a new one if it has none."""
     known = request.cookies.get(COOKIE, "")
-    return known if _is_one(known) else secrets.token_urlsafe(LENGTH)
+    return known if _is_valid_token(known) else secrets.token_urlsafe(LENGTH)
 
 
 def set_csrf_cookie(request: Request, reply: Response, token: str) -> None:
@@ -46,7 +46,7 @@ async def read_form(request: Request) -> FormData:
         Forbidden: the form was not rendered for this browser, or the browser rejects cookies.
     """
     known = request.cookies.get(COOKIE, "")
-    if _is_one(known) and _is_plain(request):
+    if _is_valid_token(known) and _is_plain(request):
         fields = await request.form(max_files=0, max_fields=MAX_FIELDS)
         token = fields.get(FIELD)
         if isinstance(token, str) and secrets.compare_digest(token.encode(), known.encode()):
@@ -59,7 +59,7 @@ def _is_plain(request: Request) -> bool:
     return kind.strip().lower() == PLAIN
 
 
-def _is_one(token: str) -> bool:
+def _is_valid_token(token: str) -> bool:
     return 32 <= len(token) <= 64 and token.isascii()  # noqa: PLR2004 - as long as ours are
 
 

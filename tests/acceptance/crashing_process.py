@@ -1,0 +1,34 @@
+"""Processes that stop at a chosen point, report it, and are killed there."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+PATIENCE = 30.0
+
+
+@contextmanager
+def crashing_process(program: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """Start a separate Python process and kill it at the end, at any point of its work."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=dict(os.environ),
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate(timeout=PATIENCE)
+
+
+async def read_marker(process: subprocess.Popen[str]) -> str:
+    """Return the next line the process prints."""
+    assert process.stdout is not None
+    async with asyncio.timeout(PATIENCE):
+        return (await asyncio.to_thread(process.stdout.readline)).strip()

@@ -1,0 +1,147 @@
+"""Complete runs, from the first job to the last page: actual counts equal expected counts."""
+
+from typing import Any
+
+import pytest
+
+from decision_proofs import decision
+from org_env import AgentClient, Body, OrgEnv
+from run_documents import render_all
+from waybook.dag.progress.invariants import check
+
+
+def promised(n: int) -> list[int]:
+    """Return the expected units of the five dialectic stages with n models throughout."""
+    return [4 * n + 1, 7 * n**2, 4 * n**3 + 4 * n + 5, 3 * n + 1, 3 * n + 1]
+
+
+async def expected(agent: AgentClient, **named: object) -> list[int]:
+    reply = await agent.call("get_dag_map", **named)
+    return [stage["expected"]["total"] for stage in reply["stages"]]
+
+
+async def jobs_made(world: OrgEnv, run: Body) -> dict[str, int]:
+    """Return the number of client jobs in each stage."""
+    query = f"""select stage_slug, count(*) from job
+                 where run_id = '{run["runId"]}' and job_type <> 'RENDER' group by 1"""  # noqa: S608 - an id of ours
+    return dict((await world.database.read_org(world.agent.org_id, query))[0])
+
+
+async def what_was_cut(agent: AgentClient, job: Any) -> list[str]:  # noqa: ANN401 - a reply
+    """Return the job's step if its inputs were truncated; then fetch the rest, each input once."""
+    if "cut" not in job:
+        return []
+    assert set(job["cut"]) == {"inputs"}
+    inputs = list(job["inputs"])
+    following, wanted = job["cut"]["inputs"]["get"], job["cut"]["inputs"]["left"] + len(inputs)
+    while following["tool"] == "get_job_input":
+        page: Any = await agent.call("get_job_input", **following["args"])
+        inputs += page["inputs"]
+        following = page["next"]
+    named = {
+        document.get("documentId") or (document["documentKey"], document["stageSlug"])
+        for document in inputs
+    }
+    assert len(inputs) == len(named) == wanted
+    return [job["stepKey"]]
+
+
+async def worked_through(agent: AgentClient, run: Body) -> tuple[list[str], list[str]]:
+    """Claim and submit every available job, checking every report.
+
+    Returns the stages in order, and the steps whose inputs were too many for one reply.
+    """
+    before: Any = None
+    stages: list[str] = []
+    cut: list[str] = []
+    while True:
+        reply = await agent.call("get_next_job", runId=run["runId"])
+        report: Any = await agent.progress(run, detail=True)
+        assert check(report, before) == []
+        assert report == await agent.progress(run, detail=True)
+        before = report
+        if reply["status"] == "job_ready":
+            cut += await what_was_cut(agent, reply)
+            await agent.submit_documents(
+                reply, f"# {reply['stepName']}\n\nBy *{reply['modelId']}*."
+            )
+        elif reply["status"] == "awaiting_feedback":
+            stages.append(reply["stageSlug"])
+            await agent.feedback(run, reply["stageSlug"], "Go on.")
+        else:
+            assert reply["status"] == "run_complete"
+            return stages, cut
+
+
+async def make_dialectic(world: OrgEnv, n: int) -> None:
+    agent, models = world.agent, [f"model-{number}" for number in range(n)]
+    assert await expected(agent, dagSlug="dialectic", models=models) == promised(n)
+    run = await agent.run("dialectic", models, input="Build a lighthouse.")
+    stages, cut = await worked_through(agent, run)
+    assert stages == ["thesis", "antithesis", "synthesis", "parenthesis"]
+    # The step reads every proposal and every review of it: 112 documents with four models.
+    assert cut == (["synthesis_prepare_pairwise_header"] if n > 3 else [])
+    assert await expected(agent, runId=run["runId"]) == promised(n)
+    made = await jobs_made(world, run)
+    report: Any = await agent.progress(run, detail=True)
+    assert [made[stage["stageSlug"]] for stage in report["stages"]] == promised(n)
+    done = [sum(s["jobs"]["done"] for s in stage["steps"]) for stage in report["stages"]]
+    assert done == promised(n)
+    assert report["dagProgress"] == {"completedStages": 5, "totalStages": 5}
+    await check_documents(agent, run, report)
+
+
+async def check_documents(agent: AgentClient, run: Body, before: Any) -> None:  # noqa: ANN401 - a report
+    """Check that expected documents are available once rendered, and nothing else changed."""
+    wanted = sum(stage["documentsExpected"] for stage in before["stages"])
+    assert await render_all(agent) == wanted - sum(
+        stage["documentsAvailable"] for stage in before["stages"]
+    )
+    after: Any = await agent.progress(run, detail=True)
+    assert check(after, before) == []
+    for was, stage in zip(before["stages"], after["stages"], strict=True):
+        assert stage["documentsAvailable"] == stage["documentsExpected"] == len(stage["documents"])
+        changed = {"documents", "documentsAvailable"}
+        assert {k: v for k, v in stage.items() if k not in changed} == {
+            k: v for k, v in was.items() if k not in changed
+        }
+
+
+@decision("B1", "B3", "B10", "B13")
+@pytest.mark.parametrize("n", [1, 2, 3])
+async def test_dialectic_creates_the_expected_jobs_and_completes(world: OrgEnv, n: int) -> None:
+    await make_dialectic(world, n)
+
+
+async def test_dialectic_with_four_models_creates_the_expected_jobs(alone: OrgEnv) -> None:
+    await make_dialectic(alone, 4)
+
+
+@decision("B10")
+async def test_feedback_changes_models_between_stages_job_counts_match_map(
+    world: OrgEnv, agent: AgentClient
+) -> None:
+    """Use fewer, other and more models: what the map promises is what is made."""
+    run = await agent.run("dialectic", ["a", "b"], input="Build a lighthouse.")
+    chosen = iter([["c"], ["a", "c", "d"], ["d"], ["e", "a"]])
+    while True:
+        reply = await agent.work_off(run)
+        if reply["status"] == "run_complete":
+            break
+        await agent.feedback(run, reply["stageSlug"], models=next(chosen))
+    made = await jobs_made(world, run)
+    report = await agent.progress(run)
+    job_counts = [made[stage["stageSlug"]] for stage in report["stages"]]
+    assert job_counts == await expected(agent, runId=run["runId"])
+    assert [stage["modelCount"] for stage in report["stages"]] == [2, 1, 3, 1, 2]
+
+
+@pytest.mark.parametrize("n", [1, 3])
+async def test_deep_research_run_completes(world: OrgEnv, agent: AgentClient, n: int) -> None:
+    models = [f"model-{number}" for number in range(n)]
+    run = await agent.run("deep-research", models, input={"question": "Which lake is deepest?"})
+    assert await expected(agent, runId=run["runId"]) == [1, 2 * n, 1]
+    assert await worked_through(agent, run) == (["scope", "gather"], [])
+    assert await jobs_made(world, run) == {"scope": 1, "gather": 2 * n, "synthesis": 1}
+    report: Any = await agent.progress(run, detail=True)
+    await check_documents(agent, run, report)

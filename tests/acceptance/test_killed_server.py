@@ -1,0 +1,141 @@
+"""Processes killed during a call: acknowledged writes are durable, others never happened."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from acceptance.crashing_process import crashing_process, read_marker
+from org_env import AgentClient, Body, OrgEnv
+
+#: Takes or submits a step, prints its progress, then waits to be killed.
+WORKER = """
+import asyncio, json, sys
+from uuid import UUID
+from waybook.app.dispatcher import Dispatcher
+from waybook.core.decision_context import Channel
+from waybook.store.calls import CallLog
+from waybook.store.driver.database import ConnectionPool, Database, Transaction
+from waybook.app.request.caller import Caller
+from waybook.app.request.services import Services
+
+dsn, role, org, moment, tool, arguments = sys.argv[1:]
+commit = Transaction.commit
+
+
+def say(word):
+    print(word, flush=True)
+    sys.stdin.read()
+
+
+async def stopping(tx, *statements):
+    if not any(str(statement).startswith("update plan") for statement in statements):
+        return await commit(tx, *statements)
+    if moment == "before":
+        await tx.send(*statements)
+        say("written, not committed")
+    answer = await commit(tx, *statements)
+    if moment == "after":
+        say("committed, not answered")
+    return answer
+
+
+async def main():
+    Transaction.commit = stopping
+    database = Database(ConnectionPool(dsn), role=role or None)
+    dispatcher = Dispatcher(Services(database=database), CallLog(database))
+    caller = Caller(org_id=UUID(org), user="ann", channel=Channel.MCP)
+    answer = await dispatcher.dispatch(caller, tool, json.loads(arguments))
+    print(json.dumps(answer.body), flush=True)
+    sys.stdin.read()
+
+
+asyncio.run(main())
+"""
+
+
+@contextmanager
+def open_worker(
+    world: OrgEnv, moment: str, tool: str, **arguments: object
+) -> Iterator[subprocess.Popen[str]]:
+    """Run a separate process that makes this call, stops at this point, and is killed."""
+    place = world.place
+    named = [place.app_dsn, place.server.role or "", str(world.agent.org_id)]
+    with crashing_process(WORKER, *named, moment, tool, json.dumps(arguments)) as process:
+        yield process
+
+
+async def resumed(agent: AgentClient, plan: Body, session: str) -> Body:
+    """Return the reply to a new conversation with the same session name."""
+    await agent.call("get_research_context", planId=plan["planId"], sessionId=session)
+    return await agent.take(plan, sessionId=session)
+
+
+@pytest.mark.parametrize("key", [{}, {"idempotencyKey": "k"}])
+async def test_get_next_step_process_killed_before_commit_writes_nothing(
+    world: OrgEnv, agent: AgentClient, key: Body
+) -> None:
+    plan = await agent.plan(2)
+    before = await world.stored(agent.org_id, plan["planId"])
+    args = {"planId": plan["planId"], "sessionId": "s", **key}
+    with open_worker(world, "before", "get_next_step", **args) as worker:
+        assert await read_marker(worker) == "written, not committed"
+    assert await world.stored(agent.org_id, plan["planId"]) == before
+    taken = await agent.take(plan, sessionId="s", **key)
+    assert (taken["stepOrder"], "resumed" in taken, "replayed" in taken) == (1, False, False)
+
+
+async def test_get_next_step_killed_after_commit_session_resumes_step(
+    world: OrgEnv, agent: AgentClient
+) -> None:
+    plan = await agent.plan(2)
+    args = {"planId": plan["planId"], "sessionId": "s"}
+    with open_worker(world, "after", "get_next_step", **args) as worker:
+        assert await read_marker(worker) == "committed, not answered"
+    taken = await resumed(agent, plan, "s")
+    assert (taken["stepId"], taken["resumed"]) == (plan["stepIds"][0], True)
+    assert (await agent.submit(taken, sessionId="s"))["progress"]["done"] == 1
+
+
+async def test_submit_step_result_killed_after_commit_retry_is_replayed(
+    world: OrgEnv, agent: AgentClient
+) -> None:
+    plan = await agent.plan(2)
+    taken = await agent.take(plan, sessionId="s")
+    args = {
+        "stepId": taken["stepId"],
+        "attempt": 1,
+        "resultSummary": "found",
+        "idempotencyKey": "once",
+        "sessionId": "s",
+    }
+    with open_worker(world, "after", "submit_step_result", **args) as worker:
+        assert await read_marker(worker) == "committed, not answered"
+    again = await agent.call("submit_step_result", **args)
+    assert (again["replayed"], again["progress"]["done"]) == (True, 1)
+    assert (await resumed(agent, plan, "s"))["stepOrder"] == 2
+
+
+async def test_submit_step_result_killed_before_commit_session_keeps_step(
+    world: OrgEnv, agent: AgentClient
+) -> None:
+    plan = await agent.plan(1)
+    taken = await agent.take(plan, sessionId="s")
+    args = {"stepId": taken["stepId"], "attempt": 1, "resultSummary": "found"}
+    with open_worker(world, "before", "submit_step_result", **args) as worker:
+        assert await read_marker(worker) == "written, not committed"
+    again = await resumed(agent, plan, "s")
+    assert (again["stepId"], again["attempt"]) == (taken["stepId"], 1)
+    assert (await agent.submit(again))["planStatus"] == "completed"
+
+
+async def test_step_of_killed_process_is_resumed_in_same_session(
+    world: OrgEnv, agent: AgentClient
+) -> None:
+    plan = await agent.plan(1)
+    args = {"planId": plan["planId"], "sessionId": "s"}
+    with open_worker(world, "never", "get_next_step", **args) as worker:
+        assert json.loads(await read_marker(worker))["stepId"] == plan["stepIds"][0]
+    assert (await agent.submit(await resumed(agent, plan, "s")))["planStatus"] == "completed"

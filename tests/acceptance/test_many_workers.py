@@ -1,0 +1,176 @@
+"""Many workers on one run: each job is done once, without conflicts between workers."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from random import Random
+from typing import Any
+
+import pytest
+
+from decision_proofs import decision
+from org_env import AgentClient, Body, OrgEnv, make_env
+from postgres_servers import Server, new_database
+from sample_definitions import make_definition, make_recipe_step, make_stage
+from waybook.app.request.caller import Answer
+from waybook.background import render_all_orgs
+from waybook.dag.progress.invariants import check
+
+WORKERS = 32
+POOL = 16
+MODELS = [f"model-{number}" for number in range(13)]
+#: One for each origin, reviewer and model.
+JOBS = len(MODELS) ** 3
+
+
+@pytest.fixture
+async def crowded(eighteen: Server) -> AsyncIterator[OrgEnv]:
+    """Yield a world with half as many connections as workers."""
+    with new_database(eighteen) as place:
+        async with make_env(place, pool_size=POOL) as world:
+            yield world
+
+
+async def make_wide_stage(agent: AgentClient) -> Body:
+    """Start a run in its second stage: a step of 2,197 jobs, then one that depends on all."""
+    wide = make_recipe_step("wide", "pairwise_by_origin", outputs=[{"documentKey": "wide"}])
+    last = make_recipe_step("last", "all_to_one")
+    stages = [
+        make_stage("begin", make_recipe_step("begin")),
+        make_stage("work", wide, last, edges=[("wide", "last")]),
+    ]
+    await agent.call("add_dag", definition=make_definition("wide", *stages))
+    run = await agent.run("wide", MODELS)
+    await agent.work_off(run)
+    await agent.feedback(run, "begin")
+    return run
+
+
+async def work(agent: AgentClient, run: Body, name: str, done: Counter[str]) -> None:
+    """Claim and submit jobs as one worker until the run is complete."""
+    while True:
+        reply = await answered(agent, "get_next_job", runId=run["runId"], sessionId=name)
+        if reply["status"] == "run_complete":
+            return
+        if reply["status"] == "nothing_ready":
+            await asyncio.sleep(0)
+            continue
+        assert reply["status"] == "job_ready", reply
+        held = {"jobId": reply["jobId"], "attempt": reply["attempt"], "sessionId": name}
+        await answered(agent, "submit_job_result", **held, content=f"by {name}")
+        done[reply["jobId"]] += 1
+
+
+async def answered(agent: AgentClient, tool: str, **arguments: object) -> Body:
+    """Return the reply; fail if a call was rejected."""
+    answer: Answer = await agent.ask(tool, arguments)
+    assert not answer.is_error, answer.body
+    return answer.body
+
+
+async def looked_at(agent: AgentClient, run: Body, over: asyncio.Event) -> int:
+    """Poll the run until it is over, checking every report; return the number of polls."""
+    before: Any = None
+    looks = 0
+    while not over.is_set():
+        report: Any = await agent.progress(run)
+        assert check(report, before) == []
+        before, looks = report, looks + 1
+        await asyncio.sleep(0.05)
+    return looks
+
+
+@decision("B5", "B17")
+async def test_run_with_2000_jobs_and_many_workers_completes_each_job_once(crowded: OrgEnv) -> None:
+    agent = crowded.agent
+    run = await make_wide_stage(agent)
+    done: Counter[str] = Counter()
+    over = asyncio.Event()
+    looking = asyncio.create_task(looked_at(agent, run, over))
+    async with asyncio.timeout(240):
+        workers = (work(agent, run, f"worker-{n}", done) for n in range(WORKERS))
+        await asyncio.gather(*workers)
+    over.set()
+    assert await looking > 0
+    assert len(done) == JOBS + 1
+    assert set(done.values()) == {1}
+    while await render_all_orgs(crowded.dispatcher.services):
+        pass
+    report: Any = await agent.progress(run, detail=True)
+    assert report["dagProgress"] == {"completedStages": 2, "totalStages": 2}
+    wide, last = report["stages"][1]["steps"]
+    assert wide["jobs"] == {"done": JOBS, "active": 0, "failed": 0}
+    assert last["jobs"] == {"done": 1, "active": 0, "failed": 0}
+    assert report["stages"][1]["documentsAvailable"] == 1
+    entries = await crowded.entries(agent.org_id, run["runId"])
+    assert [entry.seq for entry in entries] == [*range(1, len(entries) + 1)]
+    events = Counter(entry.event for entry in entries)
+    assert events["step_started"] == events["step_completed"] == len(MODELS) + JOBS + 1
+    tried = (
+        "select count(*), count(*) filter (where attempt <> 1) from job where job_type <> 'RENDER'"
+    )
+    (rows,) = await crowded.database.read_org(agent.org_id, tried)
+    assert rows == [(len(MODELS) + JOBS + 1, 0)]
+
+
+# A mixed crowd
+
+
+async def dabble(agent: AgentClient, run: Body, name: str, chance: Random) -> None:
+    """Act as a worker that reads, fails, continues in parts, requests revisions, and retries."""
+    made: list[str] = []
+    while True:
+        reply = await answered(agent, "get_next_job", runId=run["runId"], sessionId=name)
+        named = {"runId": run["runId"], "stageSlug": reply.get("stageSlug")}
+        match reply["status"]:
+            case "run_complete":
+                return
+            case "job_ready":
+                made += await handle(agent, reply, chance)
+            case "stage_failed":
+                await answered(agent, "retry_failed", **named)
+            case "awaiting_feedback":
+                # Another worker may be faster; then the stage no longer awaits feedback.
+                await agent.ask("submit_stage_feedback", {**named, "feedback": "Go on."})
+        if made and chance.random() < 0.05:
+            await agent.ask("regenerate_document", {"documentId": chance.choice(made)})
+
+
+async def handle(agent: AgentClient, job: Body, chance: Random) -> list[str]:
+    """Work on a job in one of several ways; return the documents it produced."""
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    await answered(agent, "get_job_input", jobId=job["jobId"])
+    mood = chance.random()
+    if mood < 0.05:
+        await answered(agent, "fail_job", **held, error="No.", retryable=False)
+        return []
+    done = await answered(agent, "submit_job_result", **held, content="x", continues=mood < 0.1)
+    return list(done["documentIds"])
+
+
+async def rendering(world: OrgEnv, over: asyncio.Event) -> None:
+    """Render continuously, as one of several processes."""
+    while not over.is_set():
+        await render_all_orgs(world.dispatcher.services)
+
+
+async def test_concurrent_workers_finish_a_run_without_conflicts(crowded: OrgEnv) -> None:
+    """Check for no deadlock, no rejected call, and every expected document at the end."""
+    agent = crowded.agent
+    run = await agent.run("dialectic", ["a", "b"])
+    over = asyncio.Event()
+    looking = asyncio.create_task(looked_at(agent, run, over))
+    printing = [asyncio.create_task(rendering(crowded, over)) for _ in range(2)]
+    async with asyncio.timeout(240):
+        crowd = (dabble(agent, run, f"worker-{n}", Random(n)) for n in range(12))  # noqa: S311 - dice
+        await asyncio.gather(*crowd)
+    over.set()
+    await asyncio.gather(looking, *printing)
+    await agent.work_off(run)
+    while await render_all_orgs(crowded.dispatcher.services):
+        pass
+    report: Any = await agent.progress(run, detail=True)
+    assert check(report) == []
+    assert report["dagProgress"]["completedStages"] == 5
+    for stage in report["stages"]:
+        assert stage["documentsAvailable"] == stage["documentsExpected"]

@@ -1,0 +1,153 @@
+"""Changes of users and tokens, and replay of their audit entries."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import count
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from waybook.accounts import manage
+from waybook.accounts.manage import NewToken, NewUser
+from waybook.accounts.model import Org, User, row_of
+from waybook.app.accounts import authentication
+from waybook.app.request import definition_cache
+from waybook.core.changes import Entry, Event
+from waybook.core.decision_context import (
+    Actor,
+    Channel,
+    DecisionContext,
+    ReviewPolicy,
+    Scope,
+    expand_scopes,
+)
+from waybook.core.replay import replay
+from waybook.errors import Forbidden, InvalidInput, InvalidTransition
+
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+ORG = Org(id="o", slug="acme")
+SCOPES = st.lists(st.sampled_from(Scope), min_size=1).map(tuple)
+HASH = 32 * "ab"
+
+
+def make_moment(principal: str = "token:1") -> DecisionContext:
+    numbers = count(1)
+    actor = Actor("root", Channel.CLI, principal=principal)
+    return DecisionContext(NOON, actor, lambda: f"id-{next(numbers)}")
+
+
+def make_user(*scopes: Scope) -> User:
+    return manage.add_user(NewUser(name="ann", scopes=scopes or (Scope.ADMIN,)), make_moment())[0]
+
+
+def make_token(*scopes: Scope, label: str = "laptop", lasts: timedelta | None = None) -> NewToken:
+    until = None if lasts is None else NOON + lasts
+    return NewToken(label=label, hash=HASH, scopes=scopes, expires_at=until)
+
+
+@given(SCOPES, SCOPES)
+def test_add_token_scopes_beyond_user_raises_forbidden(
+    may: tuple[Scope, ...], requested: tuple[Scope, ...]
+) -> None:
+    user, new = make_user(*may), make_token(*requested)
+    if expand_scopes(requested) <= expand_scopes(may):
+        token, _ = manage.add_token(user, new, make_moment())
+        assert set(token.scopes) == set(requested)
+    else:
+        with pytest.raises(Forbidden) as refused:
+            manage.add_token(user, new, make_moment())
+        assert set(refused.value.details["beyond"]) == expand_scopes(requested) - expand_scopes(may)  # type: ignore[call-overload]
+
+
+def test_add_token_invalid_scope_label_or_lifetime_raises_invalid_input() -> None:
+    user = make_user()
+    for new in (
+        make_token(),
+        make_token(Scope.REVIEW, label=" "),
+        make_token(Scope.REVIEW, label="two\nlines"),
+        make_token(Scope.REVIEW, label=201 * "x"),
+        make_token(Scope.REVIEW, lasts=timedelta(0)),
+    ):
+        with pytest.raises(InvalidInput):
+            manage.add_token(user, new, make_moment())
+
+
+def test_add_token_disabled_user_raises_invalid_transition() -> None:
+    disabled, _ = manage.disable_user(make_user(), make_moment())
+    with pytest.raises(InvalidTransition):
+        manage.add_token(disabled, make_token(Scope.REVIEW), make_moment())
+
+
+def test_manage_repeated_change_raises_invalid_transition_or_is_noop() -> None:
+    user, moment = make_user(), make_moment()
+    token, _ = manage.add_token(user, make_token(Scope.REVIEW), moment)
+    revoked, _ = manage.revoke_token(token, moment)
+    disabled, _ = manage.disable_user(user, moment)
+    with pytest.raises(InvalidTransition):
+        manage.revoke_token(revoked, moment)
+    with pytest.raises(InvalidTransition):
+        manage.disable_user(disabled, moment)
+    with pytest.raises(InvalidTransition):
+        manage.enable_user(user, moment)
+    assert manage.enable_user(disabled, moment)[0] == user
+    assert manage.change_org(ORG, moment, policy=ReviewPolicy.RELAYED) == (ORG, None)
+
+
+@given(SCOPES, SCOPES)
+def test_change_scopes_sets_requested_scopes_only(
+    old: tuple[Scope, ...], new: tuple[Scope, ...]
+) -> None:
+    user = make_user(*old)
+    changed, entry = manage.change_scopes(user, new, make_moment())
+    assert changed == replace(user, scopes=tuple(scope for scope in Scope if scope in new))
+    assert (entry is None) == (set(old) == set(new))
+    if entry is not None:
+        assert [change.field for change in entry.changes] == ["scopes"]
+        assert entry.details["scopes"] == [*changed.scopes]
+
+
+def test_change_scopes_empty_raises_invalid_input() -> None:
+    with pytest.raises(InvalidInput):
+        manage.change_scopes(make_user(), (), make_moment())
+
+
+def test_org_audit_entries_replay_to_rows_and_record_principal() -> None:
+    moment = make_moment()
+    recorded = manage.record_org(ORG, moment)
+    org, changed = manage.change_org(ORG, moment, name=" Acme ", policy=ReviewPolicy.HUMAN)
+    user, added = manage.add_user(NewUser(name="ann", scopes=(Scope.REVIEW,)), moment)
+    token, issued = manage.add_token(user, make_token(Scope.PLAN_READ, lasts=timedelta(1)), moment)
+    limited, less = manage.change_scopes(user, (Scope.PLAN_READ,), moment)
+    disabled, shut = manage.disable_user(limited, moment)
+    revoked, ended = manage.revoke_token(token, moment)
+    assert isinstance(changed, Entry)
+    assert isinstance(less, Entry)
+    entries = (recorded, changed, added, issued, less, shut, ended)
+    assert replay(change for entry in entries for change in entry.changes) == {
+        "org": {"o": row_of(org)},
+        "user": {user.id: row_of(disabled)},
+        "token": {token.id: row_of(revoked)},
+    }
+    assert org.name == "Acme"
+    assert {entry.event for entry in entries} == {Event.PLAN_MODIFIED}
+    assert {entry.details["doneAs"] for entry in entries} == {"token:1"}
+    assert [entry.details["action"] for entry in entries] == [
+        *("org_recorded", "org_changed", "user_added"),
+        *("token_added", "user_scopes_changed", "user_disabled", "token_revoked"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        definition_cache.BUILTIN_AUTHOR,
+        authentication.SIGN_IN_ACTOR,
+        "waybook",
+        " WayBook  (Built in)",
+    ],
+)
+def test_add_user_reserved_name_raises_invalid_input(name: str) -> None:
+    with pytest.raises(InvalidInput) as refusal:
+        manage.add_user(NewUser(name=name, scopes=(Scope.ADMIN,)), make_moment())
+    assert refusal.value.details == {"argument": "name"}

@@ -1,0 +1,30 @@
+"""Audit of users and tokens: visible to administrators only."""
+
+from dataclasses import replace
+
+from auth_env import at, make_token
+from org_env import OrgEnv
+from waybook.app.queries.audit import AuditFilter, browse_audit, list_audit
+from waybook.app.request.request_context import RequestContext
+from waybook.core.decision_context import Scope, expand_scopes
+
+
+async def subjects(ctx: RequestContext, subject_id: str | None = None) -> set[str]:
+    """Return the subjects of the entries this call finds, in each way to read them."""
+    page = await browse_audit(ctx, AuditFilter(subject_id=subject_id))
+    listed = await list_audit(ctx, subject_id)
+    entry_subjects = {entry.subject for entry in page.entries}
+    assert entry_subjects == {entry["subject"] for entry in listed}
+    return entry_subjects
+
+
+async def test_audit_without_admin_scope_lists_plan_entries_only(world: OrgEnv) -> None:
+    await make_token(world.agent, email="ann@example.org")
+    await world.agent.plan()
+    admin, org_id = at(world.agent), str(world.agent.org_id)
+    assert await subjects(admin) == {"org", "plan"}
+    assert await subjects(admin, org_id) == {"org"}
+    for scope in set(Scope) - {Scope.ADMIN}:
+        call = replace(admin, caller=replace(admin.caller, scopes=expand_scopes([scope])))
+        assert await subjects(call) == {"plan"}, scope
+        assert await subjects(call, org_id) == set(), scope

@@ -1,0 +1,120 @@
+"""The tool-call log: written after the calls, bounded, its drops counted, never for ping (A37)."""
+
+import asyncio
+
+import psycopg
+import pytest
+
+from org_env import AgentClient, OrgEnv
+from waybook.app.dispatcher import Dispatcher
+from waybook.background import log_calls_for_ever
+from waybook.store import calls
+from waybook.store.calls import CallLog
+
+COLUMNS = "tool, actor, channel, session, is_error, error_code, replayed"
+
+
+async def logged(world: OrgEnv) -> list[tuple[object, ...]]:
+    query = f"select {COLUMNS} from mcp_tool_call_log order by at, id"  # noqa: S608 - names from above
+    return (await world.database.read_org(world.agent.org_id, query))[0]
+
+
+async def test_a37_call_log_records_caller_tool_and_outcome(
+    world: OrgEnv, agent: AgentClient
+) -> None:
+    plan = await agent.plan(1, sessionId="s", idempotencyKey="k")
+    await agent.plan(1, sessionId="s", idempotencyKey="k")
+    await agent.refused("get_next_step", planId="nope")
+    assert plan
+    assert await logged(world) == []
+    await world.dispatcher.calls.flush()
+    assert await logged(world) == [
+        ("create_research_plan", "ann", "mcp", "s", False, None, False),
+        ("create_research_plan", "ann", "mcp", "s", False, None, True),
+        ("get_next_step", "ann", "mcp", None, True, "NOT_FOUND", False),
+    ]
+
+
+async def test_a37_call_log_records_duration_and_sizes(world: OrgEnv, agent: AgentClient) -> None:
+    await agent.call("list_active_plans", limit=5)
+    await world.dispatcher.calls.flush()
+    query = "select duration_ms, request_bytes, response_bytes from mcp_tool_call_log"
+    ((duration, request, response),) = (await world.database.read_org(agent.org_id, query))[0]
+    assert duration > 0
+    assert request == len('{"limit":5}')
+    assert response > 50
+
+
+async def test_call_log_records_step_id_of_call(world: OrgEnv, agent: AgentClient) -> None:
+    plan = await agent.plan(1)
+    taken = await agent.take(plan)
+    await agent.call("get_step_context", stepId=taken["stepId"].upper())
+    await agent.refused("submit_step_result", stepId="no id at all", resultSummary=1)
+    await agent.submit(taken)
+    await world.dispatcher.calls.flush()
+    query = "select tool, step_id::text from mcp_tool_call_log order by at, id"
+    assert (await world.database.read_org(agent.org_id, query))[0] == [
+        ("create_research_plan", None),
+        ("get_next_step", taken["stepId"]),
+        ("get_step_context", taken["stepId"]),
+        ("submit_step_result", None),
+        ("submit_step_result", taken["stepId"]),
+    ]
+
+
+async def test_a37_call_log_queue_is_bounded_and_counts_dropped_entries(
+    world: OrgEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calls, "MAX_QUEUED", 3)
+    log = CallLog(world.database)
+    agent = AgentClient(Dispatcher(world.dispatcher.services, log), world.agent.caller)
+    for _ in range(5):
+        await agent.call("list_skills")
+    assert log.dropped == 2
+    assert log.dropped_of == {world.agent.org_id: 2}
+    await log.flush()
+    assert len(await logged(world)) == 3
+    await agent.call("list_skills")
+    await log.flush()
+    assert (len(await logged(world)), log.dropped) == (4, 2)
+
+
+async def test_a37_call_log_writes_queued_calls_in_background(
+    world: OrgEnv, agent: AgentClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calls, "BATCH_DELAY_SECONDS", 0)
+    for _ in range(20):
+        await agent.call("list_skills")
+    writing = asyncio.create_task(
+        log_calls_for_ever(world.dispatcher.services, world.dispatcher.calls)
+    )
+    async with asyncio.timeout(10):
+        while len(await logged(world)) < 20:  # noqa: ASYNC110 - nothing rings when it is written
+            await asyncio.sleep(0)
+    writing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await writing
+    assert world.dispatcher.calls.dropped == 0
+
+
+async def test_a37_call_succeeds_while_call_log_cannot_be_written(
+    world: OrgEnv, agent: AgentClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.dispatcher.calls.flush()
+    await agent.call("list_skills")
+    await agent.call("list_skills")
+    monkeypatch.setattr(world.database.wire, "lock_timeout", "50ms")
+    monkeypatch.setattr(world.database.wire, "pooled", True)
+    with psycopg.connect(world.place.owner_dsn) as owner:
+        owner.execute("lock table mcp_tool_call_log in access exclusive mode")
+        await world.dispatcher.calls.flush()
+    assert world.dispatcher.calls.dropped == 2
+    assert (await agent.call("list_skills"))["skills"]
+
+
+async def test_a37_call_log_does_not_store_bodies(world: OrgEnv, agent: AgentClient) -> None:
+    await agent.plan(1, name="a secret name")
+    await world.dispatcher.calls.flush()
+    query = "select l::text from mcp_tool_call_log l"
+    (rows,) = await world.database.read_org(agent.org_id, query)
+    assert not [row for row in rows if "secret" in str(row[0])]

@@ -1,0 +1,95 @@
+"""Written texts are found in their own fields, and nowhere else."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from injection_samples import CANARIES
+from marked_data import Leaf, MarkedWriter, marked_output, marked_plan, marked_run, text_leaves
+from org_env import OrgEnv
+from read_all_tools import read_all
+
+MARK = re.compile(r"q\d{4}q")
+#: Texts of tools that store nothing, or names of existing things.
+NOT_STORED = {
+    ("extract_data", "text"),
+    ("list_skills", "name"),
+    ("search_sources", "tags"),
+    ("start_skill", "name"),
+}
+#: Texts that no tool returns: people read them, and the audit keeps them.
+FOR_PEOPLE = {
+    ("complete_skill", "outcome"),
+    ("fail_job", "error"),
+    ("submit_step_result", "stepExecutionReport"),
+}
+#: Fields in which a text may be found again. A title is also drawn; a workflow's prompt has
+#: placeholders that its author chose; an extraction's prompt has the text after a mark.
+PLACES = {
+    "content": {"content", "snippet", "prompt"},
+    "feedback": {"feedback", "instructions", "details", "prompt", "svg"},
+    "input": {"content", "prompt"},
+    "instructions": {"instructions"},
+    "kind": {"kind", "prompt"},
+    "metadata": {"metadata"},
+    "modificationRationale": {"rationale", "details"},
+    "name": {"name", "planName", "runName", "prompt", "svg"},
+    "outputFormattingNotes": {"planFormattingNotes", "notes", "content"},
+    "questions": {"questions", "summary"},
+    "quote": {"quote", "snippet"},
+    "reason": {"reason", "failReason", "details"},
+    "researchQuestion": {"researchQuestion", "content"},
+    "resultSummary": {"resultSummary", "result"},
+    "summary": {"summary"},
+    "tags": {"tags"},
+    "title": {"title", "name", "about", "prompt", "svg"},
+    "url": {"url"},
+}
+#: Fields written by Waybook only, anywhere.
+OURS = {"next", "why", "tool", "args", "get", "cut", "message", "code", "oddCharacters", "status"}
+KEY = "a key"
+
+
+def marks_in(value: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield every mark in an answer, and the names on the path to it."""
+    if isinstance(value, str):
+        yield from ((mark, path) for mark in MARK.findall(value))
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from ((mark, (*path, KEY)) for mark in MARK.findall(key))
+            yield from marks_in(inner, (*path, key))
+    elif isinstance(value, list):
+        for inner in value:
+            yield from marks_in(inner, path)
+
+
+def is_astray(leaf: Leaf, path: tuple[str, ...]) -> bool:
+    """Return whether a text is found where it was not written to."""
+    return bool(OURS & {*path}) or not PLACES[leaf[-1]] & {*path}
+
+
+def test_canaries_are_unique_and_at_least_sixty() -> None:
+    assert len({*CANARIES}) == len(CANARIES) >= 60
+
+
+@pytest.mark.parametrize(
+    "path", [("next", "args", "query"), ("error", "message"), ("status",), ("hits", "why", "words")]
+)
+def test_is_astray_text_in_server_field_returns_true(path: tuple[str, ...]) -> None:
+    assert is_astray(("store_research", "title"), path)
+
+
+async def test_every_stored_text_appears_only_in_expected_fields(world: OrgEnv) -> None:
+    agent, ink = world.agent, MarkedWriter()
+    plans = [await marked_plan(agent, ink), await marked_output(agent, ink)]
+    run = await marked_run(agent, ink)
+    assert {*ink.written.values()} == {*text_leaves()} - NOT_STORED, "a text nobody writes here"
+    answers = await read_all(agent, plans, run)
+    occurrences = {
+        (ink.written[mark], path) for answer in answers for mark, path in marks_in(answer.body)
+    }
+    assert [occurrence for occurrence in occurrences if is_astray(*occurrence)] == []
+    assert {leaf for leaf, _ in occurrences} == {*ink.written.values()} - FOR_PEOPLE
+    codes = {answer.body["error"]["code"] for answer in answers if answer.is_error}  # type: ignore[index]  # an error is an object
+    assert codes >= {"STALE_ATTEMPT", "INVALID_TRANSITION", "PLAN_TERMINAL", "NOT_FOUND"}

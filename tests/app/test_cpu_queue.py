@@ -1,0 +1,57 @@
+"""Expensive work of calls, outside the event loop."""
+
+import asyncio
+import threading
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from org_env import OrgEnv
+from waybook.app.request.cpu_queue import CpuQueue
+from waybook.app.tools.plans import submit_step_result
+from waybook.errors import Busy
+from waybook.plan.submit import submit
+
+OURS, THEIRS = UUID(int=1), UUID(int=2)
+
+
+@pytest.mark.parametrize("has_condition", [True, False])
+async def test_submit_evaluates_conditions_outside_the_event_loop(
+    world: OrgEnv, monkeypatch: pytest.MonkeyPatch, *, has_condition: bool
+) -> None:
+    threads = []
+    rule = submit
+
+    def noting(*arguments: Any) -> Any:  # noqa: ANN401 - passed on as they are
+        threads.append(threading.current_thread())
+        return rule(*arguments)
+
+    monkeypatch.setattr(submit_step_result, "submit", noting)
+    condition = {
+        "afterStepOrder": 1,
+        "conditionExpression": "result == 'found'",
+        "ifTrueAction": "continue",
+    }
+    conditions = [condition] if has_condition else []
+    plan = await world.agent.plan(2, branchingConditions=conditions)
+    await world.agent.submit(await world.agent.take(plan))
+    assert [thread is threading.main_thread() for thread in threads] == [not has_condition]
+
+
+async def test_cpu_queue_runs_one_job_of_each_org_in_turn() -> None:
+    queue, done, go_on = CpuQueue(max_waiting=3), list[UUID](), threading.Event()
+
+    def job(org_id: UUID) -> None:
+        go_on.wait(5)
+        done.append(org_id)
+
+    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        for org_id in (OURS, OURS, OURS, THEIRS):
+            group.create_task(queue.run(org_id, partial(job, org_id)))
+        await asyncio.sleep(0)
+        with pytest.raises(Busy, match="3 expensive calls of your org are waiting"):
+            await queue.run(OURS, lambda: None)
+        go_on.set()
+    assert done == [OURS, THEIRS, OURS, OURS]

@@ -1,0 +1,197 @@
+"""draw_map: the content of the app in a chat."""
+
+import json
+from html import escape
+
+import pytest
+
+from org_env import AgentClient, Body, OrgEnv, make_step
+from sample_definitions import make_definition, make_recipe_step, make_stage
+
+
+async def drawn(agent: AgentClient, plan: Body, **more: object) -> Body:
+    return await agent.call("draw_map", planId=plan["planId"], **more)
+
+
+async def test_draw_map_of_plan_shows_progress(agent: AgentClient) -> None:
+    steps = [make_step(title="<Find>"), make_step("Compare.\nAll of them."), make_step()]
+    plan = await agent.plan(steps, name="Rivers")
+    await agent.submit(await agent.take(plan))
+    await agent.take(plan)
+    drawing = await drawn(agent, plan)
+    assert (drawing["name"], drawing["status"], drawing["over"]) == ("Rivers", "executing", False)
+    assert drawing["progress"] == {
+        "done": 1,
+        "total": 3,
+        "unit": "steps",
+        "word": "executing",
+        "parts": [
+            {"status": "completed", "word": "completed", "count": 1},
+            {"status": "in_progress", "word": "in progress", "count": 1},
+            {"status": "pending", "word": "pending", "count": 1},
+        ],
+    }
+    assert drawing["svg"].startswith("<svg ")
+    assert "<style" not in drawing["svg"]
+    assert escape("<Find>") in drawing["svg"]
+    assert "Compare." in drawing["svg"], "a step without a title goes by its instructions"
+    assert "asks" not in drawing
+    assert drawing["next"]["tool"] == "get_plan_status"
+
+
+async def test_draw_map_inactive_step_is_stalled_without_audit_entry(
+    world: OrgEnv, agent: AgentClient
+) -> None:
+    plan = await agent.plan(1)
+    await agent.take(plan)
+    before = await world.entries(agent.org_id, plan["planId"])
+    world.clock.advance(minutes=31)
+    drawing = await drawn(agent, plan)
+    assert [part["status"] for part in drawing["progress"]["parts"]] == ["stalled"]
+    assert await world.entries(agent.org_id, plan["planId"]) == before
+
+
+async def test_draw_map_open_review_includes_decision_call(agent: AgentClient) -> None:
+    plan = await agent.plan([make_step(title="Compare"), make_step()])
+    taken = await agent.take(plan)
+    review = await agent.call(
+        "request_user_review",
+        stepId=taken["stepId"],
+        summary="Is it right?",
+        questions=["Which?", "Why?"],
+        resultSummary={"found": "x" * 5_000},
+    )
+    asks = (await drawn(agent, plan))["asks"]
+    assert asks["title"] == "Decision needed: step 1, Compare"
+    assert asks["summary"] == "Is it right?\n? Which?\n? Why?"
+    assert asks["result"].startswith('{"found"')
+    assert len(asks["result"]) == 4_000
+    assert (asks["requestedBy"], asks["reviewUrl"]) == ("ann", review["reviewUrl"])
+    pat = agent.acting_as("pat")
+    await pat.call(asks["tool"], **asks["args"], decision="approve")
+    assert (await drawn(agent, plan))["progress"]["done"] == 1
+
+
+async def test_draw_map_modify_decision_makes_step_available_to_other_session(
+    agent: AgentClient,
+) -> None:
+    plan = await agent.plan(1)
+    taken = await agent.take(plan, sessionId="a")
+    await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
+    args = (await drawn(agent, plan))["asks"]["args"]
+    await agent.call("submit_user_decision", **args, decision="modify", feedback="More.")
+    again = await agent.take(plan, sessionId="b")
+    assert (again["stepId"], again["attempt"]) == (taken["stepId"], 2)
+
+
+async def test_decision_for_superseded_review_returns_not_awaiting_review(
+    agent: AgentClient,
+) -> None:
+    plan = await agent.plan(1)
+    taken = await agent.take(plan)
+    args = {"stepId": taken["stepId"], "summary": "Right?"}
+    await agent.call("request_user_review", **args)
+    seen = (await drawn(agent, plan))["asks"]["args"]
+    await agent.call(
+        "submit_user_decision", planId=plan["planId"], decision="modify", feedback="More."
+    )
+    second = await agent.call("request_user_review", **args)
+    error = await agent.refused("submit_user_decision", **seen, decision="approve")
+    assert (error["code"], error["next"]["tool"]) == ("NOT_AWAITING_REVIEW", "get_plan_status")
+    assert error["details"] == {"reviewId": second["reviewId"]}
+    assert (await agent.status(plan))["status"] == "awaiting_review"
+
+
+async def test_draw_map_failed_plan_shows_reason_and_is_over(agent: AgentClient) -> None:
+    plan = await agent.plan(1)
+    taken = await agent.take(plan)
+    await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
+    decision = {"planId": plan["planId"], "decision": "reject", "feedback": "Wrong river."}
+    await agent.call("submit_user_decision", **decision)
+    drawing = await drawn(agent, plan)
+    assert drawing["over"] is True
+    assert drawing["reason"] == "rejected by ann: Wrong river."
+
+
+async def test_draw_map_run_awaiting_feedback_offers_and_accepts_feedback(
+    world: OrgEnv, agent: AgentClient
+) -> None:
+    run = await agent.run()
+    drawing = await agent.call("draw_map", runId=run["runId"])
+    assert "asks" not in drawing
+    assert (drawing["progress"]["done"], drawing["progress"]["unit"]) == (0, "stages")
+    await agent.work_off(run)
+    drawing = await agent.call("draw_map", runId=run["runId"])
+    assert drawing["status"] == "awaiting_feedback"
+    asks = drawing["asks"]
+    assert (asks["title"], asks["about"]) == ("Feedback needed: Scope", "the stage Scope")
+    await agent.call(asks["tool"], **asks["args"], feedback="Lakes too.")
+    entries = await world.entries(agent.org_id, run["runId"])
+    (feedback_entry,) = [
+        details
+        for entry in entries
+        if (details := json.loads(entry.details)).get("action") == "stage_feedback"
+    ]
+    assert feedback_entry["place"] == "app"
+    drawing = await agent.call("draw_map", runId=run["runId"])
+    assert "asks" not in drawing
+    assert "Lakes too." in drawing["svg"]
+
+
+async def test_draw_map_dag_has_no_progress(agent: AgentClient) -> None:
+    drawing = await agent.call("draw_map", dagSlug="deep-research")
+    assert "progress" not in drawing
+    assert drawing["svg"].count('class="step"') == 4
+    assert drawing["next"]["args"] == {"dagSlug": "deep-research"}
+
+
+async def test_draw_map_seen_version_returns_unchanged(agent: AgentClient) -> None:
+    plan = await agent.plan()
+    seen = await drawn(agent, plan, width=700)
+    same = await drawn(agent, plan, width=700, seen=seen["version"])
+    assert same == {"version": seen["version"], "unchanged": True, "next": seen["next"]}
+    assert "svg" in await drawn(agent, plan, width=300, seen=seen["version"])
+    await agent.take(plan)
+    assert "svg" in await drawn(agent, plan, width=700, seen=seen["version"])
+
+
+async def test_draw_map_svg_fits_requested_width(agent: AgentClient) -> None:
+    plan = await agent.plan(10)
+    wide, narrow = [(await drawn(agent, plan, width=width))["svg"] for width in (1_200, 300)]
+    assert _width(narrow) <= 300 < _width(wide) <= 1_200
+
+
+def _width(svg: str) -> int:
+    return int(svg.split(' width="', 1)[1].split('"', 1)[0])
+
+
+async def test_draw_map_large_svg_is_omitted_unless_detail_is_requested(agent: AgentClient) -> None:
+    plan = await agent.plan(200)
+    short = await drawn(agent, plan)
+    assert len(json.dumps(short)) < 48_000
+    assert short["svg"] is None
+    assert short["progress"]["total"] == 200
+    get = short["cut"]["get"]
+    detail = await agent.call(get["tool"], **get["args"])
+    assert detail["svg"].count('class="step"') == 200
+    assert detail["version"] == short["version"]
+
+
+@pytest.mark.parametrize("named", [{}, {"planId": "a", "runId": "b"}, {"planId": "a", "width": 9}])
+async def test_draw_map_missing_conflicting_or_invalid_arguments_are_rejected(
+    agent: AgentClient, named: Body
+) -> None:
+    assert (await agent.refused("draw_map", **named))["code"] == "INVALID_INPUT"
+
+
+async def test_draw_map_of_other_org_is_refused(world: OrgEnv, agent: AgentClient) -> None:
+    stages = make_stage("views", make_recipe_step("view"))
+    world.other_org_may_change = True
+    await world.other_org.call("add_dag", definition=make_definition("theirs", stages))
+    run = await world.other_org.run()
+    for named in (
+        {"planId": world.other_org_plan["planId"]},
+        {"runId": run["runId"]},
+        {"dagSlug": "theirs"},
+    ):
+        assert (await agent.refused("draw_map", **named))["code"] == "NOT_FOUND"

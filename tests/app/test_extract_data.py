@@ -1,0 +1,209 @@
+"""extract_data without a server-side model: its instructions, and its checks of the result."""
+
+import json
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from jsonschema import Draft202012Validator
+
+from org_env import AgentClient, Body
+from plan.test_schema import JSON, SCHEMAS
+from tool_calls import submit_late_result
+from waybook.app.request.arguments import parse_arguments
+from waybook.app.tools.research.extract_data import MAX_SCHEMA_BYTES, ExtractData, extract_data
+from waybook.errors import InvalidInput
+from waybook.json_values import Json
+from waybook.research.extraction import fence_text, prompt
+
+RIVER: Body = {
+    "type": "object",
+    "properties": {"river": {"type": "string"}, "km": {"type": "integer"}},
+    "required": ["river", "km"],
+}
+NILE = {"river": "Nile", "km": 6650}
+TEXT = "The Nile is 6,650 km long."
+MAX_TOKENS = 48_000
+
+
+async def test_extract_data_without_model_returns_prompt_and_schema(agent: AgentClient) -> None:
+    reply = await agent.call("extract_data", text=TEXT, schema=RIVER)
+    assert reply == {
+        "status": "do_it_yourself",
+        "prompt": prompt(TEXT),
+        "schema": RIVER,
+        "left": 0,
+        "next": reply["next"],
+    }
+    assert reply["next"]["tool"] == "extract_data"
+    assert "candidate" in reply["next"]["why"]
+    assert fence_text(TEXT) in reply["prompt"]
+
+
+async def test_valid_candidate_is_returned_as_extracted_data(agent: AgentClient) -> None:
+    reply = await agent.call("extract_data", schema=RIVER, candidate=NILE)
+    assert (reply["status"], reply["data"]) == ("extracted", NILE)
+    assert "usage" not in reply
+
+
+async def test_extract_data_invalid_candidate_returns_errors_with_paths(agent: AgentClient) -> None:
+    reply = await agent.call("extract_data", schema=RIVER, candidate={"km": "long"})
+    assert reply["status"] == "invalid"
+    assert reply["errors"] == [
+        {"path": "$", "message": "'river' is a required property"},
+        {"path": "$.km", "message": "'long' is not of type 'integer'"},
+    ]
+    assert "data" not in reply
+    assert reply["next"]["tool"] == "extract_data"
+
+
+async def test_a_candidate_may_arrive_as_json_text(agent: AgentClient) -> None:
+    reply = await agent.call("extract_data", schema=RIVER, candidate=json.dumps(NILE))
+    assert reply["data"] == NILE
+
+
+async def test_candidate_json_like_text_for_string_schema_stays_text(
+    agent: AgentClient,
+) -> None:
+    reply = await agent.call("extract_data", schema={"type": "string"}, candidate="[1]")
+    assert reply["data"] == "[1]"
+
+
+async def test_extract_data_many_errors_are_bounded(agent: AgentClient) -> None:
+    names = [f"\x01{'x' * 100}{n}" for n in range(200)]
+    schema = {"items": {"enum": names[:1]}}
+    reply = await agent.call("extract_data", schema=schema, candidate=names)
+    assert 0 < len(reply["errors"]) <= 20
+    assert len(orjson.dumps(reply)) < MAX_TOKENS
+
+
+# All of them
+
+
+@settings(max_examples=150)
+@given(schema=SCHEMAS, candidate=JSON.filter(lambda value: value is not None))
+async def test_extract_data_candidate_is_accepted_iff_valid_against_schema(
+    schema: Any,  # noqa: ANN401 - any JSON
+    candidate: Any,  # noqa: ANN401 - any JSON
+) -> None:
+    try:
+        args = parse_arguments(ExtractData, {"schema": schema, "candidate": candidate})
+    except InvalidInput:  # a number or a text that cannot be stored
+        return
+    reply = await extract_data(None, args)  # type: ignore[arg-type]  # nothing is read
+    try:
+        valid = Draft202012Validator(schema).is_valid(candidate)
+    except ArithmeticError:
+        valid = False
+    assert reply["status"] == ("extracted" if valid else "invalid")
+    assert reply.get("data") == (candidate if valid else None)
+    assert bool(reply.get("errors")) is not valid
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("schema", "code"),
+    [
+        ({"$ref": "http://127.0.0.1:1/schema"}, "INVALID_INPUT"),
+        ({"$ref": "#"}, "INVALID_INPUT"),
+        ({"$dynamicRef": "#x"}, "INVALID_INPUT"),
+        ({"items": {"pattern": "(a+)+$"}}, "INVALID_INPUT"),
+        ({"uniqueItems": True}, "INVALID_INPUT"),
+        ({"type": "nonsense"}, "INVALID_INPUT"),
+        (True, "INVALID_INPUT"),
+        (None, "INVALID_INPUT"),
+        ("nonsense", "INVALID_INPUT"),
+        ({"enum": [*range(3_000)]}, "TOO_LARGE"),
+        ({"description": "x" * MAX_SCHEMA_BYTES}, "TOO_LARGE"),
+    ],
+    ids=lambda value: json.dumps(value)[:40],
+)
+async def test_extract_data_unsupported_schema_is_refused(
+    agent: AgentClient, schema: Json, code: str
+) -> None:
+    error = await agent.refused("extract_data", text=TEXT, schema=schema)
+    assert error["code"] == code
+    assert error["message"].startswith("schema ")
+
+
+async def test_extract_data_without_text_or_with_two_texts_is_rejected(agent: AgentClient) -> None:
+    both = {"text": TEXT, "artifactId": await submit_late_result(agent)}
+    for args in ({}, both):
+        error = await agent.refused("extract_data", schema=RIVER, **args)
+        assert error["code"] == "INVALID_INPUT"
+        assert "artifactId" in error["message"]
+
+
+async def test_extract_data_offset_beyond_end_is_rejected(agent: AgentClient) -> None:
+    error = await agent.refused("extract_data", schema=RIVER, text=TEXT, offset=26)
+    assert error["message"] == "there is no text at offset 26: it has 26 characters"
+
+
+async def test_candidate_too_costly_to_validate_returns_too_large(agent: AgentClient) -> None:
+    wide = {"anyOf": [{"type": "null"}] * 500}
+    error = await agent.refused("extract_data", schema=wide, candidate=[1] * 500)
+    assert error["code"] == "TOO_LARGE"
+
+
+async def test_extract_data_oversized_candidate_requires_detail(agent: AgentClient) -> None:
+    args: Body = {"schema": {"type": "string"}, "candidate": "x" * 60_000}
+    error = await agent.refused("extract_data", **args)
+    assert (error["code"], error["next"]["args"]) == ("TOO_LARGE", {"detail": True})
+    assert (await agent.call("extract_data", **args, detail=True))["data"] == "x" * 60_000
+
+
+# Stored texts
+
+
+async def test_extract_data_stored_text_is_labeled_with_author(agent: AgentClient) -> None:
+    artifact_id = await submit_late_result(agent, TEXT)
+    reply = await agent.call("extract_data", artifactId=artifact_id, schema=RIVER)
+    about = {
+        "artifactId": artifact_id,
+        "kind": "late_result",
+        "title": "Late result of step 1, attempt 1",
+        "storedBy": "ann",
+        "storedAt": "2030-01-01T12:00:00+00:00",
+    }
+    _, begins, label, _, text, ends = reply["prompt"].rsplit("\n", 5)
+    assert (begins[:3], ends[:3]) == ("===", "===")
+    assert json.loads(label) == about
+    assert json.loads(text)["result_summary"] == TEXT
+    assert reply["next"]["args"] == {"artifactId": artifact_id}
+
+
+async def test_extract_data_artifact_of_other_org_is_refused_as_missing(
+    agent: AgentClient, neighbour: AgentClient
+) -> None:
+    artifact_id = await submit_late_result(agent, TEXT)
+    for candidate in (None, NILE):
+        args = {"artifactId": artifact_id, "schema": RIVER, "candidate": candidate}
+        error = await neighbour.refused("extract_data", **args)
+        assert (error["code"], error["message"]) == (
+            "NOT_FOUND",
+            "there is no artifact with this id here",
+        )
+
+
+@pytest.mark.parametrize("letter", ["x", "☃", "\n", "\x01"])
+async def test_extract_data_long_text_is_paged_without_loss(
+    agent: AgentClient, letter: str
+) -> None:
+    text = "".join(f"{letter * 9}{n:08}" for n in range(5_000))
+    schema = {"description": "y" * (MAX_SCHEMA_BYTES - 100)}
+    pieces, args = [], {"offset": 0}
+    while True:
+        reply = await agent.call("extract_data", text=text, schema=schema, **args)
+        assert len(orjson.dumps(reply)) < MAX_TOKENS
+        upto = len(text) - reply["left"]
+        assert reply["prompt"] == prompt(text[args["offset"] : upto])
+        pieces.append(text[args["offset"] : upto])
+        if not reply["left"]:
+            break
+        args = reply["next"]["args"]
+        assert args == {"promptOnly": True, "offset": upto}
+    assert "".join(pieces) == text
+    assert len(pieces) > 1

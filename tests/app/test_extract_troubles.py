@@ -1,0 +1,173 @@
+"""extract_data with a model endpoint that misbehaves."""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from app.fake_model import (
+    KEY,
+    NILE,
+    RIVER,
+    SECONDS,
+    SHORT,
+    TEXT,
+    USED,
+    USED_ONCE,
+    completion,
+    message,
+    model_requests,
+    recorded_usage,
+    unavailable,
+)
+from fake_endpoint import (
+    Play,
+    answer,
+    close_early,
+    endless_body,
+    fake_endpoint,
+    invalid_body,
+    never_respond,
+    slow_body,
+    truncated_body,
+    unused_url,
+)
+from org_env import AgentClient, Body, OrgEnv, make_env
+from postgres_servers import ServerDatabase
+from waybook.app.dispatcher import Dispatcher
+from waybook.core.usage import Usage
+from waybook.errors import EndpointFailed
+from waybook.integrations.llm_messages import ModelReply, ModelRequest
+from waybook.store.calls import CallLog
+
+
+@pytest.fixture
+async def world(module_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
+    async with make_env(module_place) as made:
+        yield made
+
+
+# Endpoints without structured output
+
+
+@pytest.mark.parametrize(
+    ("api", "said", "shape"),
+    [("openai", completion, "response_format"), ("anthropic", message, "tools")],
+)
+@pytest.mark.parametrize("status", [400, 404, 422])
+async def test_endpoint_without_structured_output_is_retried_with_plain_request(
+    world: OrgEnv, api: str, said: Callable[[str], Play], shape: str, status: int
+) -> None:
+    plays = answer({"error": {"message": f"unknown: {shape}"}}, status), said(json.dumps(NILE))
+    async with fake_endpoint(*plays) as other, model_requests(world, other.url, api) as agent:
+        reply = await agent.call("extract_data", text=TEXT, schema=RIVER)
+    assert reply["data"] == NILE
+    assert [shape in request.body for request in other.requests] == [True, False]
+
+
+async def test_extract_data_endpoint_400_twice_reports_endpoint_message(world: OrgEnv) -> None:
+    error, other = await unavailable(world, answer({"error": "context too long"}, 400))
+    assert "it answered 400: context too long" in error["message"]
+    assert (error["details"], len(other.requests)) == ({"status": 400}, 2)
+
+
+# Failures
+
+
+@pytest.mark.parametrize("api", ["openai", "anthropic"])
+@pytest.mark.parametrize(
+    ("play", "said"),
+    [
+        (answer({"error": {"message": "overloaded"}}, 500), "500: overloaded"),
+        (answer({}, 429), "answered 429"),
+        (answer({}, 429, retry_after="3600"), "answered 429"),
+        (answer({"error": {"message": f"no such key: {KEY}"}}, 401), "answered 401"),
+        (answer("<html>"), "no JSON"),
+        (answer({"choices": []}), "that is no "),
+        (answer([]), "that is no "),
+        (endless_body, "more than"),
+        (truncated_body, "broke off"),
+        (invalid_body, "broke off"),
+        (close_early, "broke off"),
+    ],
+)
+async def test_extract_data_endpoint_failure_is_unavailable_without_key_leak(
+    world: OrgEnv, api: str, play: Play, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    error, _ = await unavailable(world, play, api=api)
+    assert said in error["message"]
+    assert KEY not in f"{json.dumps(error)} {caplog.text}"
+    (warning,) = [r.message for r in caplog.records if r.levelno >= logging.WARNING]
+    assert said in warning
+
+
+@pytest.mark.parametrize("play", [never_respond, slow_body])
+async def test_endpoint_timeout_returns_unavailable(world: OrgEnv, play: Play) -> None:
+    error, _ = await unavailable(world, play, seconds=SHORT)
+    assert "no whole answer within 0.2 s" in error["message"]
+
+
+async def test_extract_data_unreachable_endpoint_advises_prompt_only(world: OrgEnv) -> None:
+    async with model_requests(world, await unused_url()) as agent:
+        error = await agent.refused("extract_data", text=TEXT, schema=RIVER)
+    assert "cannot be reached" in error["message"]
+    assert error["next"]["args"] == {"promptOnly": True}
+
+
+class Fading:
+    """A model that answers with nonsense first and then not at all, and records its timeouts."""
+
+    def __init__(self) -> None:
+        self.given: list[float] = []
+
+    async def complete(self, question: ModelRequest, *, seconds: float) -> ModelReply:
+        assert question.schema == RIVER
+        self.given.append(seconds)
+        if len(self.given) > 1:
+            raise EndpointFailed("it answered 500", status=500)
+        loop = asyncio.get_running_loop()
+        begun = loop.time()  # uvloop's clock does not advance until the next loop iteration
+        while loop.time() == begun:  # noqa: ASYNC110 - there is no event for that
+            await asyncio.sleep(0)
+        return ModelReply(text="[]", usage=Usage(input_tokens=12, output_tokens=3, model="m-2030"))
+
+
+async def test_extract_data_second_request_gets_remaining_time(world: OrgEnv) -> None:
+    fading = Fading()
+    services = replace(world.dispatcher.services, model=fading, model_seconds=SECONDS)
+    agent = AgentClient(Dispatcher(services, CallLog(world.database)), world.agent.caller)
+    error = await agent.refused("extract_data", text=TEXT, schema=RIVER)
+    assert error["details"] == {"status": 500, "usage": USED}
+    assert await recorded_usage(agent) == USED_ONCE
+    first, second = fading.given
+    assert first == SECONDS
+    assert 0 < second < SECONDS
+
+
+async def test_extract_data_model_refusal_is_reported(world: OrgEnv) -> None:
+    refusing = answer({"choices": [{"message": {"content": None, "refusal": "I won't."}}]})
+    error, _ = await unavailable(world, refusing)
+    assert "its model refused" in error["message"]
+
+
+async def test_endpoint_failure_next_arguments_lead_to_successful_extraction(world: OrgEnv) -> None:
+    async with fake_endpoint(answer({}, 500)) as other, model_requests(world, other.url) as agent:
+        args: Body = {"text": TEXT, "schema": RIVER}
+        error = await agent.refused("extract_data", **args)
+        reply = await agent.call("extract_data", **args, **error["next"]["args"])
+        assert reply["status"] == "do_it_yourself"
+        done = await agent.call("extract_data", **args, candidate=NILE)
+        assert (done["status"], len(other.requests)) == ("extracted", 1)
+
+
+async def test_extract_data_endpoint_429_is_retried_until_success(world: OrgEnv) -> None:
+    busy = answer({}, 429, retry_after="0")
+    plays: Any = (busy, busy, completion(json.dumps(NILE)))
+    async with fake_endpoint(*plays) as other, model_requests(world, other.url) as agent:
+        reply = await agent.call("extract_data", text=TEXT, schema=RIVER)
+    assert (reply["data"], len(other.requests)) == (NILE, 3)

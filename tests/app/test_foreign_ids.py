@@ -1,0 +1,113 @@
+"""Another org's id is answered exactly like one that never existed."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
+
+import pytest
+
+from database_rows import rows, without_row_level_security
+from foreign_ids import PLACES, foreign_id_calls
+from foreign_records import create_foreign_records
+from org_env import AgentClient, OrgEnv
+from rls_only_queries import stripping
+from tool_arguments import names_within
+from waybook.app.registry import TOOLS
+from waybook.store.driver.ids import new_id
+
+#: Tenant isolation also holds if the serving role is taken per transaction.
+pytestmark = pytest.mark.pg15
+
+#: Arguments that look something up by the caller's own name for it: see below.
+NAMES = {"sessionId", "idempotencyKey", "dagSlug", "cursor", "modelId", "models"}
+NAMES |= {"stageSlug", "stepKey", "documentKey", "part"}
+#: Arguments that are stored, weighed or enumerated, and lead to no row by themselves.
+TEXTS = {
+    *("name", "title", "instructions", "researchQuestion", "outputFormattingNotes", "reason"),
+    *("summary", "questions", "feedback", "modificationRationale", "error", "outcome", "model"),
+    *("content", "resultSummary", "resultSchema", "stepExecutionReport", "input", "metadata"),
+    *("text", "schema", "candidate", "definition", "query", "kind", "kinds", "tags", "url"),
+    *("quote", "mediaType", "file", "seen", "jobTypes", "conditionExpression"),
+}
+#: Ids that are looked up within our plan or job only: foreign ones are not even queried there.
+WITHIN_OURS = {
+    "get_job_input.documentId",
+    "get_research_context.part",
+    "get_step_context.part",
+    "modify_plan.modifications.stepId",
+    "modify_plan.modifications.stepIds",
+    "store_research.stepId",
+    "submit_user_decision.reviewId",
+    "submit_user_decision.stepId",
+}
+
+
+@pytest.fixture(params=["with conditions", "without"])
+def conditions(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Use the queries unchanged; and without their org conditions."""
+    with nullcontext() if request.param == "with conditions" else stripping():
+        yield
+
+
+@pytest.fixture
+async def theirs(world: OrgEnv) -> Mapping[str, str]:
+    """Return the other org's ids of every kind."""
+    return await create_foreign_records(world)
+
+
+def test_every_tool_argument_is_classified_as_id_name_or_text() -> None:
+    known = {path[-1] for _, path in PLACES} | NAMES | TEXTS
+    argument_names = {name for tool in TOOLS.values() for name in names_within(tool.arguments)}
+    assert argument_names - known == set()
+    assert known - argument_names == set()
+
+
+@pytest.mark.usefixtures("conditions")
+async def test_other_orgs_id_is_answered_like_unknown_id(
+    world: OrgEnv, theirs: Mapping[str, str]
+) -> None:
+    probes = await foreign_id_calls(world.agent)
+    before = rows(world)
+    betrayed = {probe.name: await probe.betrayed(world.agent, theirs) for probe in probes}
+    assert {name: kinds for name, kinds in betrayed.items() if kinds} == {}
+    assert rows(world) == before
+
+
+async def test_foreign_ids_without_row_level_security_would_leak(
+    own_world: OrgEnv,
+) -> None:
+    theirs = await create_foreign_records(own_world)
+    probes = await foreign_id_calls(own_world.agent)
+    own_world.is_sound = False
+    without_row_level_security(own_world.place)
+    with stripping():
+        betrayed = {probe.name: await probe.betrayed(own_world.agent, theirs) for probe in probes}
+    assert {name for name, kinds in betrayed.items() if not kinds} == WITHIN_OURS
+
+
+async def test_malformed_id_is_answered_like_unknown_id(agent: AgentClient) -> None:
+    for probe in await foreign_id_calls(agent):
+        expected = await probe.answers(agent, new_id())
+        for text in ("nope", "'; drop table plan; --", "☃", "%s", "{nope}"):
+            if probe.path != ("part",):  # its error describes the format of a part
+                escaped = json.dumps(text)[1:-1]
+                assert await probe.answers(agent, text, escaped) == expected, probe.name
+
+
+async def test_ids_are_case_insensitive(agent: AgentClient) -> None:
+    plan = await agent.plan()
+    shouted = await agent.call("get_next_step", planId=plan["planId"].upper())
+    assert shouted["stepId"] == plan["stepIds"][0]
+    assert await agent.call("get_step_context", stepId=shouted["stepId"].upper())
+    await agent.call("submit_step_result", stepId=shouted["stepId"].upper(), resultSummary="x")
+    added = {"action": "reorder_steps", "stepIds": [i.upper() for i in reversed(plan["stepIds"])]}
+    await agent.call("modify_plan", planId=plan["planId"].upper(), modifications=[added])
+
+
+async def test_listings_contain_nothing_of_other_org(
+    agent: AgentClient, theirs: Mapping[str, str]
+) -> None:
+    lists = ("list_active_plans", "list_skills", "list_dags")
+    text = json.dumps([await agent.call(tool) for tool in lists])
+    assert not [kind for kind, row_id in theirs.items() if row_id in text]
+    assert (await agent.call("list_active_plans"))["total"] == 0

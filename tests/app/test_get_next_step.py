@@ -1,0 +1,161 @@
+"""get_next_step: a step for the caller, or the reason for no step."""
+
+from org_env import AgentClient, FakeClock, make_step
+from waybook.core.decision_context import Channel
+
+
+async def test_get_next_step_ready_step_returns_full_reply(
+    agent: AgentClient, clock: FakeClock
+) -> None:
+    schema = {"type": "object", "required": ["river"]}
+    plan = await agent.plan([make_step("Look.", title="First", resultSchema=schema)])
+    step_id = plan["stepIds"][0]
+    assert await agent.call("get_next_step", planId=plan["planId"]) == {
+        "status": "step_ready",
+        "planId": plan["planId"],
+        "stepId": step_id,
+        "stepOrder": 1,
+        "stepType": "search",
+        "title": "First",
+        "instructions": "Look.",
+        "attempt": 1,
+        "resultSchema": schema,
+        "createdBy": "ann",
+        "createdAt": clock.now.isoformat(),
+        "next": {
+            "tool": "submit_step_result",
+            "args": {"stepId": step_id, "attempt": 1},
+            "why": "when the step's work is done",
+        },
+    }
+    assert (await agent.status(plan))["status"] == "executing"
+
+
+async def test_get_next_step_follows_reordered_steps(agent: AgentClient) -> None:
+    plan = await agent.plan(3)
+    back = {"action": "reorder_steps", "stepIds": plan["stepIds"][::-1]}
+    await agent.call("modify_plan", planId=plan["planId"], modifications=[back])
+    taken = [(await agent.take(plan))["stepId"] for _ in range(3)]
+    assert taken == plan["stepIds"][::-1]
+
+
+async def test_get_next_step_without_pending_steps_lists_holders(
+    agent: AgentClient, clock: FakeClock
+) -> None:
+    plan = await agent.plan(2)
+    failed = plan["stepIds"][1]
+    await agent.take(plan, sessionId="s")
+    failing = {"action": "fail_step", "stepId": failed, "reason": "no sources"}
+    await agent.call("modify_plan", planId=plan["planId"], modifications=[failing])
+    reply = await agent.acting_as("bob").call("get_next_step", planId=plan["planId"])
+    noon = clock.now.isoformat()
+    assert (reply["status"], reply["inProgress"], reply["failed"]) == ("no_pending_steps", 1, 1)
+    assert reply["steps"][0] == {
+        "stepId": plan["stepIds"][0],
+        "stepOrder": 1,
+        "stepType": "search",
+        "status": "in_progress",
+        "attempt": 1,
+        "heldBy": "ann",
+        "sessionId": "s",
+        "since": noon,
+        "lastSeenAt": noon,
+    }
+    assert reply["steps"][1]["status"] == "failed"
+    assert reply["next"]["tool"] == "get_plan_status"
+
+
+async def test_a18_get_next_step_plan_without_steps_returns_no_pending_steps(
+    agent: AgentClient,
+) -> None:
+    plan = await agent.plan(1)
+    removing = {"action": "remove_step", "stepId": plan["stepIds"][0]}
+    await agent.call("modify_plan", planId=plan["planId"], modifications=[removing])
+    reply = await agent.call("get_next_step", planId=plan["planId"])
+    assert (reply["status"], reply["inProgress"], reply["failed"], reply["steps"]) == (
+        "no_pending_steps",
+        0,
+        0,
+        [],
+    )
+
+
+async def test_get_next_step_plan_awaiting_review_returns_review(
+    agent: AgentClient, clock: FakeClock
+) -> None:
+    plan = await agent.plan()
+    taken = await agent.take(plan)
+    review = await agent.call(
+        "request_user_review", stepId=taken["stepId"], summary="Right?", questions=["Is it?"]
+    )
+    reply = await agent.call("get_next_step", planId=plan["planId"])
+    assert reply == {
+        "status": "awaiting_review",
+        "planId": plan["planId"],
+        "review": {
+            "reviewId": review["reviewId"],
+            "stepId": taken["stepId"],
+            "summary": "Right?",
+            "questions": ["Is it?"],
+            "requestedAt": clock.now.isoformat(),
+            "requestedBy": "ann",
+            "reviewUrl": f"http://127.0.0.1:8750/plans/{plan['planId']}#review",
+        },
+        "next": reply["next"],
+    }
+    assert reply["next"]["tool"] == "get_plan_status"
+
+
+async def test_get_next_step_completed_plan_returns_formatting_and_usage(
+    agent: AgentClient, clock: FakeClock
+) -> None:
+    plan = await agent.plan(2, outputFormattingNotes="As a table.")
+    await agent.submit(await agent.take(plan), outputFormattingNotes="In bold.")
+    await agent.submit(await agent.take(plan), usage={"inputTokens": 3})
+    reply = await agent.call("get_next_step", planId=plan["planId"])
+    assert reply == {
+        "status": "plan_complete",
+        "planId": plan["planId"],
+        "outputMediaType": None,
+        "outputFormattingInstructions": None,
+        "planFormattingNotes": "As a table.",
+        "stepFormattingNotes": [
+            {
+                "stepId": plan["stepIds"][0],
+                "stepOrder": 1,
+                "notes": "In bold.",
+                "completedBy": "ann",
+                "completedAt": clock.now.isoformat(),
+            }
+        ],
+        "outputs": [],
+        "outputMissing": False,
+        "usage": {"inputTokens": 3, "outputTokens": 0, "costUsd": 0.0, "results": 1},
+        "next": reply["next"],
+    }
+
+
+async def test_get_next_step_failed_plan_returns_reason(agent: AgentClient) -> None:
+    plan = await agent.plan()
+    taken = await agent.take(plan)
+    await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
+    decision = {"planId": plan["planId"], "decision": "reject", "feedback": "Wrong river."}
+    await agent.call("submit_user_decision", **decision)
+    reply = await agent.call("get_next_step", planId=plan["planId"])
+    assert (reply["status"], reply["reason"]) == (
+        "plan_failed",
+        "rejected by ann: Wrong river.",
+    )
+    assert reply["next"]["tool"] == "get_research_context"
+
+
+async def test_get_next_step_after_modify_decision_goes_to_next_caller(agent: AgentClient) -> None:
+    from_page = agent.acting_as("pat", channel=Channel.DASHBOARD)
+    plan = await agent.plan()
+    taken = await agent.take(plan, sessionId="s")
+    await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
+    decision = {"planId": plan["planId"], "decision": "modify", "feedback": "More."}
+    await from_page.call("submit_user_decision", **decision)
+    again = await agent.acting_as("bob").take(plan)
+    assert (again["stepId"], again["attempt"], again["resumed"]) == (taken["stepId"], 2, True)
+    assert again["instructions"] == "Look up 1.\n\n---\n\nUser feedback: More."

@@ -1,0 +1,194 @@
+"""A retried call never takes effect twice, in any way of retrying (A11)."""
+
+import asyncio
+from collections.abc import Callable
+from uuid import UUID
+
+import pytest
+
+from org_env import AgentClient, Body, OrgEnv
+from tool_calls import MUTATING, valid_call
+from waybook.store.driver.connection import Results
+from waybook.store.driver.database import Transaction
+
+TABLES = (
+    "plan",
+    "plan_brief",
+    "plan_step",
+    "step_brief",
+    "step_result",
+    "branching_condition",
+    "review",
+    "plan_session",
+    "artifact",
+    "skill_execution",
+    "dag_definition",
+    "run",
+    "run_brief",
+    "stage_run",
+    "stage_step",
+    "job",
+    "job_part",
+    "document",
+    "rendered_document",
+    "late_result",
+    "audit_entry",
+    "idempotency_answer",
+)
+
+
+#: A definition is its own record; and a stage is started by the feedback that opens it.
+UNAUDITED = {"add_dag", "start_stage"}
+
+
+async def counts(world: OrgEnv, org_id: UUID) -> list[int]:
+    """Return the number of rows of each kind in the org."""
+    queries = [f"select count(*) from {table}" for table in TABLES]  # noqa: S608 - names from above
+    return [rows[0][0] for rows in await world.database.read_org(org_id, *queries)]
+
+
+def difference(before: list[int], after: list[int]) -> dict[str, int]:
+    return {t: b - a for t, a, b in zip(TABLES, before, after, strict=True) if a != b}
+
+
+async def effect(world: OrgEnv, agent: AgentClient, *calls: Callable[[], object]) -> dict[str, int]:
+    """Return the number of rows added by these calls, all made at once."""
+    before = await counts(world, agent.org_id)
+    await asyncio.gather(*[call() for call in calls])  # type: ignore[call-overload]  # coroutines
+    return difference(before, await counts(world, agent.org_id))
+
+
+def without_ids(body: Body) -> set[str]:
+    return set(body)
+
+
+@pytest.mark.parametrize("tool", MUTATING)
+async def test_a11_concurrent_calls_with_same_key_have_one_effect_and_one_answer(
+    world: OrgEnv, agent: AgentClient, tool: str
+) -> None:
+    alone = await valid_call(agent, tool)
+    once = await effect(world, agent, lambda: agent.call(tool, **alone, idempotencyKey="alone"))
+    assert once["idempotency_answer"] == 1
+    assert tool in UNAUDITED or once["audit_entry"] >= 1
+
+    for round_ in range(4):
+        args = {**await valid_call(agent, tool), "idempotencyKey": f"twins {round_}"}
+        answers: list[Body] = []
+
+        async def call(args: Body = args, answers: list[Body] = answers) -> None:
+            answers.append(await agent.call(tool, **args))
+
+        assert await effect(world, agent, call, call, call) == once
+        first, *others = sorted(answers, key=lambda body: "replayed" in body)
+        assert others == [{**first, "replayed": True}] * 2
+        assert await agent.call(tool, **args) == {**first, "replayed": True}
+
+
+@pytest.mark.parametrize("tool", MUTATING)
+async def test_a11_concurrent_calls_at_commit_with_same_key_have_one_effect(
+    world: OrgEnv, agent: AgentClient, tool: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If there is no row to lock, both reach the commit, and the key itself decides.
+
+    If a row is locked, only one gets that far; the barrier then opens for it alone.
+    """
+    args = {**await valid_call(agent, tool), "idempotencyKey": "twins"}
+    unlocked = tool in {"create_research_plan", "start_skill", "start_run"}
+    gate, commit = asyncio.Barrier(2 if unlocked else 1), Transaction.commit
+    waited: list[None] = []
+
+    async def gated(tx: Transaction, *statements: str) -> Results:
+        if len(waited) < gate.parties:
+            waited.append(None)
+            async with asyncio.timeout(10):
+                await gate.wait()
+        return await commit(tx, *statements)
+
+    before = await counts(world, agent.org_id)
+    monkeypatch.setattr(Transaction, "commit", gated)
+    answers = await asyncio.gather(agent.call(tool, **args), agent.call(tool, **args))
+    monkeypatch.undo()
+    assert difference(before, await counts(world, agent.org_id))["idempotency_answer"] == 1
+    first, second = sorted(answers, key=lambda body: "replayed" in body)
+    assert second == {**first, "replayed": True}
+
+
+@pytest.mark.parametrize("tool", MUTATING)
+async def test_a11_key_reused_with_other_arguments_returns_idempotency_conflict(
+    world: OrgEnv, agent: AgentClient, tool: str
+) -> None:
+    args = await valid_call(agent, tool)
+    await agent.call(tool, **args, idempotencyKey="mine")
+    before = await counts(world, agent.org_id)
+    other = {**args, "sessionId": "another"}
+    error = await agent.refused(tool, **other, idempotencyKey="mine")
+    assert error["code"] == "IDEMPOTENCY_CONFLICT"
+    assert error["next"]["tool"] == tool
+    assert "a new idempotencyKey if this is a new act" in error["next"]["why"]
+    assert error["details"] == {"idempotencyKey": "mine", "tool": tool}
+    assert await counts(world, agent.org_id) == before
+
+
+@pytest.mark.parametrize("tool", MUTATING)
+async def test_idempotency_key_is_scoped_to_org(
+    agent: AgentClient, world: OrgEnv, tool: str
+) -> None:
+    world.other_org_may_change = True
+    for caller in (agent, world.other_org):
+        reply = await caller.call(tool, **await valid_call(caller, tool), idempotencyKey="the same")
+        assert "replayed" not in reply
+
+
+async def test_idempotency_key_is_scoped_to_tool(agent: AgentClient) -> None:
+    for tool in MUTATING:
+        args = await valid_call(agent, tool)
+        assert "replayed" not in await agent.call(tool, **args, idempotencyKey="the same")
+
+
+async def test_idempotency_key_ignores_argument_order(agent: AgentClient) -> None:
+    args = await valid_call(agent, "create_research_plan")
+    first = await agent.call("create_research_plan", **args, idempotencyKey="k")
+    turned = dict(reversed(args.items()))
+    assert await agent.call("create_research_plan", idempotencyKey="k", **turned) == {
+        **first,
+        "replayed": True,
+    }
+
+
+async def test_idempotency_key_length_is_limited_to_200_characters(agent: AgentClient) -> None:
+    plan = await agent.plan(idempotencyKey="k" * 200)
+    assert (await agent.plan(idempotencyKey="k" * 200))["planId"] == plan["planId"]
+    error = await agent.refused("get_next_step", planId=plan["planId"], idempotencyKey="k" * 201)
+    assert error["code"] == "TOO_LARGE"
+
+
+async def test_repeated_late_result_is_stored_once(world: OrgEnv, agent: AgentClient) -> None:
+    taken = await agent.take(await agent.plan())
+    late = {"stepId": taken["stepId"], "attempt": 7, "resultSummary": "late", "idempotencyKey": "k"}
+    answers = [await agent.ask("submit_step_result", late) for _ in range(2)]
+    answers += await asyncio.gather(*[agent.ask("submit_step_result", late) for _ in range(2)])
+    first, *others = answers
+    assert first.is_error
+    assert first.body["error"]["code"] == "STALE_ATTEMPT"  # type: ignore[index]  # an object
+    assert [answer.body for answer in others] == [{**first.body, "replayed": True}] * 3
+    assert all(answer.is_error for answer in others)
+    assert (await counts(world, agent.org_id))[TABLES.index("artifact")] == 1
+
+
+async def test_refused_call_does_not_use_up_idempotency_key(agent: AgentClient) -> None:
+    """The key of a refused call is free: the reason for the refusal may be gone later."""
+    plan = await agent.plan(1)
+    step = plan["stepIds"][0]
+    args = {"stepId": step, "summary": "Look.", "idempotencyKey": "k"}
+    error = await agent.refused("request_user_review", **args)
+    assert error["code"] == "INVALID_TRANSITION"
+    await agent.take(plan)
+    assert "replayed" not in await agent.call("request_user_review", **args)
+
+
+async def test_dry_run_answer_is_not_stored_under_idempotency_key(agent: AgentClient) -> None:
+    args = {**await valid_call(agent, "modify_plan"), "idempotencyKey": "k"}
+    for _ in range(2):
+        shown = await agent.call("modify_plan", **{**args, "dryRun": True})
+        assert "replayed" not in shown
+    assert "replayed" not in await agent.call("modify_plan", **args)

@@ -1,0 +1,118 @@
+"""Checks of the issuer by `waybook doctor`, over sockets."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from fake_endpoint import fake_endpoint, never_respond
+from fake_issuer import FakeIssuer, fake_issuer, make_key, rsa_key
+from sign_in_env import server_settings
+from waybook.app.operations.diagnostics import CheckResult, CheckState
+from waybook.app.operations.issuer_checks import check_issuer_settings
+from waybook.integrations import oidc_discovery
+from waybook.settings import Settings
+
+
+@pytest.fixture
+async def there() -> AsyncIterator[FakeIssuer]:
+    async with fake_issuer() as made:
+        yield made
+
+
+async def checks_by_name(there: FakeIssuer, **more: object) -> dict[str, CheckResult]:
+    findings = await check_issuer_settings(server_settings(there, **more))
+    assert "hush hush" not in str(findings)
+    return {result.name: result for result in findings}
+
+
+async def test_check_issuer_reachable_reports_ok_with_usable_keys(there: FakeIssuer) -> None:
+    there.keys = [make_key("ES256"), make_key("RS256")]
+    seen = await checks_by_name(there)
+    assert {result.state for result in seen.values()} == {CheckState.OK}
+    assert there.url in seen["issuer"].message
+    assert seen["issuer keys"].message == "2 of 2 can be used: ES256, RS256"
+    assert seen["issuer pages"].message == "browser sign-in enabled"
+    assert there.request_counts == {"openid-configuration": 1, "jwks": 1}
+
+
+async def test_check_issuer_plain_oauth_metadata_is_ok(there: FakeIssuer) -> None:
+    there.plain_oauth = True
+    assert (await checks_by_name(there))["issuer"].state is CheckState.OK
+
+
+async def test_check_issuer_name_mismatch_fails_with_both_names(there: FakeIssuer) -> None:
+    seen = await checks_by_name(there, oidc_issuer=f"{there.url}/")
+    assert list(seen) == ["issuer"]
+    assert seen["issuer"].state is CheckState.FAIL
+    assert seen["issuer"].message.startswith(f"{there.url}/: it calls itself {there.url}, which")
+    assert "oidc_issuer" in str(seen["issuer"].remedy)
+
+
+async def test_check_issuer_down_or_unreachable_fails(there: FakeIssuer) -> None:
+    there.down = True
+    assert "503" in (await checks_by_name(there))["issuer"].message
+    seen = await checks_by_name(there, oidc_issuer="http://127.0.0.1:1")
+    assert (seen["issuer"].state, "cannot be reached" in seen["issuer"].message) == (
+        CheckState.FAIL,
+        True,
+    )
+
+
+async def test_check_issuer_without_response_fails_after_timeout(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in (oidc_discovery, oidc_discovery):
+        monkeypatch.setattr(module, "SECONDS", 0.05)
+    async with fake_endpoint(never_respond) as silent:
+        [result] = await check_issuer_settings(server_settings(FakeIssuer(url=silent.url)))
+    assert result.state is CheckState.FAIL
+    assert "within 0.05 s" in result.message
+
+
+@pytest.mark.parametrize(
+    "published",
+    [
+        {"keys": []},
+        {},
+        [],
+        {"keys": [{"kty": "oct", "k": "c2VjcmV0", "alg": "HS256"}]},
+        {"keys": [make_key("ES256").published(use="enc")]},
+    ],
+    ids=["none", "nothing", "no object", "a shared secret", "for another use"],
+)
+async def test_check_issuer_without_usable_key_fails(there: FakeIssuer, published: object) -> None:
+    there.published = published
+    seen = await checks_by_name(there)
+    assert seen["issuer"].state is CheckState.OK
+    assert seen["issuer keys"].state is CheckState.FAIL
+    assert "0 of" in seen["issuer keys"].message
+    assert "RS256" in str(seen["issuer keys"].remedy)
+
+
+async def test_check_issuer_does_not_count_short_keys_as_usable(there: FakeIssuer) -> None:
+    short = make_key("RS256")
+    short.private = rsa_key(1024)
+    there.keys = [short, make_key("EdDSA")]
+    assert (await checks_by_name(there))["issuer keys"].message == "1 of 2 can be used: EdDSA"
+
+
+async def test_check_issuer_insecure_authorization_endpoint_fails_only_for_pages(
+    there: FakeIssuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metadata = {**there.about(), "authorization_endpoint": "http://id.example.org/authorize"}
+    monkeypatch.setattr(there, "about", lambda: metadata)
+    assert (await checks_by_name(there))["issuer pages"].state is CheckState.FAIL
+    agents = await checks_by_name(there, oidc_client_id=None, oidc_client_secret=None)
+    assert agents["issuer pages"].state is CheckState.OK
+
+
+async def test_check_issuer_not_configured_sends_no_request(there: FakeIssuer) -> None:
+    for settings, state in (
+        (Settings(), CheckState.OK),
+        (Settings(auth="required"), CheckState.OK),
+        (server_settings(there, auth="none"), CheckState.WARN),
+        (server_settings(there, oidc_org_claim=None), CheckState.FAIL),
+    ):
+        [result] = await check_issuer_settings(settings)
+        assert (result.name, result.state) == ("sign-in", state)
+    assert not there.request_counts

@@ -1,0 +1,175 @@
+"""Large maps are drawn in a worker process, one of each org at a time."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+from uuid import UUID
+
+import pytest
+
+from org_env import OrgEnv
+from transport.page_client import make_browser
+from waybook.app.request import layout_worker as draughting
+from waybook.app.request.definition_cache import DefinitionCache, builtin_dags, definition_body
+from waybook.app.request.drawing_worker import DrawingJob, Links, render
+from waybook.app.request.layout_worker import (
+    MAX_INLINE_COST,
+    MAX_QUEUED,
+    DrawingProcess,
+    LayoutWorker,
+)
+from waybook.dag.diagram.export import Drawing
+from waybook.dag.diagram.model import Diagram, DiagramStep, Lane
+from waybook.errors import Busy, TooLarge
+from waybook.store.runs.rows import DefinitionRow
+
+OURS, THEIRS = UUID(int=1), UUID(int=2)
+LARGE = MAX_INLINE_COST + 1
+
+
+def thread_name() -> str:
+    return threading.current_thread().name
+
+
+async def test_layout_worker_runs_small_maps_inline_and_large_maps_in_thread() -> None:
+    layout_worker = LayoutWorker()
+    assert (
+        await layout_worker.run(OURS, MAX_INLINE_COST, thread_name)
+        == threading.current_thread().name
+    )
+    assert (await layout_worker.run(OURS, LARGE, thread_name)).startswith("large definitions")
+
+
+async def test_layout_worker_large_map_does_not_block_event_loop() -> None:
+    layout_worker, seen = LayoutWorker(), threading.Event()
+    drawing = asyncio.create_task(layout_worker.run(OURS, LARGE, partial(seen.wait, 1)))
+    # If it were drawn here, no other task could report before it is done.
+    await asyncio.sleep(0)
+    seen.set()
+    assert await drawing
+
+
+async def test_layout_worker_alternates_between_orgs_and_full_queue_raises_busy() -> None:
+    layout_worker, drawn, go_on = LayoutWorker(), list[UUID](), threading.Event()
+
+    def work(org_id: UUID) -> Callable[[], None]:
+        def done() -> None:
+            go_on.wait(1)
+            drawn.append(org_id)
+
+        return done
+
+    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        for org_id in (*[OURS] * MAX_QUEUED, THEIRS):
+            group.create_task(layout_worker.run(org_id, LARGE, work(org_id)))
+        await asyncio.sleep(0)
+        with pytest.raises(Busy):
+            await layout_worker.run(OURS, LARGE, work(OURS))
+        go_on.set()
+    assert drawn == [OURS, THEIRS, *[OURS] * (MAX_QUEUED - 1)]
+
+
+def test_definition_cache_compiles_each_version_once_per_org() -> None:
+    charts, body = DefinitionCache(), definition_body(builtin_dags()["dialectic"].dag)
+    rows = [
+        DefinitionRow(1, "Dialectic", body, "", datetime(2026, 1, 1, tzinfo=UTC), "ann", "mine")
+    ]
+    first = charts.current(OURS, "mine", rows).compiled_dag
+    slug = first.dag.slug
+    assert charts.current(OURS, slug, rows).compiled_dag is first
+    assert charts.current(THEIRS, slug, rows).compiled_dag is not first
+    assert charts.current(OURS, slug, [rows[0]._replace(version=2)]).compiled_dag is not first
+
+
+async def test_large_maps_of_all_transports_are_drawn_by_worker(
+    world: OrgEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(draughting, "MAX_INLINE_COST", 0)
+    drawn = list[str]()
+    draw = DrawingProcess.draw
+
+    def noting(self: DrawingProcess, job: bytes) -> bytes:
+        drawn.append(threading.current_thread().name)
+        return draw(self, job)
+
+    monkeypatch.setattr(DrawingProcess, "draw", noting)
+    agent = world.agent
+    run, plan = await agent.run(), await agent.plan()
+    await agent.call("draw_map", runId=run["runId"])
+    await agent.call("draw_map", dagSlug="dialectic")
+    await agent.call("draw_map", planId=plan["planId"])
+    async with make_browser(agent) as browser:
+        for page in (
+            f"/runs/{run['runId']}",
+            f"/runs/{run['runId']}/export.svg",
+            "/dags/dialectic",
+            f"/plans/{plan['planId']}",
+            f"/plans/{plan['planId']}/export.svg",
+        ):
+            assert (await browser.get(page)).status_code == 200
+    assert len(drawn) == 8
+    assert all(name.startswith("large maps") for name in drawn), "not on the event loop"
+
+
+# The worker process
+
+
+def make_job(steps: int = 30, width: int | None = None) -> DrawingJob:
+    keys = [DiagramStep(f"s{n}", f"Step {n}") for n in range(steps)]
+    edges = tuple((keys[a].key, keys[b].key) for b in range(steps) for a in range(b))
+    lane = Lane(slug="plan", name="", steps=tuple(keys), edges=edges)
+    links = Links(step_prefix="/steps/")
+    return DrawingJob(Drawing(Diagram(name="Dense", lanes=(lane,))), width, links)
+
+
+async def test_layout_worker_picture_equals_in_process_rendering() -> None:
+    job, layout_worker = make_job(), LayoutWorker()
+    assert job.weight > MAX_INLINE_COST
+    svg = await layout_worker.picture(OURS, job)
+    assert svg == render(job)
+    assert 'href="/steps/s29"' in svg
+
+
+async def test_layout_worker_repeated_picture_comes_from_bounded_per_org_cache(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawn = list[bytes]()
+
+    def draw(_: DrawingProcess, job: bytes) -> bytes:
+        drawn.append(job)
+        return 1000 * b"x"
+
+    monkeypatch.setattr(DrawingProcess, "draw", draw)
+    layout_worker = LayoutWorker()
+    for _ in range(3):
+        await layout_worker.picture(OURS, make_job())
+    assert len(drawn) == 1
+    await layout_worker.picture(THEIRS, make_job())
+    assert len(drawn) == 2, "nothing is shared between orgs"
+    monkeypatch.setattr(draughting, "MAX_CACHED_BYTES", 3_000)
+    for width in range(1_000, 1_010):
+        await layout_worker.picture(OURS, make_job(width=width))
+    assert layout_worker._cached_bytes == sum(map(len, layout_worker._cache.values())) == 3_000
+
+
+async def test_layout_worker_timeout_kills_process_and_next_picture_succeeds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    layout_worker = LayoutWorker()
+    monkeypatch.setattr(draughting, "MAX_DRAWING_SECONDS", 0.0)
+    with pytest.raises(TooLarge):
+        await layout_worker.picture(OURS, make_job())
+    monkeypatch.undo()
+    assert await layout_worker.picture(OURS, make_job()) == render(make_job())
+
+
+async def test_layout_worker_restarts_killed_process() -> None:
+    layout_worker = LayoutWorker()
+    await layout_worker.picture(OURS, make_job())
+    process = layout_worker._worker._process
+    assert process is not None
+    process.kill()
+    process.wait()
+    assert await layout_worker.picture(OURS, make_job(width=900)) == render(make_job(width=900))

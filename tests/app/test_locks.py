@@ -1,0 +1,84 @@
+"""The plan's row is locked first; a call that waits too long gets an error."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from org_env import AgentClient, OrgEnv, make_env
+from postgres_servers import ServerDatabase
+from tool_calls import MUTATING, valid_call
+from waybook.app.registry import TOOLS
+
+#: Tools that create something, and so have nothing to lock.
+MAKING = {"create_research_plan", "start_skill", "start_run", "add_dag"}
+LOCKING = [tool for tool in MUTATING if tool not in MAKING]
+
+
+@pytest.fixture
+async def hasty(shared_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
+    """Yield a world whose callers wait a twentieth of a second for a lock."""
+    async with make_env(shared_place, lock_timeout="50ms") as world:
+        yield world
+
+
+@pytest.mark.parametrize("tool", LOCKING)
+async def test_locking_tool_on_locked_row_is_refused_as_busy_and_retryable(
+    hasty: OrgEnv, tool: str
+) -> None:
+    agent = hasty.agent
+    args = await valid_call(agent, tool)
+    async with hasty.database.org_transaction(agent.org_id) as tx:
+        await tx.send(
+            "select from plan for update",
+            "select from skill_execution for update",
+            "select from run for update",
+        )
+        error = await agent.refused(tool, **args, idempotencyKey="k")
+        assert error["code"] == "BUSY"
+        why = "retry the same call after 1 s, with the same idempotencyKey"
+        assert error["next"] == {"tool": tool, "args": {}, "why": why}
+        assert "nothing was written" in error["message"]
+        assert "try again" in error["message"]
+    assert "replayed" not in await agent.call(tool, **args, idempotencyKey="k")
+
+
+@pytest.mark.parametrize("tool", [tool for tool in TOOLS if tool not in LOCKING])
+async def test_non_locking_tool_on_locked_row_does_not_wait(hasty: OrgEnv, tool: str) -> None:
+    args = await valid_call(hasty.agent, tool)
+    async with hasty.database.org_transaction(hasty.agent.org_id) as tx:
+        await tx.send("select from plan for update", "select from run for update")
+        await hasty.agent.call(tool, **args)
+
+
+async def test_locked_plan_does_not_block_calls_on_other_plan(hasty: OrgEnv) -> None:
+    locked, other = await hasty.agent.plan(), await hasty.agent.plan()
+    async with hasty.database.org_transaction(hasty.agent.org_id) as tx:
+        await tx.send(f"select from plan where id = '{locked['planId']}' for update")
+        await hasty.agent.take(other)
+        assert (await hasty.agent.refused("get_next_step", planId=locked["planId"]))[
+            "code"
+        ] == "BUSY"
+
+
+async def test_call_waiting_for_lock_reads_changes_committed_meanwhile(
+    agent: AgentClient, world: OrgEnv
+) -> None:
+    plan = await agent.plan(1)
+    agent.dispatcher.services.plan_cache.invalidate((agent.org_id, plan["planId"]))
+    async with world.database.org_transaction(agent.org_id) as tx:
+        await tx.send(f"select from plan where id = '{plan['planId']}' for update")
+        waiting = asyncio.create_task(agent.call("get_next_step", planId=plan["planId"]))
+        await until_waiting(world, 1)
+        await tx.commit("update plan_step set title = 'changed meanwhile'")
+    assert (await waiting)["title"] == "changed meanwhile"
+    async with world.database.org_transaction(agent.org_id) as tx:
+        await tx.commit("update plan_step set title = null")
+
+
+async def until_waiting(world: OrgEnv, number: int) -> None:
+    """Wait until this many wait for a lock."""
+    counting = "select count(*) from pg_locks where not granted"
+    async with asyncio.timeout(10):
+        while (await world.database.read_org(world.agent.org_id, counting))[0][0][0] < number:  # noqa: ASYNC110 - nothing rings when somebody waits
+            await asyncio.sleep(0.002)

@@ -1,0 +1,236 @@
+"""modify_plan: all or nothing, audited, and never on a plan that waits or is closed."""
+
+import json
+from typing import Any
+
+import pytest
+
+from org_env import AgentClient, Body, OrgEnv, make_step
+
+
+async def modify(agent: AgentClient, plan: Body, *modifications: Body, **more: object) -> Body:
+    args = {"planId": plan["planId"], "modifications": list(modifications)}
+    return await agent.call("modify_plan", **args, **more)
+
+
+async def refused(agent: AgentClient, plan: Body, *modifications: Body, **more: object) -> Body:
+    args = {"planId": plan["planId"], "modifications": list(modifications)}
+    return await agent.refused("modify_plan", **args, **more)
+
+
+def ids(reply: Body) -> list[str]:
+    return [step["stepId"] for step in reply["steps"]]
+
+
+async def test_add_steps_inserts_at_requested_position_and_returns_new_steps(
+    agent: AgentClient,
+) -> None:
+    plan = await agent.plan(2)
+    a, b = plan["stepIds"]
+    reply = await modify(
+        agent, plan, {"action": "add_steps", "steps": [make_step()], "insertAfterOrder": 1}
+    )
+    assert [ids(reply)[0], ids(reply)[2]] == [a, b]
+    assert [step["stepOrder"] for step in reply["steps"]] == [1, 2, 3]
+    assert (reply["revision"], reply["applied"], reply["planStatus"]) == (2, 1, "planning")
+    assert reply["steps"][1] == {
+        "stepId": ids(reply)[1],
+        "stepOrder": 2,
+        "stepType": "search",
+        "status": "pending",
+        "attempt": 1,
+    }
+    appended = await modify(agent, plan, {"action": "add_steps", "steps": [make_step()]})
+    assert ids(appended)[:3] == ids(reply)
+    first = await modify(
+        agent, plan, {"action": "add_steps", "steps": [make_step()], "insertAfterOrder": 0}
+    )
+    assert ids(first)[1:] == ids(appended)
+
+
+async def test_mixed_modifications_are_each_audited_with_rationale(
+    world: OrgEnv, agent: AgentClient
+) -> None:
+    plan = await agent.plan(4)
+    a, b, c, d = plan["stepIds"]
+    reply = await modify(
+        agent,
+        plan,
+        {"action": "add_steps", "steps": [make_step("New.")]},
+        {"action": "remove_step", "stepId": b},
+        {"action": "update_step_instructions", "stepId": c, "instructions": "Better."},
+        {"action": "fail_step", "stepId": a, "reason": "no sources"},
+        {"action": "retry_step", "stepId": a},
+        {"action": "fail_step", "stepId": d, "reason": "again", "retry": True},
+        modificationRationale="Because.",
+    )
+    assert ids(reply)[:3] == [a, c, d]
+    assert [step["status"] for step in reply["steps"]] == ["pending"] * 4
+    assert [step["attempt"] for step in reply["steps"]] == [2, 1, 2, 1]
+    assert reply["revision"] == 7
+    entries = await world.entries(agent.org_id, plan["planId"])
+    payloads = [json.loads(entry.details) for entry in entries if entry.event == "plan_modified"]
+    assert [details["action"] for details in payloads[1:]] == [
+        "add_steps",
+        "remove_step",
+        "update_step_instructions",
+        "fail_step",
+        "retry_step",
+        "fail_step",
+    ]
+    assert {details["rationale"] for details in payloads[1:]} == {"Because."}
+    rewritten = next(d for d in payloads if d["action"] == "update_step_instructions")
+    (change,) = [c for c in rewritten["changes"] if c["field"] == "instructions"]
+    assert (change["from"], change["to"]) == ("Look up 3.", "Better.")
+    assert [e.event for e in entries].count("step_failed") == 2
+    assert payloads[1]["scope"] == {"before": 4, "added": 1, "after": 5}
+
+
+async def test_a31_reorder_steps_requires_exactly_all_step_ids(agent: AgentClient) -> None:
+    plan = await agent.plan(3)
+    a, b, c = plan["stepIds"]
+    reply = await modify(agent, plan, {"action": "reorder_steps", "stepIds": [c, a, b]})
+    assert ids(reply) == [c, a, b]
+    for wrong in ([a, b], [a, b, c, c], [a, a, b], [a, b, "x"], []):
+        error = await refused(agent, plan, {"action": "reorder_steps", "stepIds": wrong})
+        assert error["code"] in {"STALE_PLAN", "INVALID_INPUT"}, wrong
+
+
+async def test_one_invalid_modification_rejects_all_without_writes(
+    world: OrgEnv, agent: AgentClient
+) -> None:
+    plan = await agent.plan(2)
+    before = await world.stored(agent.org_id, plan["planId"])
+    error = await refused(
+        agent,
+        plan,
+        {"action": "add_steps", "steps": [make_step()]},
+        {"action": "remove_step", "stepId": "nope"},
+    )
+    assert (error["code"], error["next"]["tool"]) == ("INVALID_STEP_REFERENCE", "get_plan_status")
+    assert await world.stored(agent.org_id, plan["planId"]) == before
+
+
+async def test_a_dry_run_shows_the_difference_and_changes_nothing(
+    world: OrgEnv, agent: AgentClient
+) -> None:
+    plan = await agent.plan(2)
+    before = await world.stored(agent.org_id, plan["planId"])
+    reply = await modify(
+        agent, plan, {"action": "remove_step", "stepId": plan["stepIds"][0]}, dryRun=True
+    )
+    assert reply["dryRun"] is True
+    assert ids(reply) == plan["stepIds"][1:]
+    assert {change["field"] for change in reply["diff"]} >= {"*", "order", "revision"}
+    assert await world.stored(agent.org_id, plan["planId"]) == before
+
+
+async def test_outdated_expected_revision_returns_stale_plan(agent: AgentClient) -> None:
+    plan = await agent.plan(2)
+    adding = {"action": "add_steps", "steps": [make_step()]}
+    assert (await modify(agent, plan, adding, expectedRevision=1))["revision"] == 2
+    error = await refused(agent, plan, adding, expectedRevision=1)
+    assert (error["code"], error["details"]) == (
+        "STALE_PLAN",
+        {"revision": 2, "expectedRevision": 1},
+    )
+    assert error["next"]["tool"] == "get_plan_status"
+
+
+async def test_remove_step_in_progress_raises_invalid_transition(agent: AgentClient) -> None:
+    plan = await agent.plan(2)
+    taken = await agent.take(plan)
+    error = await refused(agent, plan, {"action": "remove_step", "stepId": taken["stepId"]})
+    assert error["code"] == "INVALID_TRANSITION"
+    assert (error["details"]["from"], error["details"]["to"]) == ("in_progress", "removed")
+
+
+async def test_a22_remove_step_targeted_by_pending_condition_is_rejected(
+    agent: AgentClient,
+) -> None:
+    condition = {
+        "afterStepOrder": 1,
+        "conditionExpression": "confidence < 0.5",
+        "ifTrueAction": "skip_to",
+        "actionParams": {"targetStepOrder": 3},
+    }
+    plan = await agent.plan(3, branchingConditions=[condition])
+    removing = {"action": "remove_step", "stepId": plan["stepIds"][2]}
+    error = await refused(agent, plan, removing)
+    assert (error["code"], error["next"]["tool"]) == ("NOT_MODIFIABLE", "get_plan_status")
+    await agent.submit(await agent.take(plan), confidence=0.9)
+    assert len((await modify(agent, plan, removing))["steps"]) == 2
+
+
+async def test_remove_step_deletes_conditions_of_step(world: OrgEnv, agent: AgentClient) -> None:
+    condition = {
+        "afterStepOrder": 2,
+        "conditionExpression": "true",
+        "ifTrueAction": "add_steps",
+        "actionParams": {"steps": [make_step()]},
+    }
+    plan = await agent.plan(2, branchingConditions=[condition])
+    await modify(agent, plan, {"action": "remove_step", "stepId": plan["stepIds"][1]})
+    assert "condition" not in await world.stored(agent.org_id, plan["planId"])
+
+
+async def test_a4_failing_or_removing_last_open_step_completes_plan(agent: AgentClient) -> None:
+    plan = await agent.plan(2)
+    await agent.submit(await agent.take(plan))
+    last = plan["stepIds"][1]
+    reply = await modify(agent, plan, {"action": "fail_step", "stepId": last, "reason": "x"})
+    assert reply["planStatus"] == "completed"
+    assert (await agent.status(plan))["outcome"] == "completed_with_failures"
+    plan = await agent.plan(2)
+    await agent.submit(await agent.take(plan))
+    removing = {"action": "remove_step", "stepId": plan["stepIds"][1]}
+    assert (await modify(agent, plan, removing))["planStatus"] == "completed"
+
+
+async def test_modify_plan_awaiting_review_or_closed_is_rejected(agent: AgentClient) -> None:
+    adding = {"action": "add_steps", "steps": [make_step()]}
+    plan = await agent.plan(2)
+    taken = await agent.take(plan)
+    await agent.call("request_user_review", stepId=taken["stepId"], summary="x")
+    assert (await refused(agent, plan, adding))["code"] == "NOT_MODIFIABLE"
+    await agent.call("submit_user_decision", planId=plan["planId"], decision="approve")
+    await agent.work_through(plan)
+    assert (await refused(agent, plan, adding))["code"] == "PLAN_TERMINAL"
+
+
+WRONG: list[tuple[Body, str]] = [
+    ({"action": "add_steps"}, "needs steps"),
+    ({"action": "remove_step"}, "needs stepId"),
+    ({"action": "reorder_steps"}, "needs stepIds"),
+    ({"action": "update_step_instructions", "stepId": "x"}, "needs instructions"),
+    ({"action": "fail_step", "stepId": "x"}, "needs reason"),
+    ({"action": "remove_step", "stepId": "x", "reason": "y"}, "does not take reason"),
+    ({"action": "retry_step", "stepId": "x", "steps": [make_step()]}, "does not take steps"),
+]
+
+
+@pytest.mark.parametrize(("modification", "said"), WRONG, ids=str)
+async def test_modify_plan_wrong_action_fields_are_named_in_error(
+    agent: AgentClient, modification: Body, said: str
+) -> None:
+    plan = await agent.plan()
+    error = await refused(agent, plan, modification)
+    assert error["code"] == "INVALID_INPUT"
+    assert said in error["message"]
+    assert error["details"] == {"at": "modifications.0", "action": modification["action"]}
+
+
+@pytest.mark.parametrize("after", [-1, 4, 10**9])
+async def test_add_steps_at_invalid_position_is_rejected(agent: AgentClient, after: int) -> None:
+    plan = await agent.plan(3)
+    adding = {"action": "add_steps", "steps": [make_step()], "insertAfterOrder": after}
+    assert (await refused(agent, plan, adding))["code"] == "INVALID_STEP_REFERENCE"
+
+
+async def test_modify_plan_accepts_fifty_modifications_and_rejects_fifty_one(
+    agent: AgentClient,
+) -> None:
+    plan = await agent.plan(1)
+    adding: dict[str, Any] = {"action": "add_steps", "steps": [make_step()]}
+    assert len((await modify(agent, plan, *[adding] * 50))["steps"]) == 51
+    assert (await refused(agent, plan, *[adding] * 51))["code"] == "TOO_LARGE"

@@ -1,0 +1,144 @@
+"""Addresses in texts are never fetched: they stay text."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from org_env import AgentClient, Body, OrgEnv
+from tool_calls import PREPARE, valid_call
+from transport.full_app import full_app, make_client
+from waybook.app.dispatcher import Dispatcher
+from waybook.app.skills.loader import read_skills
+from waybook.background import deliver_all_orgs, index_all_orgs, render_all_orgs, sweep_all_orgs
+
+
+@dataclass
+class Trap:
+    """A listener on loopback that counts connections."""
+
+    address: str = ""
+    visits: int = 0
+
+
+@asynccontextmanager
+async def open_trap() -> AsyncIterator[Trap]:
+    trap = Trap()
+
+    async def caught(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        trap.visits += 1
+        writer.close()
+
+    server = await asyncio.start_server(caught, "127.0.0.1", 0)
+    async with server:
+        trap.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        yield trap
+
+
+def texts(where: str) -> str:
+    """Return every form in which a text may ask to be fetched."""
+    return "\n\n".join(
+        [
+            f"http://{where}/plain",
+            f"https://{where}/tls",
+            f"//{where}/no-scheme",
+            f"<http://{where}/autolink>",
+            f"[a link](http://{where}/link)",
+            f"![an image](http://{where}/image)",
+            f"<img src='http://{where}/html'><script src='http://{where}/script'></script>",
+            f"<link rel=stylesheet href='http://{where}/style'>",
+            f'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY b SYSTEM "http://{where}/dtd">]><a>&b;</a>',
+            f'{{"$ref": "http://{where}/schema", "@import": "http://{where}/import"}}',
+            f"@import url(http://{where}/css);",
+            f"!include http://{where}/yaml",
+        ]
+    )
+
+
+def laden(value: object, text: str, name: str = "") -> object:
+    """Return the same arguments with this text in every text field."""
+    if isinstance(value, dict):
+        return {key: laden(inner, text, key) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [laden(inner, text, name) for inner in value]
+    if name == "url":
+        return text.split(maxsplit=1)[0]
+    if isinstance(value, str) and name in PROSE:
+        return text
+    return value
+
+
+PROSE = {
+    *("name", "title", "researchQuestion", "instructions", "outputFormattingNotes", "summary"),
+    *("questions", "feedback", "modificationRationale", "reason", "error", "outcome", "content"),
+    *("text", "quote", "resultSummary", "river", "sources", "input", "question", "query", "prompt"),
+    *("description", "label", "conditionExpression"),
+}
+
+
+async def test_urls_in_any_text_are_never_requested(world: OrgEnv, tmp_path: Path) -> None:
+    async with open_trap() as trap:
+        text = texts(trap.address)
+        agent = with_skill(world.agent, tmp_path, text)
+        assert await written(agent, text) > len(PREPARE)
+        schema = {"$ref": f"http://{trap.address}/schema", "$schema": f"http://{trap.address}/"}
+        await agent.ask("extract_data", {"text": text, "schema": schema, "candidate": {}})
+        plan = await agent.plan(1, name=text.split(maxsplit=1)[0], researchQuestion=text)
+        result = {"found": text, "url": f"http://{trap.address}/result"}
+        await agent.submit(await agent.take(plan), result)
+        await looked_at(agent, plan)
+        assert trap.visits == 0
+        await visit(trap)
+
+
+async def written(agent: AgentClient, text: str) -> int:
+    """Call every tool with this text in every text field; return how many calls were accepted."""
+    taken = 0
+    for tool in PREPARE:
+        args = await valid_call(agent, tool)
+        for arguments in (
+            {n: laden(v, text, n) for n, v in args.items()},
+            *each_in_turn(args, text),
+        ):
+            taken += not (await agent.ask(tool, arguments)).is_error
+    return taken
+
+
+async def looked_at(agent: AgentClient, plan: Body) -> None:
+    """Run all background work, and load pages."""
+    for at_work in (render_all_orgs, index_all_orgs, sweep_all_orgs, deliver_all_orgs):
+        await at_work(agent.dispatcher.services)
+    async with make_client(full_app(agent)) as client:
+        for page in ("/", "/inbox", "/runs", "/dags", "/outputs", f"/plans/{plan['planId']}"):
+            assert (await client.get(page)).status_code == 200
+
+
+async def visit(trap: Trap) -> None:
+    """Visit the trap, and wait until it has counted the visit."""
+    host, _, port = trap.address.partition(":")
+    _, writer = await asyncio.open_connection(host, int(port))
+    writer.close()
+    async with asyncio.timeout(10):
+        while not trap.visits:  # noqa: ASYNC110 - nobody says when somebody was caught
+            await asyncio.sleep(0)
+
+
+def each_in_turn(args: Body, text: str) -> list[Body]:
+    """Return the arguments with the text in one field at a time: others may refuse it."""
+    return [
+        {**args, name: laden(value, text, name)}
+        for name, value in args.items()
+        if laden(value, text, name) != value
+    ]
+
+
+def with_skill(agent: AgentClient, folder: Path, text: str) -> AgentClient:
+    """Return the agent in an application that has a skill full of addresses."""
+    (folder / "survey").mkdir()
+    head = f"---\nname: survey\ndescription: See {text.split(maxsplit=1)[0]}\n---\n"
+    (folder / "survey" / "SKILL.md").write_text(head + text, encoding="utf-8")
+    skills = read_skills(str(folder))
+    assert [skill for skill in skills if text.split(maxsplit=1)[0] in skill.body]
+    services = replace(agent.dispatcher.services, skills=skills)
+    return AgentClient(Dispatcher(services, agent.dispatcher.calls), agent.caller)

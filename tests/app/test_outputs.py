@@ -1,0 +1,271 @@
+"""store_research_output, and the deliverable in the reply of a completed plan."""
+
+import asyncio
+import json
+
+import psycopg
+import pytest
+
+from org_env import AgentClient, Body, OrgEnv, make_step
+from waybook.app.operations.audit_verification import verify_subject
+from waybook.app.queries.documents import list_outputs, read_output
+from waybook.app.queries.plan import plan_as_of
+from waybook.app.request.caller import Answer
+from waybook.app.request.request_context import RequestContext
+from waybook.store.audit import Subject
+from waybook.store.driver.ids import new_id
+
+
+async def deliver(
+    agent: AgentClient, plan: Body, content: str = "# Rivers", **more: object
+) -> Body:
+    named = {"mediaType": "text/markdown", "title": "Rivers", **more}
+    return await agent.call(
+        "store_research_output", planId=plan["planId"], content=content, **named
+    )
+
+
+async def make_done_plan(agent: AgentClient, **more: object) -> Body:
+    plan = await agent.plan(1, **more)
+    await agent.work_through(plan)
+    return plan
+
+
+def seen_by(agent: AgentClient) -> RequestContext:
+    return RequestContext(services=agent.dispatcher.services, caller=agent.caller)
+
+
+async def test_store_research_output_is_stored_and_readable(agent: AgentClient) -> None:
+    plan = await make_done_plan(agent)
+    stored = await deliver(agent, plan, "# Rivers\n\n“Nile” ☃")
+    assert (stored["status"], stored["version"], stored["mediaType"]) == (
+        "stored",
+        1,
+        "text/markdown",
+    )
+    assert stored["downloadUrl"].endswith(f"/api/outputs/{stored['outputId']}")
+    assert stored["resource"] == f"waybook://outputs/{stored['outputId']}"
+    output = await read_output(seen_by(agent), stored["outputId"])
+    assert (output.plan_id, output.content) == (plan["planId"], "# Rivers\n\n“Nile” ☃")
+    assert output.file_name == "Rivers.v1.md"
+
+
+async def test_store_research_output_on_completed_plan_changes_audit_only(
+    world: OrgEnv, agent: AgentClient
+) -> None:
+    plan = await make_done_plan(agent)
+    before = await world.stored(agent.org_id, plan["planId"])
+    stored = await deliver(agent, plan)
+    after = await world.stored(agent.org_id, plan["planId"])
+    assert set(after.pop("artifact")) == {stored["outputId"]}
+    assert after == before
+    last = (await world.entries(agent.org_id, plan["planId"]))[-1]
+    details = json.loads(last.details)
+    assert (last.event, details["action"]) == ("plan_modified", "output_stored")
+    assert "# Rivers" not in last.details
+
+
+async def test_completed_plan_accepts_outputs_but_not_modifications(agent: AgentClient) -> None:
+    plan = await make_done_plan(agent)
+    await deliver(agent, plan)
+    adding = [{"action": "add_steps", "steps": [make_step()]}]
+    error = await agent.refused("modify_plan", planId=plan["planId"], modifications=adding)
+    assert error["code"] in {"PLAN_TERMINAL", "NOT_MODIFIABLE"}
+
+
+async def test_failed_plan_rejects_output(agent: AgentClient) -> None:
+    end = {"afterStepOrder": 1, "conditionExpression": "true", "ifTrueAction": "fail"}
+    plan = await agent.plan(1, branchingConditions=[end])
+    await agent.submit(await agent.take(plan))
+    args = {"mediaType": "text/plain", "title": "T", "content": "x"}
+    error = await agent.refused("store_research_output", planId=plan["planId"], **args)
+    assert error["code"] == "PLAN_TERMINAL"
+
+
+async def test_open_plan_accepts_output_without_status_change(agent: AgentClient) -> None:
+    plan = await agent.plan(1)
+    stored = await deliver(agent, plan)
+    assert stored["next"]["tool"] == "get_next_step"
+    assert (await agent.status(plan))["status"] == "planning"
+
+
+async def test_output_versions_are_stored_and_identical_content_is_unchanged(
+    agent: AgentClient,
+) -> None:
+    plan = await make_done_plan(agent)
+    first, again = await deliver(agent, plan), await deliver(agent, plan)
+    more = await deliver(agent, plan, "# More")
+    assert (again["status"], again["outputId"]) == ("unchanged", first["outputId"])
+    assert (more["status"], more["version"]) == ("stored", 2)
+    listed = await list_outputs(seen_by(agent), plan["planId"])
+    assert {(output.id, output.version) for output in listed} == {
+        (first["outputId"], 1),
+        (more["outputId"], 2),
+    }
+    assert (await read_output(seen_by(agent), first["outputId"])).content == "# Rivers"
+
+
+@pytest.mark.parametrize(
+    ("changed", "code"),
+    [
+        ({"mediaType": "image/png"}, "INVALID_INPUT"),
+        ({"mediaType": "nonsense"}, "INVALID_INPUT"),
+        ({"mediaType": "application/json", "content": "{"}, "INVALID_INPUT"),
+        ({"title": "  "}, "INVALID_INPUT"),
+        ({"title": "x" * 201}, "TOO_LARGE"),
+        ({"content": ""}, "INVALID_INPUT"),
+        ({"content": {"a": 1}}, "INVALID_INPUT"),
+        ({"content": "x" * 1_048_577}, "TOO_LARGE"),
+        ({"content": "a\0b"}, "INVALID_INPUT"),
+    ],
+)
+async def test_store_research_output_invalid_arguments_are_refused(
+    world: OrgEnv, agent: AgentClient, changed: Body, code: str
+) -> None:
+    plan = await make_done_plan(agent)
+    before = await world.stored(agent.org_id, plan["planId"])
+    args = {"mediaType": "text/plain", "title": "T", "content": "x", **changed}
+    error = await agent.refused("store_research_output", planId=plan["planId"], **args)
+    assert error["code"] == code
+    assert await world.stored(agent.org_id, plan["planId"]) == before
+
+
+async def test_output_of_nearly_one_mebibyte_is_stored(agent: AgentClient) -> None:
+    plan = await make_done_plan(agent)
+    stored = await deliver(agent, plan, "x" * 1_048_000)
+    assert len((await read_output(seen_by(agent), stored["outputId"])).content) == 1_048_000
+
+
+async def test_store_output_repeated_with_same_key_is_replayed(agent: AgentClient) -> None:
+    plan = await make_done_plan(agent)
+    await deliver(agent, plan, idempotencyKey="k")
+    replayed = await deliver(agent, plan, idempotencyKey="k")
+    assert replayed["replayed"] is True
+    assert replayed["status"] == "stored"
+
+
+async def test_concurrent_outputs_get_distinct_versions(agent: AgentClient) -> None:
+    plan = await make_done_plan(agent)
+    both = await asyncio.gather(deliver(agent, plan, "one"), deliver(agent, plan, "two"))
+    assert sorted(output["version"] for output in both) == [1, 2]
+
+
+# Reply of a completed plan
+
+
+async def complete(agent: AgentClient, plan: Body) -> Body:
+    return await agent.call("get_next_step", planId=plan["planId"])
+
+
+async def test_completed_plan_requests_output_required_by_skill(agent: AgentClient) -> None:
+    started = await agent.call("start_skill", name="survey", sessionId="s")
+    plan = await make_done_plan(agent, sessionId="s")
+    reply = await complete(agent, plan)
+    assert (reply["outputs"], reply["outputMissing"]) == ([], True)
+    expected = {"planId": plan["planId"], "mediaType": "text/markdown"}
+    assert (reply["next"]["tool"], reply["next"]["args"]) == ("store_research_output", expected)
+    await deliver(agent, plan, "a,b", mediaType="text/csv")
+    assert (await complete(agent, plan))["outputMissing"] is True
+    stored = await deliver(agent, plan)
+    reply = await complete(agent, plan)
+    assert reply["outputMissing"] is False
+    assert reply["next"] == stored["next"]
+    ending = {"skillExecutionId": started["skillExecutionId"]}
+    assert (reply["next"]["tool"], reply["next"]["args"]) == ("complete_skill", ending)
+    await agent.call("complete_skill", **ending)
+    assert (await complete(agent, plan))["next"]["tool"] == "list_active_plans"
+
+
+async def test_plan_without_skill_misses_no_output_and_suggests_reading_results(
+    agent: AgentClient,
+) -> None:
+    plan = await make_done_plan(agent)
+    reply = await complete(agent, plan)
+    assert reply["outputMissing"] is False
+    assert reply["next"]["tool"] == "get_research_context"
+    await deliver(agent, plan)
+    assert (await complete(agent, plan))["next"]["tool"] == "list_active_plans"
+
+
+async def test_completed_plan_lists_latest_version_of_each_output(
+    agent: AgentClient, world: OrgEnv
+) -> None:
+    plan = await make_done_plan(agent)
+    await deliver(agent, plan)
+    world.clock.advance(minutes=1)
+    more = await deliver(agent, plan, "# More")
+    world.clock.advance(minutes=1)
+    table = await deliver(agent, plan, "a,b", mediaType="text/csv", title="Table")
+    reply = await complete(agent, plan)
+    assert [output["outputId"] for output in reply["outputs"]] == [
+        table["outputId"],
+        more["outputId"],
+    ]
+    assert set(reply["outputs"][0]) == {
+        "outputId",
+        "title",
+        "mediaType",
+        "version",
+        "createdAt",
+        "createdBy",
+    }
+
+
+# The audit
+
+
+async def test_plan_as_of_before_output_was_stored_has_no_artifact(
+    world: OrgEnv, agent: AgentClient
+) -> None:
+    plan = await make_done_plan(agent)
+    before = len(await world.entries(agent.org_id, plan["planId"]))
+    await deliver(agent, plan)
+    call = seen_by(agent)
+    assert "artifact" not in (await plan_as_of(call, plan["planId"], seq=before)).rows
+    assert "artifact" in (await plan_as_of(call, plan["planId"], seq=before + 1)).rows
+
+
+async def test_verify_subject_reports_tampered_output_text(own_world: OrgEnv) -> None:
+    agent = own_world.agent
+    plan = await make_done_plan(agent)
+    stored = await deliver(agent, plan)
+    subject = Subject("plan", plan["planId"])
+    assert (await verify_subject(seen_by(agent), subject)).ok
+    rewrite(own_world, "# Sewers")
+    verdict = await verify_subject(seen_by(agent), subject)
+    assert any(stored["outputId"] in fault for fault in verdict.errors)
+    rewrite(own_world, "# Rivers")
+
+
+def rewrite(world: OrgEnv, text: str) -> None:
+    """Rewrite rows directly, as an attacker not bound by our rules could."""
+    with psycopg.connect(world.place.admin_dsn, autocommit=True) as owner:
+        params = (json.dumps(text),)
+        owner.execute("update artifact set content = %s::json where kind = 'output'", params)
+
+
+# The other org
+
+
+async def test_output_of_other_org_is_not_found(agent: AgentClient, world: OrgEnv) -> None:
+    world.other_org_may_change = True
+    theirs = await deliver(world.other_org, world.other_org_plan)
+    answers = []
+    for output_id in (theirs["outputId"], new_id(), "nope"):
+        with pytest.raises(Exception, match="no output with this id") as refused:
+            await read_output(seen_by(agent), output_id)
+        answers.append(str(refused.value))
+    assert len(set(answers)) == 1
+    with pytest.raises(Exception, match="no plan with this id"):
+        await list_outputs(seen_by(agent), world.other_org_plan["planId"])
+
+
+async def test_read_output_artifact_of_other_kind_is_not_found(agent: AgentClient) -> None:
+    plan = await agent.plan(1)
+    taken = await agent.take(plan)
+    late: Answer = await agent.ask(
+        "submit_step_result", {"stepId": taken["stepId"], "resultSummary": "x", "attempt": 9}
+    )
+    artifact_id = late.body["error"]["details"]["artifactId"]  # type: ignore[index]  # an error is an object
+    with pytest.raises(Exception, match="no output with this id"):
+        await read_output(seen_by(agent), artifact_id)

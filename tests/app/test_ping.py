@@ -1,0 +1,15 @@
+"""ping."""
+
+from org_env import NOON, AgentClient
+
+
+async def test_ping_answers_with_the_time_of_the_database(agent: AgentClient) -> None:
+    answer = await agent.call("ping")
+    assert answer["status"] == "ok"
+    assert answer["now"] == NOON.isoformat()
+    assert answer["next"]["tool"] == "list_active_plans"
+
+
+async def test_ping_takes_no_arguments(agent: AgentClient) -> None:
+    error = await agent.refused("ping", planId="x")
+    assert error["code"] == "INVALID_INPUT"

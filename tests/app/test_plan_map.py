@@ -1,0 +1,109 @@
+"""A plan as a map and as a report: one stage, with the plan's own step statuses."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from decision_proofs import decision
+from plan_builders import NOON, make_plan, make_step
+from waybook.app.queries.plan_map import (
+    PROGRESS_BY_STATUS,
+    STAGE,
+    edges_of,
+    plan_evidence,
+    plan_report,
+    plan_structure,
+)
+from waybook.dag.progress.invariants import check
+from waybook.dag.progress.report import Report, StageReport, report
+from waybook.dag.progress.structure import map_json
+from waybook.plan.states import StepStatus
+
+S = StepStatus
+
+
+def checked_report(*statuses: StepStatus) -> Report:
+    """Return the report of a plan whose steps have these statuses; check the invariants."""
+    plan = make_plan(*map(make_step, statuses))
+    progress_report = report(plan_structure(plan), {STAGE: plan_evidence(plan)})
+    assert check(progress_report) == []
+    return progress_report
+
+
+def stage_of(*statuses: StepStatus) -> StageReport:
+    (stage,) = checked_report(*statuses)["stages"]
+    return stage
+
+
+def standings(*statuses: StepStatus) -> list[str]:
+    return [str(step["status"]) for step in stage_of(*statuses)["steps"] or ()]
+
+
+@decision("X2")
+def test_step_statuses_map_to_four_progress_statuses() -> None:
+    assert set(PROGRESS_BY_STATUS) == set(StepStatus)
+    assert standings(*StepStatus) == [
+        "not_started",
+        "in_progress",
+        "in_progress",
+        "completed",
+        "completed",
+        "failed",
+    ]
+
+
+@decision("X1")
+def test_plan_report_completed_plan_with_failed_step_has_failed_stage() -> None:
+    progress_report = checked_report(S.COMPLETED, S.FAILED, S.SKIPPED)
+    (stage,) = progress_report["stages"]
+    assert stage["status"] == "failed"
+    assert stage["progress"] == {"completedSteps": 2, "totalSteps": 3, "failedSteps": 1}
+    assert progress_report["dagProgress"] == {"completedStages": 0, "totalStages": 1}
+
+
+def test_pending_step_before_completed_step_is_not_started() -> None:
+    assert standings(S.PENDING, S.COMPLETED) == ["not_started", "completed"]
+
+
+def test_step_in_progress_has_started_at() -> None:
+    (step,) = stage_of(S.IN_PROGRESS)["steps"] or []
+    assert step["jobs"] == {"done": 0, "active": 1, "failed": 0}
+    assert step["startedAt"] is not None
+    assert step["startedAt"].startswith(NOON.isoformat()[:19])
+
+
+@given(st.lists(st.sampled_from(StepStatus)))
+def test_report_of_any_plan_satisfies_invariants_and_has_every_step(
+    statuses: list[StepStatus],
+) -> None:
+    assert len(stage_of(*statuses)["steps"] or ()) == len(statuses)
+
+
+@pytest.mark.parametrize("status", StepStatus)
+def test_report_of_plan_has_no_warnings(status: StepStatus) -> None:
+    progress_report = checked_report(status)
+    assert progress_report["warnings"] == progress_report["stages"][0]["warnings"] == []
+    assert progress_report["stages"][0]["modelCount"] is None
+
+
+def test_plan_map_without_dependencies_is_chain_of_steps() -> None:
+    plan = make_plan(*(make_step() for _ in range(3)))
+    (stage,) = map_json(plan_structure(plan), {})["stages"]
+    assert stage["order"] == [step.id for step in plan.steps]
+    assert list(edges_of(plan)) == [*pairwise(stage["order"])]
+    assert (stage["roots"], stage["leaves"]) == (stage["order"][:1], stage["order"][-1:])
+
+
+def test_plan_without_steps_has_empty_map_and_is_not_started() -> None:
+    plan = make_plan()
+    assert map_json(plan_structure(plan), {})["stages"][0]["order"] == []
+    stage = stage_of()
+    assert (stage["status"], stage["steps"], stage["warnings"]) == ("not_started", [], [])
+
+
+@decision("X3")
+def test_plan_report_has_revision_of_plan() -> None:
+    plan = make_plan(make_step(S.PENDING))
+    assert plan_report(plan)["revision"] == plan.revision

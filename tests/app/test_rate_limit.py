@@ -1,0 +1,210 @@
+"""Rate limit per org: a burst at once, then a steady rate, independent of other orgs."""
+
+from dataclasses import dataclass, replace
+from itertools import accumulate
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from org_env import AgentClient, OrgEnv
+from tool_calls import valid_call
+from waybook.app.dispatcher import OPERATIONS_PER_CALL, REPLY_BYTES_PER_CALL, Dispatcher
+from waybook.app.registry import TOOLS
+from waybook.app.request.rate_limit import NANOSECONDS, TokenBuckets
+from waybook.conditions.budget import BUDGET
+from waybook.core.decision_context import Channel
+from waybook.errors import RateLimited
+from waybook.store.calls import CallLog
+from waybook.store.driver.database import Database
+from waybook.store.driver.pool import ConnectionPool
+
+RATES = st.integers(1, 100)
+BURSTS = st.integers(1, 200)
+TIMES = st.integers(0, 10**6 * NANOSECONDS)
+#: Time between a call and the one before it.
+GAPS = st.lists(st.integers(0, 3 * NANOSECONDS), min_size=1, max_size=100)
+
+
+@given(RATES, BURSTS, GAPS)
+def test_token_bucket_never_exceeds_burst_plus_rate_in_any_interval(
+    rate: int, burst: int, gaps: list[int]
+) -> None:
+    limit = TokenBuckets(rate, burst)
+    let_in = [now for now in accumulate(gaps) if not limit.try_acquire("us", now)]
+    for i, begun in enumerate(let_in):
+        for n, ended in enumerate(let_in[i:], start=1):
+            assert n <= burst + rate * (ended - begun) / NANOSECONDS
+
+
+@given(RATES, BURSTS, TIMES, st.integers(1, 300))
+def test_token_bucket_call_after_retry_after_is_admitted(
+    rate: int, burst: int, now: int, calls: int
+) -> None:
+    limit = TokenBuckets(rate, burst)
+    for _ in range(calls):
+        wait = limit.try_acquire("us", now)
+        if wait:
+            retry_after = limit.rate_limited_error(wait).details["retryAfter"]
+            assert isinstance(retry_after, int)
+            assert retry_after >= wait
+            now += retry_after * NANOSECONDS
+            assert limit.try_acquire("us", now) == 0
+
+
+@given(RATES, BURSTS, TIMES)
+def test_token_bucket_admits_exactly_burst_at_once(rate: int, burst: int, now: int) -> None:
+    limit = TokenBuckets(rate, burst)
+    assert [bool(limit.try_acquire("us", now)) for _ in range(burst + 3)] == [False] * burst + [
+        True
+    ] * 3
+
+
+@given(RATES, BURSTS, st.lists(st.sampled_from(["us", "them"]), max_size=400))
+def test_token_buckets_of_orgs_are_independent(rate: int, burst: int, calls: list[str]) -> None:
+    together, alone = TokenBuckets(rate, burst), {name: TokenBuckets(rate, burst) for name in calls}
+    for number, name in enumerate(calls):
+        now = number * NANOSECONDS // 50
+        assert together.try_acquire(name, now) == alone[name].try_acquire(name, now)
+
+
+@given(RATES, BURSTS, st.lists(st.integers(0, 1_000), max_size=200))
+def test_retry_after_does_not_consume_tokens(rate: int, burst: int, orgs: list[int]) -> None:
+    limit = TokenBuckets(rate, burst)
+    for number, org in enumerate(orgs):
+        now = number * NANOSECONDS // 50
+        assert limit.retry_after(org, now) == limit.try_acquire(org, now)
+
+
+def test_token_buckets_forget_inactive_orgs() -> None:
+    limit = TokenBuckets(60, 120)
+    for org in range(10_000):
+        now = org * NANOSECONDS // 100
+        limit.try_acquire(org, now)
+        if limit.retry_after(org, now):
+            limit.is_first_refusal(org)
+        assert limit.tracked_count() <= 201, "whoever was let in within two seconds, and one"
+    limit.try_acquire("last", 1_000 * NANOSECONDS)
+    assert limit.tracked_count() == 1
+
+
+# At the dispatcher
+
+ON_POSTGRES_18 = pytest.mark.parametrize("server", ["18"], indirect=True, scope="session")
+
+
+@dataclass
+class Limited(AgentClient):
+    """An agent in an org limited to two calls a second, and a burst of three."""
+
+    #: The dispatcher's clock.
+    now: int = 100 * NANOSECONDS
+
+    def __post_init__(self) -> None:
+        self.dispatcher.clock = lambda: self.now
+
+    def use_up(self) -> None:
+        for _ in range(3):
+            self.dispatcher.require_capacity(self.caller)
+
+
+def at_a_limit(agent: AgentClient, database: Database | None = None) -> Limited:
+    services = agent.dispatcher.services
+    services = replace(
+        services, rate_limit=TokenBuckets(2, 3), database=database or services.database
+    )
+    return Limited(Dispatcher(services, CallLog(services.database)), agent.caller)
+
+
+@pytest.fixture
+def limited(world: OrgEnv) -> Limited:
+    return at_a_limit(world.agent)
+
+
+@ON_POSTGRES_18
+async def test_call_over_limit_is_refused_with_retry_after(limited: Limited) -> None:
+    for _ in range(3):
+        await limited.call("list_active_plans")
+    error = await limited.refused("list_active_plans")
+    assert error["code"] == "RATE_LIMITED"
+    assert error["next"]["tool"] == "list_active_plans"
+    assert error["next"]["why"] == f"retry the same call after {error['details']['retryAfter']} s"
+    assert error["details"] == {"retryAfter": 1, "callsPerSecond": 2, "burst": 3}
+    assert "Wait 1 s, then repeat it" in error["message"]
+    limited.now += error["details"]["retryAfter"] * NANOSECONDS
+    await limited.call("list_active_plans")
+
+
+@ON_POSTGRES_18
+async def test_large_reply_counts_as_several_calls(agent: AgentClient) -> None:
+    long = {"kind": "note", "title": "Long", "content": "x" * 100_000}
+    stored, limited = await agent.call("store_research", **long), at_a_limit(agent)
+    reply = await limited.call("get_artifact", artifactId=stored["artifactId"], detail=True)
+    calls = 1 + len(orjson.dumps(reply)) // REPLY_BYTES_PER_CALL
+    assert limited.dispatcher.retry_after(limited.caller) == (calls - 2) / 2 > 0
+
+
+@ON_POSTGRES_18
+async def test_expensive_conditions_count_as_several_calls(agent: AgentClient) -> None:
+    expensive = "result.all(x, result.all(y, result.all(z, x + y + z >= 0)))"
+    condition = {
+        "afterStepOrder": 1,
+        "conditionExpression": expensive,
+        "ifTrueAction": "continue",
+    }
+    plan = await agent.plan(1, branchingConditions=[condition])
+    taken, limited = await agent.take(plan), at_a_limit(agent)
+    await limited.call(
+        "submit_step_result",
+        stepId=taken["stepId"],
+        attempt=taken["attempt"],
+        resultSummary=[*range(100)],
+    )
+    calls = 1 + BUDGET // OPERATIONS_PER_CALL
+    assert limited.dispatcher.retry_after(limited.caller) == (calls - 2) / 2
+
+
+@ON_POSTGRES_18
+async def test_rate_limited_call_sends_no_database_message(agent: AgentClient) -> None:
+    out_of_reach = Database(ConnectionPool("host=/nowhere", timeout=0))
+    limited = at_a_limit(agent, out_of_reach)
+    limited.use_up()
+    answers = {tool: await limited.ask(tool, await valid_call(agent, tool)) for tool in TOOLS}
+    codes = {tool: str(answer.body["error"]["code"]) for tool, answer in answers.items()}  # type: ignore[index]  # an object
+    assert codes == dict.fromkeys(TOOLS, "RATE_LIMITED")
+
+
+@ON_POSTGRES_18
+async def test_document_and_output_reads_are_rate_limited(limited: Limited) -> None:
+    door = limited.dispatcher
+    limited.use_up()
+    for read in (door.read_document, door.read_output, door.list_outputs):
+        with pytest.raises(RateLimited):
+            await read(limited.caller, "x")
+
+
+@ON_POSTGRES_18
+async def test_rate_limit_does_not_affect_other_org_or_dashboard(
+    world: OrgEnv, limited: Limited
+) -> None:
+    limited.use_up()
+    await limited.refused("list_active_plans")
+    await limited.acting_as("bob", Channel.REST).refused("list_active_plans")
+    await AgentClient(limited.dispatcher, world.other_org.caller).call("list_active_plans")
+    await limited.acting_as("pat", Channel.DASHBOARD).call("list_active_plans")
+    assert await limited.dispatcher.is_ready()
+
+
+@ON_POSTGRES_18
+async def test_consecutive_rate_limit_refusals_are_logged_once(limited: Limited) -> None:
+    for _ in range(2):
+        limited.use_up()
+        for _ in range(20):
+            await limited.refused("get_next_step", planId="x")
+        limited.now += 10 * NANOSECONDS
+    await limited.dispatcher.calls.flush()
+    counting = "select count(*) from mcp_tool_call_log where error_code = 'RATE_LIMITED'"
+    (rows,) = await limited.dispatcher.services.database.read_org(limited.org_id, counting)
+    assert rows == [(2,)]
+    assert limited.dispatcher.counted["get_next_step", "RATE_LIMITED"] == 40

@@ -1,0 +1,149 @@
+"""Calls that rely on this process's plan cache, while other processes change the plan."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from org_env import AgentClient, Body, OrgEnv
+from waybook.store.driver.connection import DbConnection, Message, Results
+
+
+@pytest.fixture
+def messages(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return every message to the database, as the number of its statements."""
+    sent: list[int] = []
+    send = DbConnection.send
+
+    async def counting(line: DbConnection, opening: Message, statements: Message) -> Results:
+        sent.append(len(statements))
+        return await send(line, opening, statements)
+
+    monkeypatch.setattr(DbConnection, "send", counting)
+    return sent
+
+
+async def test_cached_plan_calls_send_one_database_message_each(
+    agent: AgentClient, messages: list[int]
+) -> None:
+    plan = await agent.plan(3)
+    messages.clear()
+    for number in range(1, 4):
+        taken = await agent.take(plan, sessionId="s", idempotencyKey=f"t{number}")
+        await agent.submit(taken, sessionId="s", idempotencyKey=f"s{number}")
+    assert len(messages) == 6
+    assert (await agent.status(plan))["status"] == "completed"
+
+
+async def test_uncached_plan_first_call_sends_two_database_messages(
+    agent: AgentClient, messages: list[int]
+) -> None:
+    plan = await agent.plan(3)
+    elsewhere = agent.elsewhere()
+    messages.clear()
+    taken = await elsewhere.take(plan)
+    assert len(messages) == 2
+    await elsewhere.submit(taken)
+    assert len(messages) == 3
+
+
+async def test_plan_cache_sees_changes_of_other_process(agent: AgentClient) -> None:
+    plan = await agent.plan(3)
+    elsewhere = agent.elsewhere()
+    first = await elsewhere.take(plan)
+    second = await agent.take(plan)
+    assert [first["stepOrder"], second["stepOrder"]] == [1, 2]
+    await agent.submit(first)
+    await elsewhere.submit(second)
+    third = await agent.take(plan)
+    assert third["stepOrder"] == 3
+
+
+async def test_get_next_step_returns_instructions_changed_by_other_process(
+    agent: AgentClient,
+) -> None:
+    plan = await agent.plan(2)
+    change = {"action": "update_step_instructions", "stepId": plan["stepIds"][0]}
+    modifications = [{**change, "instructions": "Look again."}]
+    await agent.elsewhere().call("modify_plan", planId=plan["planId"], modifications=modifications)
+    assert (await agent.take(plan))["instructions"] == "Look again."
+
+
+async def test_get_next_step_decision_in_other_process_overrides_cached_review(
+    agent: AgentClient,
+) -> None:
+    """In this cache the plan is awaiting review; in another process a person has decided."""
+    plan = await agent.plan(2)
+    taken = await agent.take(plan)
+    await agent.call("request_user_review", stepId=taken["stepId"], summary="Well?")
+    assert (await agent.call("get_next_step", planId=plan["planId"]))["status"] == "awaiting_review"
+    approval = {"planId": plan["planId"], "decision": "approve"}
+    await agent.elsewhere().call("submit_user_decision", **approval)
+    assert (await agent.take(plan))["stepOrder"] == 2
+
+
+async def test_submit_step_retried_in_other_process_overrides_cached_failure(
+    agent: AgentClient,
+) -> None:
+    """In this cache the step has failed; in another process it was retried."""
+    plan = await agent.plan(1)
+    taken = await agent.take(plan)
+    failed = [{"action": "fail_step", "stepId": taken["stepId"], "reason": "broken"}]
+    elsewhere = agent.elsewhere()
+    more = [{"action": "add_steps", "steps": [{"stepType": "search", "instructions": "Wait."}]}]
+    await agent.call("modify_plan", planId=plan["planId"], modifications=more)
+    await agent.call("modify_plan", planId=plan["planId"], modifications=failed)
+    again = [{"action": "retry_step", "stepId": taken["stepId"]}]
+    await elsewhere.call("modify_plan", planId=plan["planId"], modifications=again)
+    submitted = {"stepId": taken["stepId"], "resultSummary": "found"}
+    assert (await agent.call("submit_step_result", **submitted))["stepStatus"] == "completed"
+
+
+async def test_repeated_call_with_same_key_is_replayed_from_cached_plan(agent: AgentClient) -> None:
+    plan = await agent.plan(3)
+    first = await agent.take(plan, idempotencyKey="t")
+    again = await agent.take(plan, idempotencyKey="t")
+    assert again == {**first, "replayed": True}
+    done = await agent.submit(first, idempotencyKey="s")
+    assert await agent.submit(first, idempotencyKey="s") == {**done, "replayed": True}
+    conflict = await agent.refused(
+        "get_next_step", planId=plan["planId"], another=True, idempotencyKey="t"
+    )
+    assert conflict["code"] == "IDEMPOTENCY_CONFLICT"
+
+
+async def test_concurrent_processes_never_hand_out_same_step(agent: AgentClient) -> None:
+    plan = await agent.plan(24)
+    others = [agent, agent.elsewhere(), agent.elsewhere()]
+
+    async def take_all(at: AgentClient) -> list[int]:
+        taken: list[int] = []
+        while True:
+            args: Body = {"planId": plan["planId"], "another": True}
+            reply = await at.call("get_next_step", **args)
+            if reply["status"] != "step_ready":
+                return taken
+            order: Any = reply["stepOrder"]
+            taken.append(order)
+
+    batches = await asyncio.gather(*map(take_all, others))
+    assert sorted(order for taken in batches for order in taken) == list(range(1, 25))
+
+
+async def test_audit_time_is_database_clock_despite_wrong_local_clock(
+    agent: AgentClient, world: OrgEnv
+) -> None:
+    database = world.database
+    noon, database.frozen_now = world.clock.now, None
+    plan = await agent.plan(2)
+    await agent.take(plan)
+    for wrong in (noon, noon.replace(year=1999)):
+        database.clock.set(wrong)
+        await agent.call("get_next_step", planId=plan["planId"], another=True)
+        ((row,),) = await database.read_org(
+            agent.org_id,
+            "select max(at) <= clock_timestamp() and max(at) > clock_timestamp() - interval '1 min'"
+            " from audit_entry where event = 'step_started'",
+        )
+        assert row == (True,)
+    database.frozen_now = noon

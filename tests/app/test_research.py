@@ -1,0 +1,368 @@
+"""Research through the dispatcher: stored, found at once, read whole, and private to the org."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from fake_endpoint import Writer, answer, fake_endpoint
+from org_env import AgentClient, Body, OrgEnv
+from waybook.app.request.services import SearchBackend
+from waybook.background import index_all_orgs
+from waybook.integrations.embeddings import EmbeddingsClient
+from waybook.research.embedding import builtin_embedder
+
+#: Full-text search uses its index on the embedded server only.
+pytestmark = pytest.mark.pg15
+
+FLOOD = "When an avalanche falls into a glacial lake the wave cuts the dam of loose moraine."
+PAGE: Body = {
+    "url": "https://example.org/lakes",
+    "title": "Glacial lakes",
+    "quote": "Moraine dams break.",
+    "retrievedAt": "2030-01-01T10:00:00Z",
+}
+NOTE: Body = {"kind": "note", "title": "Floods", "content": FLOOD}
+
+
+async def search_hits(agent: AgentClient, query: str, **more: object) -> list[Body]:
+    return list((await agent.call("search_sources", query=query, **more))["hits"])
+
+
+async def rows(world: OrgEnv, table: str) -> int:
+    counting = f"select count(*) from {table}"  # noqa: S608 - a table of ours
+    (result,) = await world.database.read_org(world.agent.org_id, counting)
+    return int(result[0][0])
+
+
+# Storing
+
+
+async def test_stored_research_appears_in_next_search(world: OrgEnv) -> None:
+    agent = world.agent
+    taken = await agent.take(await agent.plan())
+    where = {"planId": taken["planId"], "stepId": taken["stepId"]}
+    stored = await agent.call("store_research", **NOTE, **where, sources=[PAGE], tags=["ice"])
+    (hit, source) = await search_hits(agent, "moraine dam")
+    assert (hit["id"], hit["subject"], hit["version"]) == (stored["artifactId"], "artifact", 1)
+    assert (hit["planId"], hit["stepId"]) == (taken["planId"], taken["stepId"])
+    assert (hit["createdBy"], hit["tags"]) == ("ann", ["ice"])
+    assert "**dam**" in hit["snippet"]
+    words = hit["why"][0]
+    assert (words["by"], words["rank"], words["words"]) == ("words", 1, ["dam", "moraine"])
+    assert hit["sources"] == [
+        {
+            "sourceId": stored["sourceIds"][0],
+            "url": PAGE["url"],
+            "title": PAGE["title"],
+            "retrievedAt": "2030-01-01T10:00:00+00:00",
+        }
+    ]
+    assert (source["id"], source["subject"]) == (stored["sourceIds"][0], "source")
+    read = await agent.call(hit["read"]["tool"], **hit["read"]["args"])
+    assert (read["content"], read["left"]) == (FLOOD, 0)
+
+
+async def test_store_research_with_step_id_only_resolves_plan(agent: AgentClient) -> None:
+    taken = await agent.take(await agent.plan())
+    stored = await agent.call("store_research", **NOTE, stepId=taken["stepId"].upper())
+    assert (stored["planId"], stored["stepId"]) == (taken["planId"], taken["stepId"])
+
+
+async def test_store_research_with_step_of_other_plan_is_not_found(agent: AgentClient) -> None:
+    plan, taken = await agent.plan(), await agent.take(await agent.plan())
+    where = {"planId": plan["planId"], "stepId": taken["stepId"]}
+    assert (await agent.refused("store_research", **NOTE, **where))["code"] == "NOT_FOUND"
+
+
+async def test_store_research_for_step_counts_as_heartbeat(world: OrgEnv) -> None:
+    agent = world.agent
+    taken = await agent.take(await agent.plan())
+    for _ in range(3):
+        world.clock.advance(minutes=20)
+        await agent.call("store_research", **NOTE, stepId=taken["stepId"])
+    assert not (await agent.status(taken))["stalled"]
+    world.clock.advance(minutes=31)
+    assert (await agent.status(taken))["stalled"]
+
+
+@pytest.mark.parametrize("with_plan", [True, False])
+async def test_store_research_same_title_adds_version_if_content_differs(
+    world: OrgEnv, *, with_plan: bool
+) -> None:
+    agent = world.agent
+    where = {"planId": (await agent.plan())["planId"]} if with_plan else {}
+    first, again, second = [
+        await agent.call("store_research", **{**NOTE, "content": content}, **where)
+        for content in (FLOOD, FLOOD, "The lake drained overnight.")
+    ]
+    assert [artifact["version"] for artifact in (first, again, second)] == [1, 1, 2]
+    assert (again["artifactId"], again["unchanged"]) == (first["artifactId"], True)
+    assert [hit["id"] for hit in await search_hits(agent, "Floods")] == [second["artifactId"]]
+    old = await agent.call("get_artifact", artifactId=first["artifactId"])
+    assert (old["content"], old["laterVersion"]) == (FLOOD, second["artifactId"])
+    new = await agent.call("get_artifact", artifactId=second["artifactId"])
+    assert new["earlierVersion"] == first["artifactId"]
+    while await index_all_orgs(world.dispatcher.services):
+        pass
+    assert [hit["id"] for hit in await search_hits(agent, "Floods")] == [second["artifactId"]]
+
+
+async def test_store_research_concurrent_same_title_gets_distinct_versions(world: OrgEnv) -> None:
+    agent, plan = world.agent, await world.agent.plan()
+    for where in ({"planId": plan["planId"]}, {}):
+        stored = await asyncio.gather(
+            *[
+                agent.call("store_research", **{**NOTE, "content": f"{n}"}, sources=[PAGE], **where)
+                for n in range(8)
+            ]
+        )
+        assert sorted(artifact["version"] for artifact in stored) == [*range(1, 9)]
+        assert len({artifact["sourceIds"][0] for artifact in stored}) == 1
+
+
+async def test_store_research_same_source_is_stored_once(world: OrgEnv) -> None:
+    agent, plans = world.agent, [await world.agent.plan() for _ in range(2)]
+    stored: Body = {}
+    for plan in (*plans, plans[0], {}):
+        where = {"planId": plan["planId"]} if plan else {}
+        title = f"Floods {await rows(world, 'artifact')}"
+        args = {**NOTE, "title": title, "sources": [PAGE, PAGE]}
+        stored = await agent.call("store_research", **args, **where)
+        assert len(stored["sourceIds"]) == 1
+    assert (await rows(world, "source"), await rows(world, "artifact_source")) == (1, 4)
+    source = await agent.call("get_artifact", sourceId=stored["sourceIds"][0])
+    assert (source["quote"], len(source["artifacts"])) == (PAGE["quote"], 4)
+
+
+async def test_store_research_on_closed_plan_advises_storing_without_plan(
+    agent: AgentClient,
+) -> None:
+    plan = await agent.plan(1)
+    await agent.work_through(plan)
+    error = await agent.refused("store_research", **NOTE, planId=plan["planId"])
+    assert error["code"] == "PLAN_TERMINAL"
+    assert error["next"]["tool"] == "store_research"
+    assert "planId" not in error["next"]["args"]
+    await agent.call("store_research", **{**NOTE, **error["next"]["args"]})
+
+
+@pytest.mark.parametrize("content", [{"a": [1, 2.5, None]}, [1], 7, 0, False, "text", "☃" * 9])
+async def test_store_research_json_content_round_trips(agent: AgentClient, content: object) -> None:
+    stored = await agent.call("store_research", **{**NOTE, "content": content})
+    read = await agent.call("get_artifact", artifactId=stored["artifactId"])
+    assert read["content"] == content
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code"),
+    [
+        ({"content": None}, "INVALID_INPUT"),
+        ({"content": ""}, "INVALID_INPUT"),
+        ({"content": "x" * 263_000}, "TOO_LARGE"),
+        ({"metadata": {"a": "x" * 263_000}}, "TOO_LARGE"),
+        ({"sources": [{"title": "x"}] * 51}, "TOO_LARGE"),
+        ({"sources": [{"title": "x", "quote": "x" * 5_001}]}, "TOO_LARGE"),
+        ({"sources": [{"url": "https://example.org"}]}, "INVALID_INPUT"),
+        ({"sources": [{"title": "x", "retrievedAt": "soon"}]}, "INVALID_INPUT"),
+        (
+            {"sources": [{"title": "x", "retrievedAt": "0001-01-01T00:00:00+14:00"}]},
+            "INVALID_INPUT",
+        ),
+        ({"tags": ["x"] * 21}, "TOO_LARGE"),
+        ({"tags": ["a\x1fb"]}, "INVALID_INPUT"),
+        ({"kind": "output"}, "INVALID_INPUT"),
+        ({"kind": "a\nb"}, "INVALID_INPUT"),
+        ({"title": "x" * 201}, "TOO_LARGE"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+async def test_store_research_invalid_arguments_store_nothing(
+    world: OrgEnv, wrong: Body, code: str
+) -> None:
+    assert (await world.agent.refused("store_research", **{**NOTE, **wrong}))["code"] == code
+    assert await rows(world, "artifact") == await rows(world, "passage") == 0
+
+
+async def test_standalone_research_has_verified_audit_chain(world: OrgEnv) -> None:
+    """The world fixture verifies all chains against the rows at its end; here one must exist."""
+    stored = await world.agent.call("store_research", **NOTE, sources=[PAGE], metadata={"a": 1})
+    (entry,) = await world.entries(world.agent.org_id, stored["artifactId"])
+    details = json.loads(entry.details)
+    assert (entry.subject, entry.event) == ("artifact", "plan_modified")
+    assert [change["entity"] for change in details["changes"]] == [
+        "artifact",
+        "source",
+        "artifact_source",
+    ]
+
+
+# Reading
+
+
+async def test_get_artifact_long_text_is_paged_and_complete_with_detail(agent: AgentClient) -> None:
+    long = "".join(f"{n} ☃\n" for n in range(10_000))
+    stored = await agent.call("store_research", **{**NOTE, "content": long})
+    call: Body = {"artifactId": stored["artifactId"]}
+    pieces, left = "", 1
+    while left:
+        read = await agent.call("get_artifact", **call)
+        assert len(json.dumps(read, ensure_ascii=False).encode()) < 48_000
+        pieces, left, call = pieces + read["content"], read["left"], read["next"]["args"]
+    assert pieces == long
+    artifact = await agent.call("get_artifact", artifactId=stored["artifactId"], detail=True)
+    assert artifact["content"] == long
+
+
+# Searching
+
+
+async def test_search_sources_applies_every_filter(world: OrgEnv) -> None:
+    agent, plan = world.agent, await world.agent.plan()
+    await agent.call("store_research", **{**NOTE, "title": "Old"}, tags=["a", "b"])
+    world.clock.advance(days=1)
+    since = world.clock.now.isoformat()
+    await agent.call("store_research", **{**NOTE, "title": "Ours"}, planId=plan["planId"])
+    await agent.call("store_research", **{**NOTE, "title": "Fact", "kind": "fact"}, tags=["b"])
+
+    async def titles(**filters: object) -> set[str]:
+        return {hit["title"] for hit in await search_hits(agent, "moraine dam", **filters)}
+
+    assert await titles() == {"Old", "Ours", "Fact"}
+    assert await titles(planId=plan["planId"]) == {"Ours"}
+    assert await titles(kinds=["fact"]) == {"Fact"}
+    assert await titles(tags=["b"]) == {"Old", "Fact"}
+    assert await titles(tags=["b", "a"]) == {"Old"}
+    assert await titles(since=since) == {"Ours", "Fact"}
+
+
+async def test_search_sources_pages_return_each_hit_once_within_size_limit(
+    agent: AgentClient,
+) -> None:
+    sources = [
+        {"title": f"{n}" * 150, "url": "https://example.org/" + "x" * 1_900} for n in range(5)
+    ]
+    for n in range(25):
+        args = {**NOTE, "title": f"Flood {n}", "content": FLOOD + "☃" * 900}
+        await agent.call("store_research", **args, sources=sources, tags=["ice"])
+    seen: list[str] = []
+    args = {"query": "moraine dam", "limit": 50, "tags": ["ice"]}
+    while True:
+        page = await agent.call("search_sources", **args)
+        assert len(json.dumps(page, ensure_ascii=False).encode()) < 48_000
+        assert all(hit["moreSources"] == 2 for hit in page["hits"])
+        seen += [hit["title"] for hit in page["hits"]]
+        if "nextCursor" not in page:
+            break
+        args = {**args, "cursor": page["nextCursor"]}
+    assert sorted(seen) == sorted(f"Flood {n}" for n in range(25))
+
+
+async def test_search_sources_ignores_artifacts_of_other_org(world: OrgEnv) -> None:
+    for n in range(60):
+        await world.other_org.call("store_research", **{**NOTE, "title": f"Theirs {n}"})
+    await world.agent.call("store_research", **NOTE)
+    assert [hit["title"] for hit in await search_hits(world.agent, "moraine dam")] == ["Floods"]
+    theirs = await search_hits(world.other_org, "moraine dam", limit=50)
+    assert len(theirs) == 50
+    assert all(hit["title"].startswith("Theirs") for hit in theirs)
+
+
+async def test_search_sources_reports_search_method(world: OrgEnv) -> None:
+    reply = await world.agent.call("search_sources", query="moraine")
+    assert reply["searched"].startswith("full text and vectors")
+    assert (reply["hits"], reply["next"]["tool"]) == ([], "store_research")
+
+
+async def test_search_sources_sends_two_database_messages_when_warm(
+    world: OrgEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.agent.call("store_research", **NOTE)
+    await search_hits(world.agent, "moraine dam")
+    await world.agent.call("store_research", **{**NOTE, "title": "Floods again"})
+    sent: list[None] = []
+    send = type(world.database).read_org
+
+    async def counting(*args: Any) -> Any:  # noqa: ANN401 - passed on
+        sent.append(None)
+        return await send(*args)
+
+    monkeypatch.setattr(type(world.database), "read_org", counting)
+    assert len(await search_hits(world.agent, "moraine dam")) == 2
+    assert len(sent) == 2
+
+
+@pytest.mark.parametrize("cursor", ["x", "-1", "", "1e3", "٣", "101", "1" * 20])
+async def test_search_sources_invalid_cursor_is_refused(agent: AgentClient, cursor: str) -> None:
+    error = await agent.refused("search_sources", query="x", cursor=cursor)
+    assert error["code"] == "INVALID_INPUT"
+
+
+# The sweep
+
+
+async def test_late_result_is_searchable_after_index_sweep(world: OrgEnv) -> None:
+    agent = world.agent
+    taken = await agent.take(await agent.plan())
+    late = {"stepId": taken["stepId"], "attempt": 9, "resultSummary": {"finding": FLOOD}}
+    error = await agent.refused("submit_step_result", **late)
+    assert await search_hits(agent, "moraine dam") == []
+    services = world.dispatcher.services
+    await asyncio.gather(*[index_all_orgs(services) for _ in range(3)])
+    while await index_all_orgs(services):
+        pass
+    (hit,) = await search_hits(agent, "moraine dam", kinds=["late_result"])
+    assert (hit["id"], hit["superseded"]) == (error["details"]["artifactId"], True)
+    assert await index_all_orgs(services) == 0
+
+
+async def test_index_sweep_indexes_rows_added_after_earlier_sweep(world: OrgEnv) -> None:
+    services, agent = world.dispatcher.services, world.agent
+    while await index_all_orgs(services):
+        pass
+    world.clock.advance(days=1)
+    taken = await agent.take(await agent.plan())
+    late = {"stepId": taken["stepId"], "attempt": 9, "resultSummary": FLOOD}
+    await agent.refused("submit_step_result", **late)
+    while await index_all_orgs(services):
+        pass
+    assert len(await search_hits(agent, "moraine dam")) == 1
+
+
+# Vectors of an external service
+
+
+def embeddings(texts: Sequence[str], width: int) -> Body:
+    """Return the answer of an endpoint: wider than we store."""
+    made = [(*builtin_embedder().embed(text), *[0.0] * (width - 256)) for text in texts]
+    return {"data": [{"index": n, "embedding": vector} for n, vector in enumerate(made)]}
+
+
+async def test_search_falls_back_to_full_text_while_embeddings_endpoint_fails(
+    world: OrgEnv,
+) -> None:
+    agent, services = world.agent, world.dispatcher.services
+
+    async def play(writer: Writer) -> None:
+        texts = other.requests[-1].body["input"]
+        await answer(embeddings(texts, 1024))(writer)
+
+    async with fake_endpoint(answer({}, 500)) as other:
+        model = EmbeddingsClient(other.url, "m", "sk-1", pause=0, rest=0)
+        object.__setattr__(services, "search_backend", SearchBackend(model))
+        stored = await agent.call("store_research", **NOTE, sources=[PAGE])
+        assert stored["indexed"].startswith("full text; vectors follow")
+        reply = await agent.call("search_sources", query="moraine dam")
+        assert reply["searched"] == "full text alone (the embeddings endpoint does not answer)"
+        assert reply["hits"][0]["id"] == stored["artifactId"]
+        assert await index_all_orgs(services) == 0
+        other.will(play)
+        while await index_all_orgs(services):
+            pass
+        reply = await agent.call("search_sources", query="icy reservoir collapse")
+        assert reply["searched"].startswith("full text and vectors")
+        assert [why["by"] for why in reply["hits"][0]["why"]] == ["meaning"]
+        await model.close()
+    assert "sk-1" not in json.dumps([stored, reply])

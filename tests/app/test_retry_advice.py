@@ -1,0 +1,70 @@
+"""Default advice of an error: the same call, and what to change in it."""
+
+import pytest
+
+from org_env import AgentClient
+from waybook.app.registry import TOOLS
+from waybook.app.request.answers import error_answer, retry_call
+from waybook.errors import (
+    BadRecipe,
+    Busy,
+    EndpointFailed,
+    Forbidden,
+    NextCall,
+    NotFound,
+    TooLarge,
+    Unavailable,
+    WaybookError,
+)
+
+ON_POSTGRES_18 = pytest.mark.parametrize("server", ["18"], indirect=True, scope="session")
+
+
+def why(error: WaybookError, tool: str = "create_research_plan", **arguments: object) -> str:
+    call = retry_call(error, TOOLS[tool], arguments)
+    assert call is not None
+    assert (call.tool, call.args, call.is_retry) == (tool, {}, True)
+    return call.why
+
+
+def test_retry_advice_has_delay_and_idempotency_key() -> None:
+    assert why(Busy()) == "retry the same call after 1 s, with the same idempotencyKey"
+    assert why(Busy(), "get_plan_status") == "retry the same call after 1 s"
+    advice = why(Unavailable(), idempotencyKey="k")
+    assert advice == "retry the same call after 5 s, with the same idempotencyKey"
+
+
+@pytest.mark.parametrize("tool", [name for name, tool in TOOLS.items() if not tool.reads_only])
+def test_retry_advice_after_unavailable_write_is_read_call(tool: str) -> None:
+    call = retry_call(Unavailable(), TOOLS[tool], {})
+    assert call is not None
+    assert TOOLS[call.tool].reads_only
+    assert not call.is_retry
+
+
+def test_retry_advice_names_invalid_arguments_in_order_and_bounded() -> None:
+    assert why(TooLarge(argument="steps")) == "retry the same call, with less in steps"
+    assert why(TooLarge(limit=3)) == "retry the same call, with less in it"
+    faults = [{"at": at} for at in ("steps.0.title", "name", "steps.1", "researchQuestion")]
+    advice = why(BadRecipe(faults=faults))
+    assert advice == "retry the same call, with steps, name and researchQuestion put right"
+    assert why(BadRecipe(faults=[])) == "retry the same call, with what the message names put right"
+
+
+def test_retry_advice_is_absent_without_useful_call_and_keeps_rule_advice() -> None:
+    for error in (Forbidden(), NotFound(), EndpointFailed()):
+        assert retry_call(error, TOOLS["get_next_step"], {}) is None
+    own = NextCall("list_dags", {}, "see")
+    assert "list_dags" in str(
+        error_answer(TooLarge(next_call=own), TOOLS["get_next_step"], {}).body
+    )
+
+
+@ON_POSTGRES_18
+async def test_unstorable_argument_error_names_argument(agent: AgentClient) -> None:
+    arguments = {"name": "x", "researchQuestion": "\ud800", "steps": []}
+    error = await agent.refused("create_research_plan", **arguments)
+    assert error["details"] == {"argument": "researchQuestion"}
+    assert error["next"]["why"] == "retry the same call, with researchQuestion put right"
+    strange = {**arguments, "researchQuestion": "?", "\ud800": 1}
+    assert (await agent.refused("create_research_plan", **strange))["details"] == {}

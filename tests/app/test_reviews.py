@@ -1,0 +1,193 @@
+"""request_user_review and submit_user_decision: a pause for a person, decided once."""
+
+import json
+
+import pytest
+
+from org_env import AgentClient, Body, OrgEnv
+from waybook.core.decision_context import Channel
+
+
+async def under_review(agent: AgentClient, steps: int = 2, **more: object) -> tuple[Body, Body]:
+    """Create a plan whose first step waits for a person; return both."""
+    plan = await agent.plan(steps)
+    taken = await agent.take(plan)
+    await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?", **more)
+    return plan, taken
+
+
+async def decide(agent: AgentClient, plan: Body, decision: str, **more: object) -> Body:
+    args = {"planId": plan["planId"], "decision": decision}
+    return await agent.call("submit_user_decision", **args, **more)
+
+
+async def test_a_review_pauses_step_and_plan(world: OrgEnv, agent: AgentClient) -> None:
+    plan = await agent.plan()
+    taken = await agent.take(plan)
+    reply = await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
+    assert reply == {
+        "planId": plan["planId"],
+        "reviewId": reply["reviewId"],
+        "stepId": taken["stepId"],
+        "stepStatus": "awaiting_input",
+        "planStatus": "awaiting_review",
+        "reviewUrl": f"http://127.0.0.1:8750/plans/{plan['planId']}#review",
+        "next": reply["next"],
+    }
+    assert reply["next"]["tool"] == "submit_user_decision"
+    last = (await world.entries(agent.org_id, plan["planId"]))[-1]
+    assert (last.event, json.loads(last.details)["action"]) == (
+        "user_reviewed",
+        "review_requested",
+    )
+
+
+async def test_a28_second_review_is_rejected_while_work_in_progress_may_finish(
+    agent: AgentClient,
+) -> None:
+    plan = await agent.plan(3)
+    first = await agent.take(plan)
+    second = await agent.take(plan, another=True)
+    await agent.call("request_user_review", stepId=first["stepId"], summary="Right?")
+    error = await agent.refused("request_user_review", stepId=second["stepId"], summary="And?")
+    assert (error["code"], error["next"]["tool"]) == ("INVALID_TRANSITION", "get_plan_status")
+    assert (await agent.submit(second))["planStatus"] == "awaiting_review"
+    assert (await agent.call("get_next_step", planId=plan["planId"]))["status"] == (
+        "awaiting_review"
+    )
+
+
+async def test_request_review_pending_step_raises_invalid_transition(agent: AgentClient) -> None:
+    plan = await agent.plan()
+    error = await agent.refused("request_user_review", stepId=plan["stepIds"][0], summary="x")
+    assert error["code"] == "INVALID_TRANSITION"
+    assert (error["details"]["from"], error["details"]["to"]) == ("pending", "awaiting_input")
+
+
+async def test_request_user_review_on_closed_plan_is_refused(agent: AgentClient) -> None:
+    plan = await agent.plan(1)
+    await agent.work_through(plan)
+    error = await agent.refused("request_user_review", stepId=plan["stepIds"][0], summary="x")
+    assert error["code"] == "PLAN_TERMINAL"
+
+
+async def test_a38_approve_completes_step_with_result_of_review_request(
+    world: OrgEnv, agent: AgentClient
+) -> None:
+    plan, taken = await under_review(agent, resultSummary={"river": "Nile"})
+    reply = await decide(agent, plan, "approve")
+    assert (reply["decision"], reply["stepStatus"], reply["planStatus"]) == (
+        "approve",
+        "completed",
+        "executing",
+    )
+    rows = await world.stored(agent.org_id, plan["planId"])
+    assert rows["step"][taken["stepId"]]["result_summary"] == {"river": "Nile"}
+
+
+@pytest.mark.parametrize("decision", ["approve", "skip"])
+async def test_a3_decision_on_last_step_completes_plan(agent: AgentClient, decision: str) -> None:
+    plan, _ = await under_review(agent, steps=1)
+    assert (await decide(agent, plan, decision))["planStatus"] == "completed"
+    assert (await agent.call("get_next_step", planId=plan["planId"]))["status"] == "plan_complete"
+
+
+async def test_a23_approve_evaluates_conditions(agent: AgentClient) -> None:
+    condition = {
+        "afterStepOrder": 1,
+        "conditionExpression": "result.stop",
+        "ifTrueAction": "fail",
+    }
+    plan = await agent.plan(2, branchingConditions=[condition])
+    taken = await agent.take(plan)
+    args = {"stepId": taken["stepId"], "summary": "x", "resultSummary": {"stop": True}}
+    await agent.call("request_user_review", **args)
+    reply = await decide(agent, plan, "approve")
+    assert (reply["planStatus"], reply["branches"][0]["action"]) == ("failed", "fail")
+
+
+async def test_reject_fails_step_and_plan(agent: AgentClient) -> None:
+    plan, taken = await under_review(agent)
+    reply = await decide(agent, plan, "reject", feedback="Wrong river.")
+    assert (reply["stepStatus"], reply["planStatus"]) == ("failed", "failed")
+    status = await agent.status(plan)
+    assert status["reason"] == "rejected by ann: Wrong river."
+    assert [step["stepId"] for step in status["failedSteps"]] == [taken["stepId"]]
+    assert len(status["pendingSteps"]) == 1
+
+
+async def test_modify_decision_returns_step_with_feedback_and_new_attempt(
+    agent: AgentClient,
+) -> None:
+    plan, taken = await under_review(agent)
+    reply = await decide(agent, plan, "modify", feedback="Add sources.")
+    assert (reply["stepStatus"], reply["planStatus"], reply["attempt"]) == (
+        "in_progress",
+        "executing",
+        2,
+    )
+    assert reply["instructions"] == "Look up 1.\n\n---\n\nUser feedback: Add sources."
+    assert reply["next"]["args"] == {"stepId": taken["stepId"], "attempt": 2}
+    late = {"stepId": taken["stepId"], "attempt": 1, "resultSummary": "old"}
+    assert (await agent.refused("submit_step_result", **late))["code"] == "STALE_ATTEMPT"
+
+
+@pytest.mark.parametrize("feedback", [{}, {"feedback": " \n"}])
+async def test_modify_decision_without_feedback_returns_invalid_input(
+    agent: AgentClient, feedback: Body
+) -> None:
+    plan, _ = await under_review(agent)
+    args = {"planId": plan["planId"], "decision": "modify", **feedback}
+    error = await agent.refused("submit_user_decision", **args)
+    assert (error["code"], error["details"]["argument"]) == ("INVALID_INPUT", "feedback")
+    assert (await agent.status(plan))["status"] == "awaiting_review"
+
+
+async def test_decision_with_step_id_instead_of_plan_id_is_accepted(agent: AgentClient) -> None:
+    _, taken = await under_review(agent)
+    args = {"stepId": taken["stepId"], "decision": "skip"}
+    assert (await agent.call("submit_user_decision", **args))["stepStatus"] == "skipped"
+
+
+async def test_decision_without_plan_or_step_id_returns_invalid_input(agent: AgentClient) -> None:
+    error = await agent.refused("submit_user_decision", decision="approve")
+    assert error["code"] == "INVALID_INPUT"
+    assert "planId" in error["message"]
+
+
+async def test_decision_on_step_not_under_review_returns_not_awaiting_review(
+    agent: AgentClient,
+) -> None:
+    plan, _ = await under_review(agent)
+    args = {"stepId": plan["stepIds"][1], "decision": "approve"}
+    error = await agent.refused("submit_user_decision", **args)
+    assert (error["code"], error["next"]["tool"]) == ("NOT_AWAITING_REVIEW", "get_plan_status")
+
+
+@pytest.mark.parametrize("first", ["approve", "reject", "modify", "skip"])
+async def test_second_decision_is_refused_with_first_decision_details(
+    agent: AgentClient, world: OrgEnv, first: str
+) -> None:
+    plan, _ = await under_review(agent, steps=1)
+    pat = agent.acting_as("pat", channel=Channel.DASHBOARD)
+    await decide(pat, plan, first, feedback="So.")
+    args = {"planId": plan["planId"], "decision": "approve"}
+    error = await agent.refused("submit_user_decision", **args)
+    assert (error["code"], error["next"]["tool"]) == ("NOT_AWAITING_REVIEW", "get_next_step")
+    assert error["details"] == {
+        "decision": first,
+        "decidedBy": "pat",
+        "decidedVia": "dashboard",
+        "decidedAt": world.clock.now.isoformat(),
+        "feedback": "So.",
+    }
+
+
+async def test_decision_on_plan_without_review_is_rejected(agent: AgentClient) -> None:
+    plan = await agent.plan()
+    args = {"planId": plan["planId"], "decision": "approve"}
+    error = await agent.refused("submit_user_decision", **args)
+    assert error["code"] == "NOT_AWAITING_REVIEW"
+    await agent.work_through(plan)
+    error = await agent.refused("submit_user_decision", **args)
+    assert error["code"] == "PLAN_TERMINAL"

@@ -1,0 +1,111 @@
+"""Any DAG, with unreliable agents, completes with the expected jobs.
+
+Definitions, models and failures are drawn; every report on the way is checked, and at the end the
+audit is compared with the rows, as always.
+"""
+
+import asyncio
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dag_builders import dags, models
+from org_env import AgentClient, Body, FakeClock, OrgEnv, make_env
+from postgres_servers import ServerDatabase
+from waybook.dag.definitions.definition import write_definition
+from waybook.dag.model import Dag
+from waybook.dag.progress.invariants import check
+
+#: One pass over every run tool with a serving role that is taken per transaction.
+pytestmark = pytest.mark.pg15
+
+
+class Crew:
+    """Agents that mostly do their work, and sometimes fail, continue later, or go inactive."""
+
+    def __init__(self, world: OrgEnv, run: Body, chance: Random) -> None:
+        self.agent: AgentClient = world.agent
+        self.clock: FakeClock = world.clock
+        self.run = run
+        self.chance = chance
+        self.before: Any = None
+        self.documents: list[str] = []
+
+    async def work(self) -> None:
+        """Work until the run is complete."""
+        while True:
+            reply = await self.agent.call("get_next_job", runId=self.run["runId"])
+            match reply["status"]:
+                case "job_ready":
+                    await self.do(reply)
+                case "nothing_ready":
+                    self.clock.advance(minutes=16)
+                case "stage_failed":
+                    named = {"runId": self.run["runId"], "stageSlug": reply["stageSlug"]}
+                    assert (await self.agent.call("retry_failed", **named))["retried"] >= 1
+                case "awaiting_feedback":
+                    await self.agent.feedback(self.run, reply["stageSlug"])
+                case "run_complete":
+                    return
+            await self.look()
+
+    async def do(self, job: Body) -> None:
+        held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+        mood = self.chance.random()
+        if mood < 0.05:
+            return
+        if mood < 0.15:
+            fatal = self.chance.random() < 0.3
+            await self.agent.call("fail_job", **held, error="No.", retryable=not fatal)
+        elif mood < 0.2:
+            await self.agent.submit_documents(job, "a part, ", continues=True)
+        else:
+            done = await self.agent.submit_documents(job, f"by {job['modelId']}")
+            self.documents += done["documentIds"]
+        if self.documents and self.chance.random() < 0.05:
+            named = {"documentId": self.chance.choice(self.documents)}
+            await self.agent.ask("regenerate_document", named)
+
+    async def look(self) -> None:
+        """Check the current report, and compare it with the one before."""
+        report: Any = await self.agent.progress(self.run, detail=True)
+        assert check(report, self.before) == []
+        self.before = report
+
+
+async def promised(agent: AgentClient, run: Body) -> dict[tuple[str, str], int]:
+    """Return the number of units each step was expected to have."""
+    dag_map = await agent.call("get_dag_map", runId=run["runId"], detail=True)
+    return {
+        (stage["stageSlug"], key): count
+        for stage in dag_map["stages"]
+        for key, count in stage["expected"]["steps"].items()
+    }
+
+
+async def make_run_of(place: ServerDatabase, dag: Dag, names: list[str], seed: int) -> None:
+    async with make_env(place, pool_size=2) as world:
+        agent = world.agent
+        await agent.call("add_dag", definition=write_definition(dag))
+        run = await agent.run(dag.slug, names)
+        crew = Crew(world, run, Random(seed))  # noqa: S311 - a die for tests
+        await crew.work()
+        report = await agent.progress(run, detail=True)
+        done = {
+            (stage["stageSlug"], step["stepKey"]): step["jobs"]["done"]
+            for stage in report["stages"]
+            for step in stage["steps"]
+        }
+        assert done == await promised(agent, run)
+        assert report["dagProgress"]["completedStages"] == len(dag.stages)
+
+
+@settings(max_examples=20)
+@given(dags(max_stages=3, max_steps=4), models(most=3), st.integers(0, 2**32))
+def test_any_run_completes_with_expected_jobs(
+    shared_place: ServerDatabase, dag: Dag, names: list[str], seed: int
+) -> None:
+    asyncio.run(make_run_of(shared_place, dag, names, seed))

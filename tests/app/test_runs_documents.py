@@ -1,0 +1,247 @@
+"""Documents of jobs: whole and in parts, one or several, and regenerated."""
+
+import json
+from typing import Any
+
+import pytest
+
+from decision_proofs import decision
+from org_env import AgentClient, Body, OrgEnv
+from run_documents import available, make_run_of_three_steps, pages, render_all, stored_documents
+from waybook.dag.progress.invariants import check
+from waybook.run.model import MAX_PARTS
+
+
+@pytest.fixture
+async def run(agent: AgentClient) -> Body:
+    return await make_run_of_three_steps(agent)
+
+
+# Several documents of one job
+
+
+async def test_submit_job_result_single_content_fills_every_document(
+    world: OrgEnv, agent: AgentClient, run: Body
+) -> None:
+    job = await agent.job(run)
+    assert job["documents"] == [
+        {"documentKey": "plan", "modelId": "a"},
+        {"documentKey": "plan", "modelId": "b"},
+    ]
+    done = await agent.submit_documents(job, "The plan.")
+    assert len(done["documentIds"]) == 2
+    expected = [("plan", "a", 1, "The plan."), ("plan", "b", 1, "The plan.")]
+    assert await stored_documents(world, agent) == expected
+
+
+async def test_submit_job_result_accepts_separate_content_per_document(
+    world: OrgEnv, agent: AgentClient, run: Body
+) -> None:
+    job = await agent.job(run)
+    texts = [{"modelId": m, "content": f"For {m}."} for m in "ba"]
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    await agent.call("submit_job_result", **held, documents=texts)
+    assert {row[1]: row[3] for row in await stored_documents(world, agent)} == {
+        "a": "For a.",
+        "b": "For b.",
+    }
+    job = await agent.job(run, modelId="b")
+    assert [job_input["content"] for job_input in job["inputs"]] == ["For b."]
+
+
+@pytest.mark.parametrize(
+    "documents",
+    [
+        [{"modelId": "a", "content": "x"}],
+        [{"modelId": "c", "content": "x"}],
+        [{"documentKey": "text", "content": "x"}],
+        [{"content": "x"}, {"modelId": "a", "content": "y"}],
+        [],
+        [{"modelId": "a"}],
+        [{"modelId": "a", "content": "x", "colour": "red"}],
+    ],
+    ids=json.dumps,
+)
+async def test_submit_job_result_documents_not_matching_job_are_refused(
+    agent: AgentClient, run: Body, documents: list[Body]
+) -> None:
+    job = await agent.job(run)
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    error = await agent.refused("submit_job_result", **held, documents=documents)
+    assert error["code"] == "INVALID_INPUT"
+    both = {"content": "x", "documents": [{"content": "x"}]}
+    assert (await agent.refused("submit_job_result", **held, **both))["code"] == "INVALID_INPUT"
+    await agent.submit_documents(job)
+
+
+async def test_submit_job_result_structured_content_is_stored_as_json(
+    world: OrgEnv, agent: AgentClient, run: Body
+) -> None:
+    content = {"title": "Ä plan", "steps": [1, {"two": None}]}
+    await agent.submit_documents(await agent.job(run), content)
+    assert json.loads((await stored_documents(world, agent))[0][3]) == content
+
+
+# In parts
+
+
+@decision("B5")
+async def test_partial_results_become_one_document_after_last_part(
+    world: OrgEnv, agent: AgentClient, run: Body
+) -> None:
+    await agent.submit_documents(await agent.job(run))
+    parts = ["# One\n", "two ☃\n", "three"]
+    job = await agent.job(run, modelId="a")
+    for number, part in enumerate(parts[:-1], 1):
+        done = await agent.submit_documents(job, part, continues=True)
+        assert done["documentIds"] == []
+        following = await agent.job(run, modelId="a")
+        assert following["jobId"] == done["continuation"]["jobId"] != job["jobId"]
+        assert following["soFar"] == "".join(parts[:number])
+        step = (await agent.progress(run))["stages"][0]["steps"][1]
+        assert step["jobs"] == {"done": 0, "active": 2, "failed": 0}
+        job = following
+    await agent.submit_documents(job, parts[-1])
+    assert [row for row in await stored_documents(world, agent) if row[0] == "text"] == [
+        ("text", "a", 1, "# One\ntwo ☃\nthree")
+    ]
+    assert (await agent.work_off(run))["status"] == "run_complete"
+
+
+async def test_submit_job_more_than_max_parts_returns_too_large(
+    agent: AgentClient, run: Body
+) -> None:
+    await agent.submit_documents(await agent.job(run))
+    job = await agent.job(run, modelId="a")
+    for _ in range(MAX_PARTS - 1):
+        await agent.submit_documents(job, "x", continues=True)
+        job = await agent.job(run, modelId="a")
+    held = {"jobId": job["jobId"], "attempt": job["attempt"], "content": "x"}
+    error = await agent.refused("submit_job_result", **held, continues=True)
+    assert (error["code"], error["details"]["limit"]) == ("TOO_LARGE", MAX_PARTS)
+    await agent.submit_documents(job, "the last")
+
+
+async def test_submit_partial_result_with_several_documents_is_rejected(
+    agent: AgentClient, run: Body
+) -> None:
+    job = await agent.job(run)
+    held = {"jobId": job["jobId"], "attempt": job["attempt"], "continues": True}
+    texts = [{"modelId": m, "content": "x"} for m in "ab"]
+    error = await agent.refused("submit_job_result", **held, documents=texts)
+    assert error["code"] == "INVALID_INPUT"
+
+
+async def test_failed_continuation_fails_unit_and_retry_resumes_part(
+    world: OrgEnv, agent: AgentClient, run: Body
+) -> None:
+    await agent.submit_documents(await agent.job(run))
+    await agent.submit_documents(await agent.job(run, modelId="a"), "one ", continues=True)
+    part = await agent.job(run, modelId="a")
+    held = {"jobId": part["jobId"], "attempt": part["attempt"]}
+    await agent.call("fail_job", **held, error="No.", retryable=False)
+    assert (await agent.progress(run))["stages"][0]["steps"][1]["jobs"]["failed"] == 1
+    await agent.call("retry_failed", runId=run["runId"], stageSlug="work")
+    again = await agent.job(run, modelId="a")
+    assert (again["jobId"], again["soFar"]) == (part["jobId"], "one ")
+    await agent.submit_documents(again, "two")
+    assert (await stored_documents(world, agent))[-1][3] == "one two"
+
+
+# Regeneration
+
+
+@decision("B6")
+async def test_regenerate_document_of_closed_step_leaves_progress_unchanged(
+    world: OrgEnv, agent: AgentClient, run: Body
+) -> None:
+    assert (await agent.work_off(run))["status"] == "run_complete"
+    await render_all(agent)
+    before: Any = await agent.progress(run, detail=True)
+    first = await available(agent, run)
+    query = "select id::text from document where document_key = 'text' and model = 'b'"
+    ((document_id,),) = (await world.database.read_org(agent.org_id, query))[0]
+    fresh = await agent.call("regenerate_document", documentId=document_id)
+    assert await agent.progress(run, detail=True) == before
+    job = await agent.job(run)
+    assert (job["jobId"], job["previousVersion"]) == (fresh["jobId"], "# Found")
+    await agent.submit_documents(job, "# Anew")
+    assert await available(agent, run) == first
+    assert await render_all(agent) == 1
+    after: Any = await agent.progress(run, detail=True)
+    assert check(after, before) == []
+    assert after["dagProgress"] == before["dagProgress"]
+    assert after["stages"][0]["steps"] == before["stages"][0]["steps"]
+    second = await available(agent, run)
+    assert {place for place in first if first[place] != second[place]} == {("text", "b")}
+    assert [row[2:4] for row in await pages(world, agent) if row[:2] == ("text", "b")] == [
+        (1, "# Found"),
+        (2, "# Anew"),
+    ]
+
+
+@decision("B1")
+async def test_regenerate_document_of_open_step_delays_step_completion(
+    agent: AgentClient, run: Body
+) -> None:
+    await agent.submit_documents(await agent.job(run))
+    done = await agent.submit_documents(await agent.job(run, modelId="a"))
+    before: Any = await agent.progress(run)
+    await agent.call("regenerate_document", documentId=done["documentIds"][0])
+    await agent.submit_documents(await agent.job(run, modelId="b"))
+    between: Any = await agent.progress(run)
+    assert check(between, before) == []
+    assert between["stages"][0]["progress"] == before["stages"][0]["progress"]
+    assert between["stages"][0]["steps"][1]["status"] == "in_progress"
+    job = await agent.job(run)
+    assert (job["stepKey"], job["modelId"]) == ("text", "a")
+    done = await agent.submit_documents(job, "# Anew")
+    assert done["stage"]["progress"]["completedSteps"] == 2
+    job = await agent.job(run)
+    assert {job_input["content"] for job_input in job["inputs"]} == {"# Found", "# Anew"}
+
+
+async def test_later_job_reads_latest_document_version(
+    world: OrgEnv, agent: AgentClient, run: Body
+) -> None:
+    done = await agent.submit_documents(await agent.job(run), "First.")
+    await agent.call("regenerate_document", documentId=done["documentIds"][1])
+    regenerated = await agent.job(run, jobTypes=["PLAN"])
+    await agent.submit_documents(regenerated, "Second.")
+    job = await agent.job(run, modelId="a")
+    assert [job_input["content"] for job_input in job["inputs"]] == ["Second."]
+    versions = [(row[1], row[2]) for row in await stored_documents(world, agent)]
+    assert versions == [("a", 1), ("b", 1), ("a", 2), ("b", 2)]
+
+
+async def test_regenerate_document_already_regenerating_is_refused(
+    agent: AgentClient, run: Body
+) -> None:
+    done = await agent.submit_documents(await agent.job(run))
+    named = {"documentId": done["documentIds"][0]}
+    await agent.call("regenerate_document", **named)
+    error = await agent.refused("regenerate_document", **named)
+    assert (error["code"], error["details"]["from"]) == ("INVALID_TRANSITION", "superseded")
+    again = await agent.submit_documents(await agent.job(run, jobTypes=["PLAN"]), "Second.")
+    third = await agent.call("regenerate_document", **named)
+    assert third["jobId"] != again["jobId"]
+
+
+async def test_failed_regeneration_leaves_closed_step_unchanged(
+    agent: AgentClient, run: Body
+) -> None:
+    await agent.work_off(run)
+    before = await agent.progress(run)
+    documents = await agent.call("get_run_progress", runId=run["runId"], detail=True)
+    assert documents["dagProgress"]["completedStages"] == 1
+    query = "select id::text from document where document_key = 'whole'"
+    ((document_id,),) = (await agent.dispatcher.services.database.read_org(agent.org_id, query))[0]
+    await agent.call("regenerate_document", documentId=document_id)
+    job = await agent.job(run)
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    await agent.call("fail_job", **held, error="No.", retryable=False)
+    assert await agent.progress(run) == before
+    assert (await agent.call("get_next_job", runId=run["runId"]))["status"] == "run_complete"
+    retried = await agent.call("retry_failed", runId=run["runId"], stageSlug="work")
+    assert retried["retried"] == 1
+    await agent.submit_documents(await agent.job(run), "At last.")

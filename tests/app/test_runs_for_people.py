@@ -1,0 +1,147 @@
+"""Runs on the dashboard: found by a few letters, viewed, read; and never another org's."""
+
+import pytest
+
+from org_env import AgentClient, Body, FakeClock
+from waybook.app.queries.documents import list_documents, read_document
+from waybook.app.queries.run import RunInclude, read_run_detail
+from waybook.app.queries.runs import OPEN, RunFilter, RunSummary, list_runs, resolve_run
+from waybook.app.request.request_context import RequestContext
+from waybook.background import render_all_orgs
+from waybook.core.decision_context import Channel
+from waybook.errors import InvalidInput, NotFound
+from waybook.run.status import RunState
+
+
+def looking(agent: AgentClient) -> RequestContext:
+    return RequestContext(
+        services=agent.dispatcher.services, caller=agent.acting_as("pat", Channel.CLI).caller
+    )
+
+
+async def find_runs(
+    ctx: RequestContext, text: str = "", *, open_only: bool = True
+) -> list[RunSummary]:
+    return (await list_runs(ctx, RunFilter(text=text, state=OPEN if open_only else None))).runs
+
+
+async def rendered(agent: AgentClient) -> None:
+    while await render_all_orgs(agent.dispatcher.services):
+        pass
+
+
+async def test_find_runs_orders_by_latest_activity_and_filters_by_name_or_id(
+    agent: AgentClient, clock: FakeClock
+) -> None:
+    older, newer = await agent.run(name="Lakes"), await agent.run(name="Rivers")
+    clock.advance(minutes=1)
+    await agent.job(older)
+    runs = await find_runs(looking(agent))
+    assert [run.id for run in runs] == [older["runId"], newer["runId"]]
+    assert [run.name for run in await find_runs(looking(agent), "RIV")] == ["Rivers"]
+    (by_id,) = await find_runs(looking(agent), older["runId"])
+    assert by_id.id == older["runId"]
+
+
+async def test_run_state_follows_stage_states(agent: AgentClient) -> None:
+    run = await agent.run()
+
+    async def state() -> tuple[RunState, str | None, str | None]:
+        (run_summary,) = await find_runs(looking(agent), open_only=False)
+        board = await read_run_detail(looking(agent), run["runId"], RunInclude.BOARD)
+        awaiting = run_summary.awaiting.slug if run_summary.awaiting else None
+        assert (board.state, board.awaiting) == (run_summary.state, awaiting)
+        return (
+            run_summary.state,
+            run_summary.current.slug if run_summary.current else None,
+            awaiting,
+        )
+
+    assert await state() == (RunState.IN_PROGRESS, "scope", None)
+    job = await agent.job(run)
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    await agent.call("fail_job", **held, error="No.", retryable=False)
+    assert await state() == (RunState.FAILED, "scope", None)
+    await agent.call("retry_failed", runId=run["runId"], stageSlug="scope")
+    await agent.work_off(run)
+    assert await state() == (RunState.AWAITING_FEEDBACK, None, "scope")
+    await agent.feedback(run, "scope")
+    await agent.work_off(run)
+    await agent.feedback(run, "gather")
+    await agent.work_off(run)
+    assert await state() == (RunState.COMPLETED, None, None)
+    assert await find_runs(looking(agent)) == []
+
+
+async def test_read_run_detail_shows_workers_and_latest_event(agent: AgentClient) -> None:
+    run = await agent.run()
+    await agent.job(run, sessionId="monday")
+    board = await read_run_detail(looking(agent), run["runId"], RunInclude.BOARD)
+    (worker,) = board.workers
+    assert (worker.name, worker.stage, worker.step_key) == ("monday", "scope", "scope")
+    assert (board.history[-1].event, board.history[-1].session) == ("step_started", "monday")
+    assert board.input_text == "Which river is longest?"
+    assert board.expected["scope"].total == 1
+
+
+async def test_reading_runs_adds_no_audit_entry(agent: AgentClient) -> None:
+    run = await agent.run()
+    seq = (await read_run_detail(looking(agent), run["runId"], RunInclude.BOARD)).run.seq
+    await find_runs(looking(agent))
+    await list_documents(looking(agent), run["runId"])
+    assert (await read_run_detail(looking(agent), run["runId"], RunInclude.BOARD)).run.seq == seq
+
+
+async def test_resolve_run_returns_only_open_run_or_exact_name_match(agent: AgentClient) -> None:
+    with pytest.raises(NotFound, match="no run is open"):
+        await resolve_run(looking(agent), None)
+    run = await agent.run(name="Lakes")
+    assert (await resolve_run(looking(agent), None)).id == run["runId"]
+    await agent.run(name="Lakes, again")
+    assert (await resolve_run(looking(agent), "Lakes")).id == run["runId"], "the very name wins"
+    with pytest.raises(InvalidInput, match="several runs are open"):
+        await resolve_run(looking(agent), None)
+
+
+async def test_list_documents_returns_latest_rendered_version(agent: AgentClient) -> None:
+    run = await agent.run()
+    done = await agent.submit_documents(await agent.job(run), "# One")
+    await rendered(agent)
+    await agent.call("regenerate_document", documentId=done["documentIds"][0])
+    await agent.submit_documents(await agent.job(run), "# Two")
+    (before,) = await list_documents(looking(agent), run["runId"])
+    assert before.version == 1, "what is not rendered cannot be read yet"
+    await rendered(agent)
+    (after,) = await list_documents(looking(agent), run["runId"])
+    assert (after.version, after.document_key, after.model) == (2, "research_brief", "a")
+    assert (await read_document(looking(agent), after.resource_id)).markdown.startswith("# Two")
+    assert (await read_document(looking(agent), before.resource_id)).markdown.startswith("# One")
+
+
+async def test_list_documents_follows_map_order(agent: AgentClient) -> None:
+    run = await agent.run()
+    await agent.work_off(run)
+    await agent.feedback(run, "scope")
+    await agent.work_off(run)
+    await rendered(agent)
+    listed = await list_documents(looking(agent), run["runId"])
+    keys = list(dict.fromkeys(document.document_key for document in listed))
+    assert keys == ["research_brief", "findings", "cross_review"]
+
+
+async def test_runs_and_documents_of_other_org_are_not_visible(
+    agent: AgentClient, neighbour: AgentClient
+) -> None:
+    theirs: Body = await neighbour.run(name="Next door")
+    await neighbour.submit_documents(await neighbour.job(theirs))
+    await rendered(neighbour)
+    (document,) = await list_documents(looking(neighbour), theirs["runId"])
+    assert await find_runs(looking(agent), theirs["runId"], open_only=False) == []
+    with pytest.raises(NotFound):
+        await resolve_run(looking(agent), "Next door")
+    with pytest.raises(NotFound):
+        await read_run_detail(looking(agent), theirs["runId"], RunInclude.BOARD)
+    with pytest.raises(NotFound):
+        await list_documents(looking(agent), theirs["runId"])
+    with pytest.raises(NotFound):
+        await read_document(looking(agent), document.resource_id)

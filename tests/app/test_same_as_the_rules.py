@@ -1,0 +1,366 @@
+"""The dispatcher does what the rules decide, call after call, in any order of calls.
+
+The same calls go through the dispatcher and through the pure rules, at the same time and with the
+same fresh ids; after each the answers agree and the rows equal the plan the rules made.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from org_env import AgentClient, Body, OrgEnv, make_env, make_step
+from plan_invariants import check_state, known_rows, rows_of
+from postgres_servers import ServerDatabase
+from waybook.app.request import locking
+from waybook.app.request.aggregates import LockedPlan
+from waybook.app.request.caller import Answer
+from waybook.core.decision_context import Channel, DecisionContext
+from waybook.core.usage import Usage
+from waybook.errors import WaybookError
+from waybook.plan import modify as rules
+from waybook.plan.create import NewCondition, NewPlan, create
+from waybook.plan.decision import Decision
+from waybook.plan.model import BranchAction, DecisionKind, NewStep, Plan, StepId, StepType
+from waybook.plan.next_step import (
+    AwaitingReview,
+    NothingPending,
+    PlanComplete,
+    PlanFailed,
+    StepReady,
+    next_step,
+)
+from waybook.plan.review import ReviewRequest, decide, request_review
+from waybook.plan.settle import is_new_session, resume_session
+from waybook.plan.stalls import detect_stall
+from waybook.plan.states import StepStatus
+from waybook.plan.submit import Submission, submit
+from waybook.store.driver import ids
+from waybook.store.driver.connection import Results
+from waybook.store.driver.database import Transaction
+
+#: One pass over every plan tool with a serving role that is taken per transaction.
+pytestmark = pytest.mark.pg15
+
+T = TypeVar("T")
+
+SESSIONS = st.sampled_from([None, "a", "b"])
+USERS = st.sampled_from(["ann", "bob"])
+PLACES = st.integers(0, 5)
+STATUS_OF = {
+    StepReady: "step_ready",
+    PlanComplete: "plan_complete",
+    PlanFailed: "plan_failed",
+    AwaitingReview: "awaiting_review",
+    NothingPending: "no_pending_steps",
+}
+
+
+class SameAsTheRules(RuleBasedStateMachine):
+    def __init__(self, place: ServerDatabase, fresh: deque[str]) -> None:
+        super().__init__()
+        self.fresh = fresh
+        self.runner = asyncio.Runner()
+        self.opened: AbstractAsyncContextManager[OrgEnv] = make_env(place, pool_size=1)
+        self.world: OrgEnv = self.wait(self.opened.__aenter__())
+        self.elsewhere = self.world.agent.elsewhere()
+        self.plan: Plan
+
+    def teardown(self) -> None:
+        try:
+            self.wait(self.opened.__aexit__(None, None, None))
+        finally:
+            self.runner.close()
+
+    def wait(self, work: Awaitable[T]) -> T:
+        async def waiting() -> T:
+            return await work
+
+        return self.runner.run(waiting())
+
+    # Both paths
+
+    def agent(self, user: str, channel: Channel = Channel.MCP) -> AgentClient:
+        """Return the agent; Bob uses a separate process."""
+        at = self.elsewhere if user == "bob" else self.world.agent
+        return at.acting_as(user, channel)
+
+    def moment(
+        self, user: str, session: str | None, channel: Channel = Channel.MCP
+    ) -> DecisionContext:
+        actor = self.agent(user, channel).caller.actor(session)
+        return DecisionContext(now=self.world.clock.now, actor=actor, new_id=self.fresh.popleft)
+
+    def both(
+        self,
+        who: tuple[str, str | None, Channel],
+        tool_call: tuple[str, Body],
+        decided: Callable[[DecisionContext], Decision[Any]],
+    ) -> tuple[Body, Any]:
+        """Return the replies of the dispatcher and of the rules, or the same refusal of both."""
+        user, session, channel = who
+        tool, arguments = tool_call
+        self.fresh.clear()
+        named = {**arguments, "sessionId": session} if session else arguments
+        answer = self.wait(self.agent(user, channel).ask(tool, named))
+        decision: Decision[Any] | None
+        code: str | None
+        try:
+            decision = decided(self.moment(user, session, channel))
+        except WaybookError as refused:
+            decision, code = None, refused.code
+        else:
+            code = decision.refusal.code if decision.refusal else None
+            self.keep(decision)
+        assert _code(answer) == code, answer.body
+        return answer.body, decision.reply if decision and not code else None
+
+    def keep(self, decision: Decision[Any]) -> None:
+        """Keep the decided plan as it will be loaded, with the heartbeats."""
+        now = self.world.clock.now
+        seen = set(decision.touched)
+        self.plan = decision.plan._replace(
+            steps=tuple(
+                s._replace(last_seen_at=now) if s.id in seen else s for s in decision.plan.steps
+            ),
+        )
+
+    def step_id(self, place: int) -> StepId:
+        return self.plan.steps[place % len(self.plan.steps)].id
+
+    # The calls
+
+    @initialize(steps=st.integers(1, 4), branch=st.sampled_from([None, *BranchAction]))
+    def begin(self, steps: int, branch: BranchAction | None) -> None:
+        new_step = NewStep(type=StepType.SEARCH, instructions="Look it up.")
+        args: Body = {"name": "P", "researchQuestion": "Q?", "steps": [make_step()] * steps}
+        conditions: tuple[NewCondition, ...] = ()
+        if branch:
+            adding = branch is BranchAction.ADD_STEPS
+            params: Body = {"targetStepOrder": steps} if branch is BranchAction.SKIP_TO else {}
+            if adding:
+                params["steps"] = [make_step()]
+            condition = {"afterStepOrder": 1, "conditionExpression": "result == 'branch'"}
+            branching_condition = {**condition, "ifTrueAction": str(branch), "actionParams": params}
+            args["branchingConditions"] = [branching_condition]
+            conditions = (
+                NewCondition(
+                    after_step_order=1,
+                    expression="result == 'branch'",
+                    action=branch,
+                    target_step_order=params.get("targetStepOrder"),
+                    steps=(new_step,) if adding else (),
+                ),
+            )
+        new = NewPlan(
+            name="P", research_question="Q?", steps=(new_step,) * steps, conditions=conditions
+        )
+        who = ("ann", None, Channel.MCP)
+        self.both(who, ("create_research_plan", args), lambda moment: create(new, moment))
+
+    @rule(user=USERS, session=SESSIONS, another=st.booleans())
+    def take(self, user: str, session: str | None, *, another: bool) -> None:
+        body, reply = self.both(
+            (user, session, Channel.MCP),
+            ("get_next_step", {"planId": self.plan.id, "another": another}),
+            lambda moment: next_step(self.plan, moment, another=another),
+        )
+        assert body["status"] == STATUS_OF[type(reply)]
+        if isinstance(reply, StepReady):
+            assert (body["stepId"], body["attempt"]) == (reply.step.id, reply.step.attempt)
+            assert body.get("resumed", False) == reply.resumed
+
+    @precondition(lambda self: self.plan.steps)
+    @rule(
+        user=USERS,
+        session=SESSIONS,
+        place=PLACES,
+        attempt=st.sampled_from([None, 0, 0, 1]),
+        result=st.sampled_from(["found", "branch", ""]),
+    )
+    def submit(
+        self, user: str, session: str | None, place: int, attempt: int | None, result: str
+    ) -> None:
+        step = self.plan.step(self.step_id(place))
+        sent_attempt = None if attempt is None else step.attempt + attempt
+        took = {"inputTokens": 3, "costUsd": 0.1} if result == "found" else {}
+        args = {"stepId": step.id, "resultSummary": result, "attempt": sent_attempt, "usage": took}
+        usage = Usage(input_tokens=3, cost_micros=100_000) if took else None
+        submission = Submission(result_summary=result, attempt=sent_attempt, usage=usage)
+        body, done = self.both(
+            (user, session, Channel.MCP),
+            ("submit_step_result", args),
+            lambda moment: submit(self.plan, step.id, submission, moment),
+        )
+        if done:
+            assert body["planStatus"] == self.plan.status
+            assert body["stepStatus"] == done.step.status
+
+    @precondition(lambda self: self.plan.steps)
+    @rule(user=USERS, session=SESSIONS, place=PLACES, result=st.sampled_from([None, "branch"]))
+    def ask(self, user: str, session: str | None, place: int, result: str | None) -> None:
+        step_id = self.step_id(place)
+        args = {"stepId": step_id, "summary": "Right?", "resultSummary": result}
+        request = ReviewRequest(summary="Right?", result_summary=result)
+        self.both(
+            (user, session, Channel.MCP),
+            ("request_user_review", args),
+            lambda moment: request_review(self.plan, step_id, request, moment),
+        )
+
+    @rule(
+        user=USERS,
+        session=SESSIONS,
+        kind=st.sampled_from(DecisionKind),
+        channel=st.sampled_from([Channel.MCP, Channel.DASHBOARD]),
+    )
+    def decide(self, user: str, session: str | None, kind: DecisionKind, channel: Channel) -> None:
+        args = {"planId": self.plan.id, "decision": str(kind), "feedback": "So."}
+        self.both(
+            (user, session, channel),
+            ("submit_user_decision", args),
+            lambda moment: decide(self.plan, kind, moment, feedback="So."),
+        )
+
+    @precondition(lambda self: self.plan.steps)
+    @rule(
+        user=USERS,
+        session=SESSIONS,
+        chosen=st.lists(
+            st.tuples(
+                st.sampled_from(["add", "remove", "reverse", "rewrite", "fail", "again", "retry"]),
+                PLACES,
+            ),
+            min_size=1,
+            max_size=3,
+        ),
+    )
+    def modify(self, user: str, session: str | None, chosen: list[tuple[str, int]]) -> None:
+        wire_modifications, rule_modifications = [], []
+        for kind, place in chosen:
+            wire, rule_ = self.modification(kind, place)
+            wire_modifications.append(wire)
+            rule_modifications.append(rule_)
+        self.both(
+            (user, session, Channel.MCP),
+            ("modify_plan", {"planId": self.plan.id, "modifications": wire_modifications}),
+            lambda moment: rules.modify(self.plan, tuple(rule_modifications), moment),
+        )
+
+    def modification(self, kind: str, place: int) -> tuple[Body, rules.Modification]:
+        step_id = self.step_id(place)
+        named = {"stepId": step_id}
+        new = NewStep(type=StepType.SEARCH, instructions="Look it up.")
+        turned = tuple(step.id for step in reversed(self.plan.steps))
+        adding = {"action": "add_steps", "steps": [make_step()], "insertAfterOrder": place}
+        kinds: dict[str, tuple[Body, rules.Modification]] = {
+            "add": (adding, rules.AddSteps((new,), place)),
+            "remove": ({"action": "remove_step", **named}, rules.RemoveStep(step_id)),
+            "reverse": (
+                {"action": "reorder_steps", "stepIds": list(turned)},
+                rules.ReorderSteps(turned),
+            ),
+            "rewrite": (
+                {"action": "update_step_instructions", **named, "instructions": f"No. {place}"},
+                rules.UpdateInstructions(step_id, f"No. {place}"),
+            ),
+            "fail": (
+                {"action": "fail_step", **named, "reason": "broken"},
+                rules.FailStep(step_id, "broken"),
+            ),
+            "again": (
+                {"action": "fail_step", **named, "reason": "broken", "retry": True},
+                rules.FailStep(step_id, "broken", retry=True),
+            ),
+            "retry": ({"action": "retry_step", **named}, rules.RetryStep(step_id)),
+        }
+        return kinds[kind]
+
+    @rule()
+    def look(self) -> None:
+        body, _ = self.both(
+            ("ann", None, Channel.MCP),
+            ("get_plan_status", {"planId": self.plan.id}),
+            lambda moment: detect_stall(self.plan, moment),
+        )
+        assert body["status"] == self.plan.status
+        assert body["totalSteps"] == len(self.plan.steps)
+
+    @rule(user=USERS, session=SESSIONS)
+    def read_up(self, user: str, session: str | None) -> None:
+        def decided(context: DecisionContext) -> Decision[None]:
+            if is_new_session(self.plan, session):
+                return resume_session(self.plan, context)
+            return Decision(None, self.plan)
+
+        tool_call = ("get_research_context", {"planId": self.plan.id})
+        self.both((user, session, Channel.MCP), tool_call, decided)
+
+    @precondition(lambda self: self.plan.steps)
+    @rule(place=PLACES)
+    def read_a_step(self, place: int) -> None:
+        step = self.plan.step(self.step_id(place))
+        touched = (step.id,) if step.status is StepStatus.IN_PROGRESS else ()
+        self.both(
+            ("ann", None, Channel.MCP),
+            ("get_step_context", {"stepId": step.id}),
+            lambda _: Decision(None, self.plan, touched=touched),
+        )
+
+    @rule(minutes=st.sampled_from([1, 20, 31]))
+    def pass_time(self, minutes: int) -> None:
+        self.world.clock.advance(minutes=minutes)
+
+    @invariant()
+    def the_rows_are_the_plan(self) -> None:
+        if not hasattr(self, "plan"):
+            return
+        check_state(self.plan)
+        org_id = self.world.agent.org_id
+        stored = known_rows(self.wait(self.world.stored(org_id, self.plan.id)))
+        expected = rows_of(self.plan)
+        for entity in ("plan", "step", "condition"):
+            assert stored.get(entity, {}) == expected.get(entity, {})
+        for review_id, row in expected.get("review", {}).items():
+            assert stored["review"][review_id] == row
+
+
+def _code(answer: Answer) -> str | None:
+    error: Any = answer.body.get("error")
+    return str(error["code"]) if error else None
+
+
+def test_dispatcher_matches_rule_decisions(
+    shared_place: ServerDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fresh: deque[str] = deque()
+
+    def remembered() -> str:
+        fresh.append(ids.new_id())
+        return fresh[-1]
+
+    async def again(locked: LockedPlan, results: Results, tx: Transaction) -> None:
+        fresh.clear()
+        await read(locked, results, tx)
+
+    read = LockedPlan.read
+    monkeypatch.setattr(locking, "new_id", remembered)
+    monkeypatch.setattr(LockedPlan, "read", again)
+    many = 20 if shared_place.server.name == "18" else 8
+    run_state_machine_as_test(
+        lambda: SameAsTheRules(shared_place, fresh),  # type: ignore[arg-type]  # any maker will do
+        settings=settings(max_examples=many, stateful_step_count=30),
+    )

@@ -1,0 +1,157 @@
+"""Permissions of a credential, tool by tool; and who may decide a review."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from org_env import AgentClient, Body, OrgEnv, make_step
+from waybook.app.registry import TOOLS
+from waybook.core.decision_context import ALL_SCOPES, Channel, ReviewPolicy, Scope, expand_scopes
+from waybook.errors import Forbidden
+from waybook.store.driver.ids import new_id
+
+READ = {Scope.PLAN_READ}
+WRITE = {Scope.PLAN_WRITE}
+RUN = {Scope.RUN_WRITE}
+
+NEEDS = {
+    "get_next_step": WRITE,
+    "submit_step_result": WRITE,
+    "create_research_plan": WRITE,
+    "get_step_context": READ,
+    "get_plan_status": READ,
+    "list_active_plans": READ,
+    "get_research_context": READ,
+    "request_user_review": WRITE,
+    "submit_user_decision": {Scope.PLAN_WRITE, Scope.REVIEW},
+    "modify_plan": WRITE,
+    "store_research_output": WRITE,
+    "list_skills": READ,
+    "start_skill": WRITE,
+    "complete_skill": WRITE,
+    "store_research": WRITE,
+    "search_sources": READ,
+    "get_artifact": READ,
+    "extract_data": WRITE,
+    "list_dags": READ,
+    "get_dag_map": READ,
+    "start_run": RUN,
+    "get_next_job": RUN,
+    "submit_job_result": RUN,
+    "fail_job": RUN,
+    "get_job_input": READ,
+    "get_run_progress": READ,
+    "submit_stage_feedback": {Scope.RUN_WRITE, Scope.REVIEW},
+    "start_stage": RUN,
+    "retry_failed": RUN,
+    "regenerate_document": RUN,
+    "add_dag": {Scope.ADMIN},
+    "draw_map": READ,
+    "ping": READ,
+}
+
+
+def with_scopes(agent: AgentClient, *scopes: Scope, **more: object) -> AgentClient:
+    """Return the same user with another credential."""
+    caller = replace(agent.caller, scopes=expand_scopes(scopes), **more)  # type: ignore[arg-type]
+    return AgentClient(agent.dispatcher, caller)
+
+
+def test_every_tool_has_expected_required_scopes() -> None:
+    assert {name: set(tool.required_scopes) for name, tool in TOOLS.items()} == NEEDS
+
+
+def test_expand_scopes_of_any_scope_includes_plan_read() -> None:
+    assert all(Scope.PLAN_READ in expand_scopes([scope]) for scope in Scope)
+    assert expand_scopes([Scope.ADMIN]) == ALL_SCOPES
+
+
+@pytest.mark.parametrize("scope", Scope)
+async def test_tool_without_required_scope_is_forbidden(world: OrgEnv, scope: Scope) -> None:
+    holder = with_scopes(world.agent, scope)
+    for name, needed in NEEDS.items():
+        refused = (await holder.ask(name, {})).body.get("error")
+        shut = isinstance(refused, dict) and refused["code"] == "FORBIDDEN"
+        assert shut == needed.isdisjoint(expand_scopes([scope])), name
+        if shut:
+            assert refused["details"]["needed"] == sorted(needed)  # type: ignore[index]
+
+
+async def test_caller_without_scopes_is_forbidden_from_every_tool_and_read(world: OrgEnv) -> None:
+    nobody = with_scopes(world.agent)
+    assert [
+        (await nobody.refused(name)).get("code")  # for any arguments
+        for name in NEEDS
+    ] == ["FORBIDDEN"] * len(NEEDS)
+    dispatcher, caller, somewhere = nobody.dispatcher, nobody.caller, new_id()
+    for read in (dispatcher.read_document, dispatcher.read_output, dispatcher.list_outputs):
+        with pytest.raises(Forbidden):
+            await read(caller, somewhere)
+
+
+async def make_review(asker: AgentClient) -> Body:
+    plan = await asker.plan([make_step("Look."), make_step("Write.")])
+    taken = await asker.take(plan)
+    await asker.call("request_user_review", stepId=taken["stepId"], summary="Good?")
+    return plan
+
+
+async def test_agent_may_submit_decision_under_relayed_review_policy(world: OrgEnv) -> None:
+    agent = with_scopes(world.agent, Scope.PLAN_WRITE, credential="token:1")
+    plan = await make_review(agent)
+    reply = await agent.call("submit_user_decision", planId=plan["planId"], decision="approve")
+    assert reply["decision"] == "approve"
+
+
+@pytest.mark.parametrize(
+    ("scopes", "credential"),
+    [
+        ([Scope.PLAN_WRITE], "token:1"),
+        ([Scope.PLAN_WRITE], "token:2"),
+        ([Scope.PLAN_WRITE, Scope.REVIEW], "token:1"),
+        ([Scope.ADMIN], "token:1"),
+    ],
+    ids=["the asker", "another agent", "the asker, who may review others", "the asker, an admin"],
+)
+async def test_submit_user_decision_human_policy_rejects_agent_credential(
+    world: OrgEnv, scopes: list[Scope], credential: str
+) -> None:
+    await world.set_policy(ReviewPolicy.HUMAN)
+    asker = with_scopes(world.agent, *scopes, credential="token:1")
+    plan = await make_review(asker)
+    decider = with_scopes(world.agent, *scopes, credential=credential)
+    for channel in (Channel.MCP, Channel.DASHBOARD, Channel.CLI):
+        at = AgentClient(decider.dispatcher, replace(decider.caller, channel=channel))
+        for decision in ("approve", "reject", "skip", "modify"):
+            args = {"planId": plan["planId"], "decision": decision, "feedback": "So."}
+            refused = await at.refused("submit_user_decision", **args)
+            assert refused["code"] == "FORBIDDEN"
+            assert refused["details"]["reviewPolicy"] == "human"
+    assert (await asker.status(plan))["status"] == "awaiting_review"
+
+
+@pytest.mark.parametrize("channel", [Channel.DASHBOARD, Channel.MCP])
+async def test_submit_user_decision_human_policy_accepts_other_reviewer(
+    world: OrgEnv, channel: Channel
+) -> None:
+    await world.set_policy(ReviewPolicy.HUMAN)
+    asker = with_scopes(world.agent, Scope.PLAN_WRITE, credential="token:1")
+    plan = await make_review(asker)
+    person = with_scopes(world.agent, Scope.REVIEW, credential="session:9", channel=channel)
+    await person.call("submit_user_decision", planId=plan["planId"], decision="approve")
+    last = (await world.entries(world.agent.org_id, plan["planId"]))[-1]
+    assert (last.event, last.actor, last.channel) == ("user_reviewed", "ann", channel)
+    assert json.loads(last.details)["decidedAs"] == "session:9"
+
+
+async def test_human_review_policy_requires_review_scope_for_stage_feedback(world: OrgEnv) -> None:
+    await world.set_policy(ReviewPolicy.HUMAN)
+    worker = with_scopes(world.agent, Scope.RUN_WRITE, credential="token:1")
+    run = await worker.run()
+    await worker.work_off(run)
+    stage = (await worker.call("get_run_progress", runId=run["runId"]))["stages"][0]["stageSlug"]
+    args = {"runId": run["runId"], "stageSlug": stage, "feedback": "Go on."}
+    assert (await worker.refused("submit_stage_feedback", **args))["code"] == "FORBIDDEN"
+    person = with_scopes(world.agent, Scope.REVIEW, credential="session:9")
+    assert (await person.call("submit_stage_feedback", **args))["started"]

@@ -1,0 +1,146 @@
+"""Sessions: a session finds its step again (A10); its return to a plan is recorded once (A27)."""
+
+import asyncio
+
+import pytest
+
+from org_env import AgentClient, Body, OrgEnv
+
+
+async def events(world: OrgEnv, plan: Body) -> list[tuple[str, str | None]]:
+    entries = await world.entries(world.agent.org_id, plan["planId"])
+    return [(entry.event, entry.session) for entry in entries]
+
+
+async def resumptions(world: OrgEnv, plan: Body) -> list[str | None]:
+    return [session for event, session in await events(world, plan) if event == "session_resumed"]
+
+
+async def test_a10_get_next_step_same_session_resumes_step(agent: AgentClient) -> None:
+    plan = await agent.plan()
+    taken = await agent.take(plan, sessionId="mine")
+    again = await agent.take(plan, sessionId="mine")
+    assert again == {**taken, "resumed": True}
+
+
+async def test_a10_get_next_step_another_returns_next_step(agent: AgentClient) -> None:
+    plan = await agent.plan()
+    first = await agent.take(plan, sessionId="mine")
+    second = await agent.take(plan, sessionId="mine", another=True)
+    assert (first["stepOrder"], second["stepOrder"]) == (1, 2)
+    assert (await agent.take(plan, sessionId="mine"))["stepId"] == first["stepId"]
+
+
+async def test_a10_get_next_step_without_session_returns_new_step_each_call(
+    agent: AgentClient,
+) -> None:
+    plan = await agent.plan()
+    assert [(await agent.take(plan))["stepOrder"] for _ in range(3)] == [1, 2, 3]
+
+
+async def test_a10_get_next_step_same_key_returns_same_step(agent: AgentClient) -> None:
+    plan = await agent.plan()
+    first = await agent.take(plan, idempotencyKey="k")
+    assert await agent.take(plan, idempotencyKey="k") == {**first, "replayed": True}
+    assert (await agent.take(plan))["stepOrder"] == 2
+
+
+async def test_a10_get_next_step_other_user_same_session_returns_other_step(
+    agent: AgentClient,
+) -> None:
+    plan = await agent.plan()
+    await agent.take(plan, sessionId="1")
+    bob = agent.acting_as("bob")
+    assert (await bob.take(plan, sessionId="1"))["stepOrder"] == 2
+
+
+async def test_a10_concurrent_get_next_step_of_one_session_returns_one_step(
+    agent: AgentClient,
+) -> None:
+    plan = await agent.plan(10)
+    calls = [agent.take(plan, sessionId="mine") for _ in range(8)]
+    assert {taken["stepOrder"] for taken in await asyncio.gather(*calls)} == {1}
+
+
+async def test_a10_get_next_step_after_submit_returns_next_step(agent: AgentClient) -> None:
+    plan = await agent.plan()
+    await agent.submit(await agent.take(plan, sessionId="mine"), sessionId="mine")
+    taken = await agent.take(plan, sessionId="mine")
+    assert (taken["stepOrder"], "resumed" in taken) == (2, False)
+
+
+async def test_a10_get_next_step_reclaimed_step_is_not_resumed(agent: AgentClient) -> None:
+    plan = await agent.plan()
+    taken = await agent.take(plan, sessionId="mine")
+    reclaiming = [{"action": "retry_step", "stepId": taken["stepId"]}]
+    await agent.call("modify_plan", planId=plan["planId"], modifications=reclaiming)
+    bob = agent.acting_as("bob")
+    assert (await bob.take(plan, sessionId="his"))["attempt"] == 2
+    assert (await agent.take(plan, sessionId="mine"))["stepOrder"] == 2
+
+
+async def test_a27_new_session_on_plan_with_history_is_recorded_once(
+    world: OrgEnv, agent: AgentClient
+) -> None:
+    plan = await agent.plan(sessionId="first")
+    await agent.take(plan, sessionId="first")
+    for _ in range(3):
+        await agent.call("get_research_context", planId=plan["planId"], sessionId="second")
+    await agent.take(plan, sessionId="second")
+    assert await resumptions(world, plan) == ["second"]
+
+
+async def test_a27_concurrent_calls_of_new_session_record_single_resumption(
+    world: OrgEnv, agent: AgentClient
+) -> None:
+    plan = await agent.plan(sessionId="first")
+    await agent.take(plan, sessionId="first")
+    args = {"planId": plan["planId"], "sessionId": "second"}
+    looks = [agent.call("get_research_context", **args) for _ in range(4)]
+    await asyncio.gather(*looks, *[agent.take(plan, sessionId="second") for _ in range(4)])
+    assert await resumptions(world, plan) == ["second"]
+
+
+async def test_a27_first_work_on_plan_records_no_resumption(
+    world: OrgEnv, agent: AgentClient
+) -> None:
+    plan = await agent.plan()
+    await agent.call("get_research_context", planId=plan["planId"], sessionId="reader")
+    await agent.take(plan, sessionId="worker")
+    assert await resumptions(world, plan) == []
+
+
+@pytest.mark.parametrize("tool", ["get_next_step", "modify_plan", "submit_step_result"])
+async def test_a27_first_call_of_new_session_with_any_tool_records_resumption(
+    world: OrgEnv, agent: AgentClient, tool: str
+) -> None:
+    plan = await agent.plan(sessionId="first")
+    taken = await agent.take(plan, sessionId="first")
+    retry = {"action": "retry_step", "stepId": taken["stepId"]}
+    args_by_tool: dict[str, Body] = {
+        "get_next_step": {"planId": plan["planId"]},
+        "modify_plan": {"planId": plan["planId"], "modifications": [retry]},
+        "submit_step_result": {"stepId": taken["stepId"], "resultSummary": "x"},
+    }
+    await agent.call(tool, **args_by_tool[tool], sessionId="second")
+    assert await resumptions(world, plan) == ["second"]
+
+
+async def test_a27_closed_plan_records_no_resumption(world: OrgEnv, agent: AgentClient) -> None:
+    plan = await agent.plan(1)
+    await agent.work_through(plan)
+    before = await events(world, plan)
+    context = await agent.call("get_research_context", planId=plan["planId"], sessionId="late")
+    assert context["status"] == "completed"
+    assert await events(world, plan) == before
+
+
+async def test_audit_entries_record_actor_channel_and_session(
+    world: OrgEnv, agent: AgentClient
+) -> None:
+    plan = await agent.plan(1, sessionId="s")
+    await agent.take(plan, sessionId="s")
+    entries = await world.entries(agent.org_id, plan["planId"])
+    assert [(e.actor, e.channel, e.session, e.at) for e in entries] == [
+        ("ann", "mcp", "s", world.clock.now)
+    ] * 2

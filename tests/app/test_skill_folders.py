@@ -1,0 +1,279 @@
+"""Skills in folders: valid ones are read, invalid ones are skipped and reported."""
+
+import contextlib
+import json
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from waybook.app.skills import loader
+from waybook.app.skills.loader import (
+    InvalidSkill,
+    SkillError,
+    find_skills,
+    parse_skill,
+    read_skill,
+    read_skills,
+)
+from waybook.app.skills.skill import Skill
+
+HEAD = {"name": "a-skill", "description": "Does it."}
+
+
+def make_text(body: str = "Do it.", **head: Any) -> str:  # noqa: ANN401 - whatever somebody may write there
+    """Return a `SKILL.md`; JSON is YAML too."""
+    fields = {name: value for name, value in {**HEAD, **head}.items() if value is not None}
+    lines = "\n".join(f"{name}: {json.dumps(value)}" for name, value in fields.items())
+    return f"---\n{lines}\n---\n\n{body}\n"
+
+
+def make_folder(place: Path, text: str | None = None, name: str = "a-skill") -> Path:
+    folder = place / name
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text(make_text(name=name) if text is None else text)
+    return folder
+
+
+def fault_of(place: Path) -> str:
+    """Return the error of the only skill here."""
+    (error,) = find_skills(str(place)).errors
+    assert error.path.startswith(str(place))
+    return error.message
+
+
+# The format
+
+
+def test_parse_skill_returns_all_front_matter_and_body() -> None:
+    extra: dict[str, Any] = {
+        "license": "MIT",
+        "compatibility": "Needs git",
+        "allowed-tools": ["Read"],
+        "x": 1,
+    }
+    adds = {"output-media-type": "Text/CSV", "formatting-instructions": "As a table.", "y": "z"}
+    skill = parse_skill(make_text(**extra, metadata=adds), "a-skill")
+    assert (skill.name, skill.description, skill.body) == ("a-skill", "Does it.", "Do it.")
+    assert skill.output_media_type == "text/csv"
+    assert skill.formatting_instructions == "As a table."
+    assert skill.front_matter == {**HEAD, **extra, "metadata": adds}
+
+
+@pytest.mark.parametrize("name", ["a", "a-b", "x2", "9-lives", "a" * 64])
+def test_skill_name_of_lowercase_digits_and_single_hyphens_is_accepted(name: str) -> None:
+    assert parse_skill(make_text(name=name), name).name == name
+
+
+@pytest.mark.parametrize(
+    "name", ["A", "a_b", "-a", "a-", "a--b", "a b", "ä", "a/b", "..", "a" * 65, "a\n", "claude:x"]
+)
+def test_skill_name_in_other_format_raises_invalid_skill(name: str) -> None:
+    with pytest.raises(InvalidSkill, match="small letters"):
+        parse_skill(make_text(name=name), name)
+
+
+@pytest.mark.parametrize(
+    ("head", "said"),
+    [
+        ({"name": None}, "needs a name"),
+        ({"name": 7}, "needs a name"),
+        ({"description": None}, "needs a description"),
+        ({"description": "  "}, "needs a description"),
+        ({"description": "x" * 1025}, "over 1,024"),
+        ({"compatibility": "x" * 501}, "1 to 500"),
+        ({"compatibility": ""}, "1 to 500"),
+        ({"license": ["MIT"]}, "license must be a text"),
+        ({"metadata": "x"}, "metadata must be"),
+        ({"allowed-tools": {"a": 1}}, "allowed-tools must be"),
+        ({"metadata": {"output-media-type": "image/png"}}, "output-media-type"),
+        ({"metadata": {"formatting-instructions": ["x"]}}, "formatting-instructions"),
+        ({"x": "y" * 9_000}, "over 8,000"),
+    ],
+)
+def test_skill_front_matter_invalid_field_raises_invalid_skill(
+    head: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(InvalidSkill, match=said):
+        parse_skill(make_text(**head), "a-skill")
+
+
+def test_a_description_may_have_1024_characters() -> None:
+    assert parse_skill(make_text(description="x" * 1024), "a-skill").description == "x" * 1024
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "front matter"),
+        ("Do it.", "front matter"),
+        ("---\nname: a-skill\n", "front matter"),
+        ("---\n[a\n---\n", "not YAML"),
+        ("---\n- a\n---\n", "names with values"),
+        ("---\n" + "[" * 5_000 + "\n---\n", "over 100 brackets"),
+        ("---\n" + "[" * 99 + "\n---\n", "not YAML"),
+        ("---\na: &a [x, x]\nb: [*a, *a]\n---\n", "alias"),
+        (make_text("x" * 40_001), "over 40,000"),
+        (make_text(name="other"), "not that of the folder"),
+    ],
+)
+def test_parse_skill_malformed_text_raises_invalid_skill(text: str, said: str) -> None:
+    with pytest.raises(InvalidSkill, match=said):
+        parse_skill(text, "a-skill")
+
+
+def test_horizontal_rule_in_skill_body_does_not_end_front_matter() -> None:
+    skill = parse_skill("---\nname: a-skill\ndescription: x\n---\nOne.\n\n---\n\nTwo.", "a-skill")
+    assert skill.body == "One.\n\n---\n\nTwo."
+
+
+def test_read_skill_accepts_bom_and_crlf(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path)
+    text = "\ufeff" + make_text().replace("\n", "\r\n")
+    (folder / "SKILL.md").write_bytes(text.encode())
+    assert read_skill(folder).body == "Do it."
+
+
+TEXTS = st.text(st.characters(codec="utf-8"))
+
+
+@given(TEXTS | st.builds("---\n{}\n---\n{}".format, TEXTS, TEXTS))
+def test_parse_skill_any_text_returns_skill_or_raises_invalid_skill(text: str) -> None:
+    with contextlib.suppress(InvalidSkill):
+        assert isinstance(parse_skill(text, "a-skill"), Skill)
+
+
+# The folders
+
+
+def test_builtin_skills_are_valid() -> None:
+    scan = find_skills("")
+    assert [skill.name for skill in scan.skills] == ["deep-research", "quick-scan"]
+    assert scan.errors == ()
+
+
+def test_find_skills_later_folder_overrides_same_name(tmp_path: Path) -> None:
+    make_folder(tmp_path / "one", make_text("First."))
+    make_folder(tmp_path / "two", make_text("Second."))
+    make_folder(tmp_path / "two", name="another")
+    (tmp_path / "two" / "no-skill").mkdir()
+    (tmp_path / "two" / "a-file").touch()
+    scan = find_skills(os.pathsep.join([str(tmp_path / "one"), str(tmp_path / "two")]))
+    assert scan.errors == ()
+    bodies = {skill.name: skill.body for skill in scan.skills}
+    assert bodies["a-skill"] == "Second."
+    assert list(bodies) == ["a-skill", "another", "deep-research", "quick-scan"]
+
+
+def test_read_skills_invalid_folder_is_skipped_with_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_folder(tmp_path, name="good")
+    make_folder(tmp_path, "nothing", name="bad")
+    with caplog.at_level(logging.WARNING):
+        skills = read_skills(os.pathsep.join([str(tmp_path), str(tmp_path / "nowhere")]))
+    assert "good" in {skill.name for skill in skills}
+    assert "bad" not in {skill.name for skill in skills}
+    no_head = "SKILL.md must begin with front matter between lines of ---"
+    assert [record.getMessage() for record in caplog.records] == [
+        f"skill {tmp_path / 'bad'} left out: {no_head}",
+        f"skill {tmp_path / 'nowhere'} left out: there is no such folder",
+    ]
+
+
+def test_read_skill_not_utf8_reports_error(tmp_path: Path) -> None:
+    (make_folder(tmp_path) / "SKILL.md").write_bytes(b"---\nname: \xff\n---\n")
+    assert fault_of(tmp_path) == "SKILL.md is not UTF-8"
+
+
+def test_find_skills_over_limit_reports_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loader, "MAX_SKILLS", 3)
+    for name in ("one", "two"):
+        make_folder(tmp_path, name=name)
+    scan = find_skills(str(tmp_path))
+    assert len(scan.skills) == 3
+    assert scan.errors == (SkillError(str(tmp_path / "two"), "there are 3 skills already"),)
+
+
+# Additional files
+
+
+def test_read_skill_reads_extra_files_as_bytes_without_hidden_files(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path)
+    (folder / "references").mkdir()
+    (folder / "references" / "more.md").write_text("More.")
+    (folder / "scripts").mkdir()
+    (folder / "scripts" / "run.bin").write_bytes(b"\x00\xff")
+    (folder / ".hidden").write_text("no")
+    (folder / ".git").mkdir()
+    (folder / ".git" / "config").write_text("no")
+    skill = read_skill(folder)
+    assert [file.path for file in skill.extra_files] == ["references/more.md", "scripts/run.bin"]
+    assert skill.files == (skill.file("SKILL.md"), *skill.extra_files)
+    assert skill.files[2].content == b"\x00\xff"
+    assert skill.file("references/../SKILL.md") is None
+
+
+def test_a_link_that_leads_out_of_the_folder_is_refused(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    (make_folder(tmp_path / "skills") / "more.md").symlink_to(secret)
+    assert fault_of(tmp_path / "skills") == "more.md is a link that leads out of the folder"
+
+
+def test_skill_file_linked_from_outside_folder_is_rejected(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "elsewhere")
+    linked = tmp_path / "skills" / "a-skill"
+    linked.mkdir(parents=True)
+    (linked / "SKILL.md").symlink_to(folder / "SKILL.md")
+    assert "leads out" in fault_of(tmp_path / "skills")
+
+
+def test_a_link_to_a_folder_is_refused(tmp_path: Path) -> None:
+    (make_folder(tmp_path) / "references").symlink_to("/")
+    assert "links to folders are not read" in fault_of(tmp_path)
+
+
+def test_skill_broken_link_is_rejected(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path)
+    (folder / "gone.md").symlink_to(folder / "nothing")
+    assert "cannot be read" in fault_of(tmp_path)
+
+
+def test_skill_link_within_folder_and_linked_skill_folder_are_accepted(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "elsewhere")
+    (folder / "same.md").symlink_to(folder / "SKILL.md")
+    (tmp_path / "skills").mkdir()
+    (tmp_path / "skills" / "a-skill").symlink_to(folder)
+    assert "a-skill" in {skill.name for skill in find_skills(str(tmp_path / "skills")).skills}
+
+
+def test_skill_named_pipe_is_rejected(tmp_path: Path) -> None:
+    os.mkfifo(make_folder(tmp_path) / "pipe")
+    assert fault_of(tmp_path) == "pipe is not a file"
+
+
+@pytest.mark.parametrize(("limit", "most"), [("MAX_FILES", 2), ("MAX_FOLDER_BYTES", 60)])
+def test_find_skills_folder_over_limit_is_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
+) -> None:
+    folder = make_folder(tmp_path)
+    for name in "ab":
+        (folder / name).write_text("x" * 40)
+    assert len(read_skill(folder).files) == 3
+    monkeypatch.setattr(loader, limit, most)
+    assert any("it has over" in fault.message for fault in find_skills(str(tmp_path)).errors)
+
+
+def test_skill_folder_nested_more_than_8_deep_is_rejected(tmp_path: Path) -> None:
+    deep = make_folder(tmp_path)
+    for _ in range(9):
+        deep = deep / "in"
+        deep.mkdir()
+    assert "more than 8 deep" in fault_of(tmp_path)

@@ -1,0 +1,261 @@
+"""Stalls: recorded once, resumed by the next worker; time of a review is excluded."""
+
+import asyncio
+import json
+
+import pytest
+
+from org_env import AgentClient, Body, FakeClock, OrgEnv, make_step
+from waybook import background
+from waybook.app.request.caller import Caller
+from waybook.app.request.request_context import RequestContext
+from waybook.background import sweep_all_orgs
+from waybook.core.decision_context import Channel
+from waybook.errors import Busy
+
+
+async def noted(world: OrgEnv, plan: Body) -> list[str]:
+    """Return the stall and resume events of the plan's audit, in order."""
+    entries = await world.entries(world.agent.org_id, plan["planId"])
+    actions = [json.loads(entry.details).get("action") for entry in entries]
+    return [action for action in actions if action in {"stall_detected", "resumed"}]
+
+
+async def test_step_is_stalled_only_after_more_than_thirty_minutes(
+    agent: AgentClient, clock: FakeClock
+) -> None:
+    plan = await agent.plan()
+    taken = await agent.take(plan)
+    clock.advance(minutes=30)
+    status = await agent.status(plan)
+    assert (status["status"], status["stalled"], status["stalledSteps"]) == (
+        "executing",
+        False,
+        [],
+    )
+    clock.advance(minutes=1.5)
+    status = await agent.status(plan)
+    assert (status["status"], status["derivedStatus"], status["stalled"]) == (
+        "stalled",
+        "executing",
+        True,
+    )
+    assert status["stalledSteps"] == [{"stepId": taken["stepId"], "stepOrder": 1, "minutes": 31}]
+
+
+async def test_stall_threshold_of_step_overrides_plan_threshold(
+    agent: AgentClient, clock: FakeClock
+) -> None:
+    steps = [make_step(stallMinutes=5), make_step()]
+    plan = await agent.plan(steps=steps, stallMinutes=10)
+    first = await agent.take(plan)
+    second = await agent.take(plan, another=True)
+    clock.advance(minutes=6)
+    stalled = (await agent.status(plan))["stalledSteps"]
+    assert [step["stepId"] for step in stalled] == [first["stepId"]]
+    clock.advance(minutes=5)
+    stalled = (await agent.status(plan))["stalledSteps"]
+    assert [step["stepId"] for step in stalled] == [first["stepId"], second["stepId"]]
+
+
+async def test_a35_get_plan_status_records_new_stall_once(
+    world: OrgEnv, agent: AgentClient, clock: FakeClock
+) -> None:
+    plan = await agent.plan()
+    await agent.take(plan)
+    await agent.status(plan)
+    assert await noted(world, plan) == []
+    clock.advance(minutes=31)
+    for _ in range(3):
+        await agent.status(plan)
+    assert await noted(world, plan) == ["stall_detected"]
+
+
+async def test_a35_concurrent_get_plan_status_records_stall_once(
+    world: OrgEnv, agent: AgentClient, clock: FakeClock
+) -> None:
+    plan = await agent.plan()
+    await agent.take(plan)
+    clock.advance(minutes=31)
+    seen = await asyncio.gather(*[agent.status(plan) for _ in range(6)])
+    assert {status["status"] for status in seen} == {"stalled"}
+    assert await noted(world, plan) == ["stall_detected"]
+
+
+@pytest.mark.parametrize(
+    "tool", ["get_research_context", "get_step_context", "list_active_plans", "ping"]
+)
+async def test_a35_other_read_tools_record_no_stall(
+    world: OrgEnv, agent: AgentClient, clock: FakeClock, tool: str
+) -> None:
+    plan = await agent.plan()
+    taken = await agent.take(plan)
+    clock.advance(minutes=31)
+    named = {"get_research_context": {"planId": plan["planId"]}}
+    named["get_step_context"] = {"stepId": taken["stepId"]}
+    await agent.call(tool, **named.get(tool, {}))
+    assert await noted(world, plan) == []
+
+
+async def test_heartbeat_prevents_stall(agent: AgentClient, clock: FakeClock) -> None:
+    plan = await agent.plan()
+    taken = await agent.take(plan)
+    clock.advance(minutes=29)
+    await agent.call("get_step_context", stepId=taken["stepId"])
+    clock.advance(minutes=29)
+    assert (await agent.status(plan))["stalled"] is False
+    clock.advance(minutes=2)
+    assert (await agent.status(plan))["stalled"] is True
+
+
+async def test_a6_resume_resets_plan_status_while_stalled_field_stays_true(
+    world: OrgEnv, agent: AgentClient, clock: FakeClock
+) -> None:
+    plan = await agent.plan(2)
+    first = await agent.take(plan)
+    clock.advance(minutes=40)
+    await agent.status(plan)
+    await agent.take(plan)
+    status = await agent.status(plan)
+    assert (status["status"], status["stalled"]) == ("executing", True)
+    failing = {"action": "fail_step", "stepId": first["stepId"], "reason": "its agent is gone"}
+    await agent.call("modify_plan", planId=plan["planId"], modifications=[failing])
+    assert await noted(world, plan) == ["stall_detected", "resumed"]
+
+
+async def test_a6_resumed_plan_stalls_again_after_renewed_inactivity(
+    world: OrgEnv, agent: AgentClient, clock: FakeClock
+) -> None:
+    plan = await agent.plan(2)
+    await agent.take(plan)
+    clock.advance(minutes=40)
+    await agent.status(plan)
+    second = await agent.take(plan)
+    clock.advance(minutes=29)
+    await agent.call("get_step_context", stepId=second["stepId"])
+    assert (await agent.status(plan))["status"] == "executing"
+    clock.advance(minutes=2)
+    assert (await agent.status(plan))["status"] == "stalled"
+    assert await noted(world, plan) == ["stall_detected", "resumed", "stall_detected"]
+
+
+async def test_a5_stalled_last_step_result_completes_plan(
+    agent: AgentClient, clock: FakeClock
+) -> None:
+    plan = await agent.plan(1)
+    taken = await agent.take(plan)
+    clock.advance(minutes=31)
+    assert (await agent.status(plan))["status"] == "stalled"
+    assert (await agent.submit(taken))["planStatus"] == "completed"
+
+
+async def test_a7_review_time_is_excluded_from_stall_detection(
+    agent: AgentClient, clock: FakeClock
+) -> None:
+    plan = await agent.plan()
+    taken = await agent.take(plan)
+    await agent.call("request_user_review", stepId=taken["stepId"], summary="Look.")
+    clock.advance(days=3)
+    assert (await agent.status(plan))["status"] == "awaiting_review"
+    args = {"planId": plan["planId"], "decision": "modify", "feedback": "More."}
+    await agent.call("submit_user_decision", **args)
+    clock.advance(minutes=29)
+    status = await agent.status(plan)
+    assert (status["status"], status["stalled"]) == ("executing", False)
+    clock.advance(minutes=2)
+    assert (await agent.status(plan))["status"] == "stalled"
+
+
+async def test_stalled_plan_is_listed_as_active_and_not_modifiable(
+    agent: AgentClient, clock: FakeClock
+) -> None:
+    plan = await agent.plan()
+    await agent.take(plan)
+    clock.advance(minutes=31)
+    await agent.status(plan)
+    (listed,) = (await agent.call("list_active_plans"))["plans"]
+    assert listed["status"] == "stalled"
+    adding = [{"action": "add_steps", "steps": [make_step()]}]
+    error = await agent.refused("modify_plan", planId=plan["planId"], modifications=adding)
+    assert (error["code"], error["next"]["tool"]) == ("NOT_MODIFIABLE", "get_plan_status")
+    assert "get_next_step" in error["message"]
+
+
+# The sweep
+
+
+async def test_stall_sweep_records_stalls_of_every_org(own_world: OrgEnv) -> None:
+    own_world.other_org_may_change = True
+    ours = await own_world.agent.plan()
+    await own_world.agent.take(ours)
+    await own_world.other_org.take(own_world.other_org_plan)
+    fresh = await own_world.agent.plan()
+    own_world.clock.advance(minutes=31)
+    await own_world.agent.take(fresh)
+    assert await sweep_all_orgs(own_world.dispatcher.services) == 2
+    assert (await own_world.agent.status(ours))["status"] == "stalled"
+    assert (await own_world.agent.status(fresh))["status"] == "executing"
+    assert await noted(own_world, ours) == ["stall_detected"]
+    assert await sweep_all_orgs(own_world.dispatcher.services) == 0
+
+
+async def test_a35_concurrent_sweeps_record_each_stall_once(own_world: OrgEnv) -> None:
+    agent = own_world.agent
+    plans = [await agent.plan() for _ in range(5)]
+    for plan in plans:
+        await agent.take(plan)
+    own_world.clock.advance(minutes=31)
+    swept = await asyncio.gather(*[sweep_all_orgs(own_world.dispatcher.services) for _ in range(4)])
+    assert sum(swept) == len(plans)
+    for plan in plans:
+        assert await noted(own_world, plan) == ["stall_detected"]
+
+
+async def test_sweep_audit_entry_has_sweep_channel_and_server_actor(own_world: OrgEnv) -> None:
+    plan = await own_world.agent.plan()
+    await own_world.agent.take(plan)
+    own_world.clock.advance(minutes=31)
+    await sweep_all_orgs(own_world.dispatcher.services)
+    last = (await own_world.entries(own_world.agent.org_id, plan["planId"]))[-1]
+    assert (last.event, last.actor, last.channel) == ("plan_modified", "waybook", "sweep")
+
+
+async def test_sweep_locked_plan_is_skipped(
+    own_world: OrgEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans = [await own_world.agent.plan() for _ in range(3)]
+    for plan in plans:
+        await own_world.agent.take(plan)
+    own_world.clock.advance(minutes=31)
+    monkeypatch.setattr(own_world.database.wire, "lock_timeout", "50ms")
+    monkeypatch.setattr(own_world.database.wire, "pooled", True)
+    async with own_world.database.org_transaction(own_world.agent.org_id) as tx:
+        await tx.send(f"select from plan where id = '{plans[0]['planId']}' for update")
+        assert await sweep_all_orgs(own_world.dispatcher.services) == 2
+    assert await sweep_all_orgs(own_world.dispatcher.services) == 1
+
+
+async def test_stall_sweep_loop_continues_after_database_errors(
+    monkeypatch: pytest.MonkeyPatch, world: OrgEnv
+) -> None:
+    swept = asyncio.Event()
+    faults = [Busy(), Busy()]
+
+    async def sweep(_: object) -> int:
+        if faults:
+            raise faults.pop()
+        swept.set()
+        return 0
+
+    monkeypatch.setattr(background, "sweep_all_orgs", sweep)
+    task = asyncio.create_task(background.stall_sweep_loop(world.dispatcher.services, 0))
+    async with asyncio.timeout(10):
+        await swept.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def test_sweep_caller_has_no_session(world: OrgEnv) -> None:
+    caller = Caller(org_id=world.agent.org_id, user="waybook", channel=Channel.SWEEP)
+    assert RequestContext(services=world.dispatcher.services, caller=caller).actor().session is None

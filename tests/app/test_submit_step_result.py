@@ -1,0 +1,178 @@
+"""submit_step_result: the step completes, its conditions are evaluated, the plan settles."""
+
+import json
+from typing import Any
+
+import pytest
+
+from org_env import AgentClient, OrgEnv, make_step
+
+
+def make_condition(expression: str, action: str, **params: object) -> dict[str, Any]:
+    condition = {"afterStepOrder": 1, "conditionExpression": expression, "ifTrueAction": action}
+    return {**condition, "actionParams": params}
+
+
+async def test_submit_step_result_reply_has_step_and_plan_status(agent: AgentClient) -> None:
+    plan = await agent.plan(3)
+    reply = await agent.submit(await agent.take(plan))
+    assert reply == {
+        "planId": plan["planId"],
+        "stepId": plan["stepIds"][0],
+        "stepStatus": "completed",
+        "planStatus": "executing",
+        "progress": {"percent": 33, "done": 1, "total": 3},
+        "branches": [],
+        "next": {
+            "tool": "get_next_step",
+            "args": {"planId": plan["planId"]},
+            "why": "take the next step",
+        },
+    }
+
+
+RESULTS: list[Any] = [
+    "a text",
+    'it\'s \\ "so" $1 %s ☃ \u2028',
+    {"river": "Nile", "km": 6650, "share": 0.1, "sure": True, "none": None},
+    [1, 2.5, "x", [], {}],
+    0,
+    False,
+    1.5e300,
+    "",
+]
+
+
+@pytest.mark.parametrize("result", RESULTS, ids=str)
+async def test_submit_step_result_stores_result_unchanged(
+    world: OrgEnv,
+    agent: AgentClient,
+    result: Any,  # noqa: ANN401 - anything
+) -> None:
+    plan = await agent.plan(2)
+    more = {"confidence": 0.1, "outputFormattingNotes": "Bold."}
+    await agent.submit(await agent.take(plan), result, stepExecutionReport=[result], **more)
+    rows = await world.stored(agent.org_id, plan["planId"])
+    stored = rows["step"][plan["stepIds"][0]]
+    assert json.dumps(stored["result_summary"]) == json.dumps(result)
+    assert stored["report"] == [result]
+    assert (stored["confidence"], stored["formatting_notes"]) == (0.1, "Bold.")
+    (shown,) = (await agent.status(plan))["completedSteps"]
+    assert shown["resultSummary"] == result
+
+
+async def test_submit_pending_step_completes_step(agent: AgentClient) -> None:
+    plan = await agent.plan(2)
+    submitted = {"stepId": plan["stepIds"][1], "resultSummary": "early"}
+    reply = await agent.call("submit_step_result", **submitted)
+    assert (reply["stepStatus"], reply["planStatus"]) == ("completed", "executing")
+
+
+@pytest.mark.parametrize("attempt", [0, 2, -1, 10**12])
+async def test_submit_step_result_stale_attempt_is_refused_and_result_stored(
+    world: OrgEnv, agent: AgentClient, attempt: int
+) -> None:
+    plan = await agent.plan(1)
+    taken = await agent.take(plan)
+    late = {"stepId": taken["stepId"], "attempt": attempt, "resultSummary": {"late": True}}
+    late["usage"] = {"inputTokens": 5}
+    error = await agent.refused("submit_step_result", **late)
+    assert (error["code"], error["next"]["tool"]) == ("STALE_ATTEMPT", "get_next_step")
+    details = error["details"]
+    assert (details["attempt"], details["currentAttempt"]) == (attempt, 1)
+    rows = await world.stored(agent.org_id, plan["planId"])
+    artifact = rows["artifact"][details["artifactId"]]
+    assert (artifact["superseded"], artifact["step_id"]) == (True, taken["stepId"])
+    assert artifact["content"]["result_summary"] == {"late": True}  # type: ignore[call-overload, index]  # an object
+    (listed,) = (await agent.call("get_research_context", planId=plan["planId"]))["artifacts"]
+    assert (listed["artifactId"], listed["superseded"]) == (details["artifactId"], True)
+    assert (await agent.submit(taken))["planStatus"] == "completed"
+
+
+async def test_submit_completed_step_raises_invalid_transition(agent: AgentClient) -> None:
+    plan = await agent.plan(2)
+    taken = await agent.take(plan)
+    await agent.submit(taken)
+    again = {"stepId": taken["stepId"], "resultSummary": "again"}
+    error = await agent.refused("submit_step_result", **again)
+    assert error["code"] == "INVALID_TRANSITION"
+    assert (error["details"]["from"], error["details"]["to"]) == ("completed", "completed")
+    assert error["next"]["tool"] == "get_plan_status"
+
+
+async def test_submit_on_closed_plan_returns_plan_terminal(agent: AgentClient) -> None:
+    plan = await agent.plan(1)
+    taken = await agent.take(plan)
+    await agent.submit(taken)
+    error = await agent.refused("submit_step_result", stepId=taken["stepId"], resultSummary="x")
+    assert (error["code"], error["next"]["tool"]) == ("PLAN_TERMINAL", "get_plan_status")
+
+
+async def test_submit_step_result_schema_mismatch_is_refused_with_errors(
+    agent: AgentClient,
+) -> None:
+    schema = {"type": "object", "required": ["river"], "properties": {"km": {"type": "integer"}}}
+    plan = await agent.plan([make_step(resultSchema=schema)])
+    taken = await agent.take(plan)
+    wrong = {"stepId": taken["stepId"], "resultSummary": {"km": "long"}}
+    error = await agent.refused("submit_step_result", **wrong)
+    assert error["code"] == "INVALID_INPUT"
+    assert len(error["details"]["missing"]) == 2
+    assert error["details"]["resultSchema"] == schema
+    assert (await agent.status(plan))["activeSteps"][0]["status"] == "in_progress"
+    assert (await agent.submit(taken, {"river": "Nile"}))["planStatus"] == "completed"
+
+
+@pytest.mark.parametrize("name", ["resultSummary", "stepExecutionReport"])
+async def test_submit_accepts_256_kib_and_rejects_more_as_too_large(
+    agent: AgentClient, name: str
+) -> None:
+    plan = await agent.plan(2)
+    taken = await agent.take(plan)
+    args = {"stepId": taken["stepId"], "resultSummary": "x", name: "x" * (257 * 1024)}
+    error = await agent.refused("submit_step_result", **args)
+    assert (error["code"], error["details"]["argument"]) == ("TOO_LARGE", name)
+    await agent.call("submit_step_result", **{**args, name: "x" * (256 * 1024 - 10)})
+
+
+async def test_submit_step_result_skip_to_branch_skips_to_target(agent: AgentClient) -> None:
+    condition = make_condition("confidence < 0.5", "skip_to", targetStepOrder=4)
+    plan = await agent.plan(4, branchingConditions=[condition])
+    reply = await agent.submit(await agent.take(plan), confidence=0.2)
+    (branch,) = reply["branches"]
+    assert (branch["action"], branch["targetStepId"]) == ("skip_to", plan["stepIds"][3])
+    assert branch["skippedStepIds"] == plan["stepIds"][1:3]
+    assert reply["progress"] == {"percent": 75, "done": 3, "total": 4}
+    assert (await agent.take(plan))["stepId"] == plan["stepIds"][3]
+
+
+async def test_submit_step_result_add_steps_branch_inserts_after_step(agent: AgentClient) -> None:
+    condition = make_condition("size(result.gaps) > 0", "add_steps", steps=[make_step("Fill it.")])
+    plan = await agent.plan(2, branchingConditions=[condition])
+    reply = await agent.submit(await agent.take(plan), {"gaps": ["sources"]})
+    (branch,) = reply["branches"]
+    taken = await agent.take(plan)
+    assert ([taken["stepId"]], taken["stepOrder"]) == (branch["addedStepIds"], 2)
+    assert taken["instructions"] == "Fill it."
+
+
+async def test_fail_branch_fails_plan_and_leaves_remaining_steps_pending(
+    agent: AgentClient,
+) -> None:
+    condition = make_condition("result == 'nothing'", "fail", reason="There is nothing.")
+    plan = await agent.plan(3, branchingConditions=[condition, make_condition("true", "continue")])
+    reply = await agent.submit(await agent.take(plan), "nothing")
+    assert (reply["planStatus"], reply["reason"]) == ("failed", "There is nothing.")
+    assert [branch["action"] for branch in reply["branches"]] == ["fail"]
+    status = await agent.status(plan)
+    assert (status["outcome"], len(status["pendingSteps"])) == ("failed", 2)
+
+
+async def test_condition_evaluation_error_is_reported_and_does_not_fire(agent: AgentClient) -> None:
+    condition = make_condition("result.sources > 1", "fail")
+    plan = await agent.plan(2, branchingConditions=[condition])
+    reply = await agent.submit(await agent.take(plan), {"no": "sources"})
+    assert (reply["planStatus"], reply["branches"]) == ("executing", [])
+    (error,) = reply["conditionErrors"]
+    assert error["outcome"] == "error"
+    assert error["error"]

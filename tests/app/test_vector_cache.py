@@ -1,0 +1,283 @@
+"""Embeddings in memory: as fresh as the database, within bounds, in several processes at once."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+
+from org_env import NOON, open_test_database
+from postgres_servers import ServerDatabase
+from store.search_corpus import EMBEDDER, SearchCorpus, make_search_corpus
+from waybook.app.request import portable_search, vector_cache
+from waybook.app.request import services as libraries
+from waybook.app.request.vector_cache import Held, VectorCache
+from waybook.errors import Misconfigured
+from waybook.research.embedding import DIMENSIONS
+from waybook.store.driver.database import Database
+from waybook.store.maintenance.retention import RetentionPolicy, apply_retention
+from waybook.store.research import artifacts, embeddings
+from waybook.store.research.artifacts import Backend
+from waybook.store.research.embeddings import Snapshot
+
+FLOOD = "When an avalanche falls into a glacial lake the wave cuts the dam of loose moraine."
+BEES = "A returning forager tells the direction of flowers by dancing on the comb."
+
+
+@pytest.fixture
+async def database(shared_place: ServerDatabase) -> AsyncIterator[Database]:
+    async with open_test_database(shared_place) as made:
+        yield made
+
+
+@pytest.fixture
+async def library(database: Database, shared_place: ServerDatabase) -> SearchCorpus:
+    return await make_search_corpus(database, shared_place)
+
+
+def another_process(library: SearchCorpus) -> SearchCorpus:
+    """Return the same org, seen by a process with its own cache."""
+    return replace(library, cache=VectorCache())
+
+
+async def near(library: SearchCorpus, text: str, **scope: Any) -> list[str]:  # noqa: ANN401 - of a scope
+    """Return the subjects found by semantic search alone."""
+    return [hit.subject_id for hit in (await library.lists(text, **scope))["meaning"]]
+
+
+def count_reads(monkeypatch: pytest.MonkeyPatch, name: str) -> list[str]:
+    """Return a list to which each statement of this name is added."""
+    made: list[str] = []
+    query = embeddings.SQL[name]
+
+    def counting(**values: Any) -> Any:  # noqa: ANN401 - passed on
+        made.append(name)
+        return query(**values)
+
+    monkeypatch.setattr(embeddings, "SQL", {**embeddings.SQL, name: counting})
+    return made
+
+
+# Freshness
+
+
+async def test_search_reflects_writes_and_deletes_of_other_process(library: SearchCorpus) -> None:
+    other = another_process(library)
+    first = await library.store("flood", FLOOD)
+    assert await near(library, FLOOD) == await near(other, FLOOD) == [first]
+    second = await library.store("bees", BEES)
+    assert set(await near(other, FLOOD)) == {first, second}
+    await library.write(artifacts.unindex_statement(first))
+    assert await near(other, FLOOD) == await near(library, FLOOD) == [second]
+
+
+async def test_vector_cache_refresh_reads_only_changes(
+    library: SearchCorpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = [await library.store(f"note {n}", FLOOD) for n in range(3)]
+    await near(library, FLOOD)
+    pages = count_reads(monkeypatch, "page")
+    for artifact_id in ids[:2]:
+        await library.write(artifacts.unindex_statement(artifact_id))
+        added = await library.store("more", FLOOD)
+        assert {ids[2], added} <= set(await near(library, FLOOD))
+        assert artifact_id not in await near(library, FLOOD)
+    assert pages == []
+
+
+async def test_vector_cache_refresh_includes_transaction_committed_out_of_order(
+    library: SearchCorpus,
+) -> None:
+    """Transactions commit in another order than they begin; none may be missed."""
+    subject = artifacts.index_artifact(
+        artifact_id="00000000-0000-7000-8000-00000000beef",
+        plan_id=None,
+        kind="note",
+        title="slow",
+        tags=(),
+        text=FLOOD,
+        created_at=NOON,
+    )
+    pieces = artifacts.split_subjects([subject])
+    made = artifacts.Embeddings(EMBEDDER.model, [EMBEDDER.embed(p.embedding_text) for p in pieces])
+    async with library.database.org_transaction(library.org_id) as slow:
+        await slow.send(*artifacts.index_statements(pieces, made, library.org_id))
+        later = await library.store("later", BEES)
+        assert await near(library, FLOOD) == [later]
+        await slow.commit("select 1")
+    assert set(await near(library, FLOOD)) == {later, subject.id}
+
+
+async def test_vector_caches_converge_after_concurrent_searches_and_writes(
+    library: SearchCorpus,
+) -> None:
+    other = another_process(library)
+
+    async def write(n: int) -> str:
+        old = await library.store(f"old {n}", FLOOD)
+        new = await library.store(f"new {n}", FLOOD)
+        await library.write(artifacts.unindex_statement(old))
+        return new
+
+    async def search(reader: SearchCorpus) -> None:
+        for _ in range(6):
+            await near(reader, FLOOD)
+
+    results = await asyncio.gather(
+        *(write(n) for n in range(12)), *(search(item) for item in (library, other) * 3)
+    )
+    stored = {item for item in results if item}
+    assert set(await near(library, FLOOD)) == set(await near(other, FLOOD)) == stored
+
+
+async def test_deleted_passage_is_not_returned_by_next_search(
+    library: SearchCorpus, shared_place: ServerDatabase
+) -> None:
+    remaining, erased = [await library.store(name, FLOOD) for name in ("kept", "erased")]
+    assert set(await near(library, FLOOD)) == {remaining, erased}
+    with psycopg.connect(shared_place.admin_dsn) as admin:
+        admin.execute("delete from passage where subject_id = %s", (erased,))
+    assert await near(library, FLOOD) == [remaining]
+    assert len(await library.rows("select from passage_embedding")) == 1
+
+
+@pytest.mark.parametrize(
+    ("later", "leads_on"),
+    [
+        (Snapshot(running=100, database=5, at=1_000.0), True),
+        (Snapshot(running=120, database=5, at=1_060.0), True),
+        (Snapshot(running=120, database=6, at=1_060.0), False),  # dropped and restored
+        (Snapshot(running=99, database=5, at=1_060.0), False),  # gone back in time
+        (Snapshot(running=120, database=5, at=1_000.0 + 86_400), False),  # deletions expired
+    ],
+)
+def test_held_continues_only_same_database_and_unexpired_later_snapshot(
+    later: Snapshot,
+    leads_on: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    held = Held(snapshot=Snapshot(running=100, database=5, at=1_000.0))
+    assert held.continues(later) is leads_on
+
+
+async def test_vector_cache_discontinuous_snapshot_causes_full_read(
+    library: SearchCorpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await library.store("flood", FLOOD)
+    await near(library, FLOOD)
+    owner = (library.org_id, EMBEDDER.model)
+    held = await library.cache.get(library.database, owner)
+    assert held.snapshot is not None
+    held.snapshot = held.snapshot._replace(database=1)
+    pages = count_reads(monkeypatch, "page")
+    assert await near(library, FLOOD) == [first]
+    assert pages == ["page"]
+
+
+async def test_vector_cache_more_changes_than_one_page_cause_full_read(
+    library: SearchCorpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await library.store("first", BEES)
+    await near(library, FLOOD)
+    monkeypatch.setattr(embeddings, "PAGE_ROWS", 2)
+    monkeypatch.setattr(vector_cache, "PAGE_ROWS", 2)
+    ids = {await library.store(f"note {n}", FLOOD) for n in range(5)}
+    pages = count_reads(monkeypatch, "page")
+    assert ids < set(await near(library, FLOOD))
+    assert len(pages) == 4
+
+
+# Bounds
+
+
+async def test_vector_cache_org_over_memory_limit_is_searched_page_by_page(
+    library: SearchCorpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (embeddings, vector_cache, portable_search):
+        monkeypatch.setattr(module, "PAGE_ROWS", 3)
+    kinds = ("odd", "even")
+    ids = [await library.store(f"n {n}", f"{FLOOD} {n}", kind=kinds[n % 2]) for n in range(8)]
+    small = replace(library, cache=VectorCache(max_bytes=1_000))
+    assert await near(small, FLOOD) == await near(library, FLOOD)
+    assert set(await near(small, FLOOD)) == set(ids)
+    monkeypatch.setattr(embeddings, "FEW", 1)
+    assert set(await near(small, FLOOD, kinds=("even",))) == set(ids[1::2])
+    assert small.cache.size_bytes == 0
+    added = await library.store("added", FLOOD)
+    assert added in await near(small, FLOOD)
+
+
+async def test_vector_cache_evicts_least_recently_searched_org_to_fit_limit(
+    database: Database, shared_place: ServerDatabase
+) -> None:
+    cache = VectorCache(max_bytes=50_000)
+    orgs = [await make_search_corpus(database, shared_place) for _ in range(4)]
+    for number, org_library in enumerate(orgs):
+        org_library.cache = cache
+        await org_library.store(f"flood {number}", FLOOD)
+        assert len(await near(org_library, FLOOD)) == 1
+        assert 0 < cache.size_bytes <= 50_000
+    assert len(await near(orgs[0], FLOOD)) == 1
+    assert cache.size_bytes <= 50_000
+
+
+async def test_vector_cache_memory_per_passage_is_bounded(library: SearchCorpus) -> None:
+    for n in range(64):
+        await library.store(f"note {n}", FLOOD)
+    await near(library, FLOOD)
+    assert library.cache.size_bytes / 64 <= DIMENSIONS + 25
+
+
+# Filters
+
+
+async def test_search_with_unselective_filter_filters_nearest_candidates(
+    library: SearchCorpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds = ("note", "finding")
+    ids = [await library.store(f"n {n}", f"{FLOOD} {n}", kind=kinds[n % 2]) for n in range(20)]
+    await library.store("tagged", FLOOD, tags=("wet",), kind="finding")
+    plain = await near(library, FLOOD, kinds=("note",))
+    monkeypatch.setattr(embeddings, "FEW", 1)
+    monkeypatch.setattr(portable_search, "CANDIDATES", 2)
+    assert await near(library, FLOOD, kinds=("note",)) == plain
+    assert set(plain) == set(ids[::2])
+    assert len(await near(library, FLOOD, tags=("wet",))) == 1
+    assert await near(library, FLOOD, kinds=("nothing",)) == []
+
+
+async def test_vector_cache_returns_no_vectors_of_other_model(library: SearchCorpus) -> None:
+    await library.store("flood", FLOOD)
+    owner = (library.org_id, "another model")
+    held = await library.cache.get(library.database, owner)
+    assert held.vectors is not None
+    assert held.vectors.nearest(EMBEDDER.embed(FLOOD), 5) == []
+
+
+# Housekeeping
+
+
+async def test_passage_deletions_are_retained_for_two_days(
+    library: SearchCorpus, shared_place: ServerDatabase
+) -> None:
+    for age in (timedelta(hours=47), timedelta(hours=49)):
+        await library.write(artifacts.unindex_statement(await library.store("old", FLOOD)))
+        with psycopg.connect(shared_place.admin_dsn) as admin:
+            admin.execute(
+                "update passage_deletion set deleted_at = now() - %s"
+                " where org_id = %s and deleted_at > now() - interval '1 hour'",
+                (age, library.org_id),
+            )
+    apply_retention(shared_place.owner_dsn, RetentionPolicy(calls=0, answers=0, archived=0))
+    assert len(await library.rows("select from passage_deletion")) == 1
+
+
+async def test_search_backend_pgvector_missing_raises_misconfigured(library: SearchCorpus) -> None:
+    if library.abilities.backend is Backend.PGVECTOR:
+        pytest.skip("this server has pgvector")
+    wanted = libraries.SearchBackend(backend="pgvector")
+    with pytest.raises(Misconfigured, match="set search_vectors to auto"):
+        await wanted.check(library.database, library.org_id)
+    await libraries.SearchBackend().check(library.database, library.org_id)

@@ -1,0 +1,156 @@
+"""Web sessions: their lifetime, and what ends them at once."""
+
+from collections.abc import AsyncIterator
+from hashlib import sha256
+
+import pytest
+
+from auth_env import at, leaks, make_token
+from org_env import OrgEnv
+from sign_in_env import make_team
+from waybook.accounts.tokens import hash_token
+from waybook.app.accounts.authentication import (
+    authenticate_session,
+    end_session,
+    start_by_issuer,
+    start_by_token,
+)
+from waybook.app.accounts.members import IssuedToken, change_scopes, disable_user, revoke_token
+from waybook.core.decision_context import Scope, expand_scopes
+from waybook.errors import Unauthenticated
+
+CLAIMS = {"sub": "ann-1", "exp": 4_000_000_000}
+
+
+@pytest.fixture
+async def given(world: OrgEnv) -> IssuedToken:
+    return await make_token(world.agent, scopes=(Scope.PLAN_WRITE,), days=30)
+
+
+@pytest.fixture
+async def secret(world: OrgEnv, given: IssuedToken) -> str:
+    return (await start_by_token(world.dispatcher.services, given.secret)).secret
+
+
+@pytest.fixture
+async def persons(world: OrgEnv) -> AsyncIterator[str]:
+    """Yield the session of a user who signed in at their issuer."""
+    async with make_team(world) as team:
+        assert team.issuer is not None
+        claims = {**CLAIMS, "org": team.there.person["org"]}
+        yield (await start_by_issuer(world.dispatcher.services, team.issuer, claims)).secret
+
+
+async def counts(world: OrgEnv, secret: str) -> bool:
+    try:
+        await authenticate_session(world.dispatcher.services, secret)
+    except Unauthenticated:
+        return False
+    return True
+
+
+async def test_session_started_by_token_has_identity_and_scopes_of_token(
+    world: OrgEnv, given: IssuedToken, secret: str
+) -> None:
+    known = await authenticate_session(world.dispatcher.services, secret)
+    assert known.caller.credential == f"token:{given.token.id}"
+    assert known.caller.scopes == expand_scopes([Scope.PLAN_WRITE])
+    assert (known.caller.org_id, known.person.name) == (world.agent.org_id, "ann")
+
+
+async def test_web_session_of_person_has_own_credential_without_admin_scope(
+    world: OrgEnv, persons: str
+) -> None:
+    known = await authenticate_session(world.dispatcher.services, persons)
+    assert known.caller.credential == f"session:{known.person.session_id}"
+    assert Scope.REVIEW in known.caller.scopes
+    assert Scope.ADMIN not in known.caller.scopes
+
+
+async def test_a_session_ends_after_eight_idle_hours(world: OrgEnv, secret: str) -> None:
+    world.clock.advance(hours=7, minutes=59)
+    assert await counts(world, secret)
+    world.clock.advance(hours=7, minutes=59)
+    assert await counts(world, secret)
+    world.clock.advance(hours=8)
+    assert not await counts(world, secret)
+
+
+async def test_open_page_does_not_extend_web_session(world: OrgEnv, secret: str) -> None:
+    for _ in range(2):
+        world.clock.advance(hours=3)
+        await authenticate_session(world.dispatcher.services, secret, notes=False)
+    world.clock.advance(hours=2)
+    assert not await counts(world, secret)
+
+
+async def test_session_expires_after_seven_days_despite_activity(
+    world: OrgEnv, secret: str
+) -> None:
+    for _ in range(7 * 4 - 1):
+        world.clock.advance(hours=6)
+        assert await counts(world, secret)
+    world.clock.advance(hours=6)
+    assert not await counts(world, secret)
+
+
+async def test_revoked_token_ends_web_sessions_at_once(
+    world: OrgEnv, given: IssuedToken, secret: str
+) -> None:
+    await revoke_token(at(world.agent), given.token.id)
+    assert not await counts(world, secret)
+
+
+async def test_expired_token_ends_web_sessions(world: OrgEnv) -> None:
+    short = await make_token(world.agent, "dan", days=1)
+    started = await start_by_token(world.dispatcher.services, short.secret)
+    for _ in range(4):
+        assert await counts(world, started.secret)
+        world.clock.advance(hours=6)
+    assert not await counts(world, started.secret)
+
+
+async def test_disabling_user_ends_own_sessions_only(
+    world: OrgEnv, secret: str, persons: str
+) -> None:
+    await disable_user(at(world.agent), "ann")
+    assert not await counts(world, secret)
+    assert await counts(world, persons)
+    await disable_user(at(world.agent), "ann-1")
+    assert not await counts(world, persons)
+
+
+async def test_change_scopes_applies_at_once_to_web_sessions(
+    world: OrgEnv, secret: str, persons: str
+) -> None:
+    services = world.dispatcher.services
+    for user, browser, most in (("ann", secret, {Scope.PLAN_WRITE}), ("ann-1", persons, {*Scope})):
+        for scope in (Scope.PLAN_READ, Scope.REVIEW, Scope.ADMIN):
+            await change_scopes(at(world.agent), user, (scope,))
+            known = await authenticate_session(services, browser)
+            assert known.caller.scopes == expand_scopes([scope]) & expand_scopes(most)
+
+
+async def test_end_session_leaves_other_sessions_of_user_valid(
+    world: OrgEnv, given: IssuedToken, secret: str
+) -> None:
+    other = await start_by_token(world.dispatcher.services, given.secret)
+    await end_session(world.dispatcher.services, secret)
+    await end_session(world.dispatcher.services, secret)
+    assert not await counts(world, secret)
+    assert await counts(world, other.secret)
+
+
+async def test_session_secret_is_stored_only_as_hash(world: OrgEnv, secret: str) -> None:
+    (rows,) = await world.database.read_org(
+        world.agent.org_id, "select hash, s::text from web_session s"
+    )
+    assert [stored_hash for stored_hash, _ in rows] == [sha256(secret.encode()).digest()]
+    assert not leaks(rows[0][1], secret)
+
+
+async def test_authenticate_session_invalid_secret_is_rejected(world: OrgEnv, secret: str) -> None:
+    for made_up in ("", "x", 43 * "x", 43 * "é", 44 * "x"):
+        assert not await counts(world, made_up)
+    assert not await counts(world, hash_token(secret).hex()[:43])
+    assert await counts(world, secret)

@@ -1,0 +1,218 @@
+"""Undelivered notifications: retried, by one process at a time, until they arrive."""
+
+import asyncio
+import logging
+from datetime import timedelta
+
+import pytest
+
+from fake_endpoint import (
+    Play,
+    Writer,
+    answer,
+    close_early,
+    endless_body,
+    fake_endpoint,
+    invalid_body,
+    never_respond,
+    slow_body,
+    slow_headers,
+    truncated_body,
+    unused_url,
+)
+from org_env import FakeClock, OrgEnv, open_test_database
+from waybook.app.operations.delivery import (
+    LEASE,
+    MAX_CONCURRENT,
+    deliver_notifications,
+    retry_delivery,
+    send_test_notification,
+)
+from waybook.app.queries.usage import count_deliveries
+from waybook.notifications.message import MAX_DELIVERY_TIME, DeliveryStatus
+from webhook_env import (
+    PLENTY,
+    SHORT,
+    TAKEN,
+    make_review,
+    make_webhook_env,
+    received_events,
+    verified,
+)
+
+TOO_LATE = "it gave no answer within 1 s"
+
+
+@pytest.mark.parametrize(
+    ("play", "fault"),
+    [
+        (answer("", 500), "it answered 500"),
+        (answer("", 404), "it answered 404"),
+        (never_respond, TOO_LATE),
+        (slow_headers, TOO_LATE),
+        (close_early, "the exchange broke off (RemoteProtocolError)"),
+        (invalid_body, "the exchange broke off (RemoteProtocolError)"),
+    ],
+    ids=["500", "404", "never", "header by header", "hangs up", "nonsense"],
+)
+async def test_failed_delivery_is_retried_with_same_webhook_id(
+    world: OrgEnv, clock: FakeClock, play: Play, fault: str
+) -> None:
+    async with received_events(world, play, TAKEN) as (other, teller):
+        await make_review(teller.agent)
+        seconds = SHORT if fault == TOO_LATE else PLENTY
+        async with make_webhook_env(world, f"{other.url}/hook", seconds=seconds) as hasty:
+            assert await hasty.deliver() == 1
+        (waiting,) = await teller.deliveries()
+        assert (waiting.status, waiting.error) == (DeliveryStatus.WAITING, fault)
+        assert timedelta(seconds=4) <= waiting.due_at - clock.now <= timedelta(seconds=6)
+        clock.advance(seconds=6)
+        assert await teller.deliver() == 1
+        (taken,) = await teller.deliveries()
+    assert (taken.status, taken.attempt, taken.error) == (DeliveryStatus.DELIVERED, 2, None)
+    first, second = other.requests
+    assert first.headers["webhook-id"] == second.headers["webhook-id"]
+    assert verified(first) == verified(second)
+    stamps = [int(request.headers["webhook-timestamp"]) for request in other.requests]
+    assert stamps[1] - stamps[0] == 6
+
+
+async def test_unreachable_endpoint_delivery_stays_waiting(world: OrgEnv) -> None:
+    async with make_webhook_env(world, await unused_url()) as teller:
+        await make_review(teller.agent)
+        await teller.deliver()
+        (waiting,) = await teller.deliveries()
+    assert (waiting.status, waiting.error) == (DeliveryStatus.WAITING, "it cannot be reached")
+
+
+@pytest.mark.parametrize("play", [endless_body, slow_body, truncated_body])
+async def test_delivery_ignores_response_body(world: OrgEnv, play: Play) -> None:
+    async with received_events(world, play) as (_, teller):
+        await make_review(teller.agent)
+        await teller.deliver()
+        (taken,) = await teller.deliveries()
+    assert taken.status is DeliveryStatus.DELIVERED
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+async def test_delivery_does_not_follow_redirects(world: OrgEnv, status: int) -> None:
+    async with fake_endpoint(TAKEN) as elsewhere:
+        moved = answer("", status, location=f"{elsewhere.url}/internal")
+        async with received_events(world, moved) as (other, teller):
+            await make_review(teller.agent)
+            await teller.deliver()
+            (waiting,) = await teller.deliveries()
+    assert (waiting.status, waiting.answered) == (DeliveryStatus.WAITING, status)
+    assert (len(other.requests), elsewhere.requests) == (1, [])
+
+
+async def test_delivery_is_given_up_after_max_delivery_time_and_logged(
+    world: OrgEnv, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with received_events(world, answer("", 500)) as (other, teller):
+        await make_review(teller.agent)
+        began = clock.now
+        while (delivery := (await teller.deliveries())[0]).status is DeliveryStatus.WAITING:
+            world.database.frozen_now = delivery.due_at
+            assert await teller.deliver() == 1
+        ended = clock.now
+        counted = await count_deliveries(teller.call)
+        clock.advance(days=2)
+        assert await teller.deliver() == 0
+        assert len(other.requests) == delivery.attempt
+    assert timedelta(hours=16) < ended - began <= MAX_DELIVERY_TIME
+    assert 10 <= delivery.attempt <= 20
+    assert (delivery.status, delivery.settled_at) == (DeliveryStatus.GIVEN_UP, ended)
+    assert (counted.given_up, counted.waiting) == (1, 0)
+    (error_record,) = [line for line in caplog.records if line.levelno == logging.ERROR]
+    assert delivery.id in error_record.getMessage()
+
+
+async def test_delivery_answered_410_is_given_up_at_once(world: OrgEnv) -> None:
+    async with received_events(world, answer("", 410)) as (_, teller):
+        await make_review(teller.agent)
+        await teller.deliver()
+        (delivery,) = await teller.deliveries()
+    assert (delivery.status, delivery.attempt) == (DeliveryStatus.GIVEN_UP, 1)
+
+
+async def test_retry_delivery_of_given_up_delivery_sends_again(world: OrgEnv) -> None:
+    async with received_events(world, answer("", 410), TAKEN) as (other, teller):
+        await make_review(teller.agent)
+        await teller.deliver()
+        (delivery,) = await teller.deliveries()
+        sent = await retry_delivery(teller.call, delivery.id.upper())
+        assert (sent.status, sent.attempt) == (DeliveryStatus.DELIVERED, 1)
+        assert len({request.headers["webhook-id"] for request in other.requests}) == 1
+
+
+async def test_send_test_notification_reports_delivery_status(world: OrgEnv) -> None:
+    async with received_events(world, TAKEN, answer("", 500)) as (other, teller):
+        assert (await send_test_notification(teller.call)).status is DeliveryStatus.DELIVERED
+        failed = await send_test_notification(teller.call)
+        assert (failed.status, failed.error) == (DeliveryStatus.WAITING, "it answered 500")
+        payload = verified(other.requests[0])
+    assert (payload["type"], payload["data"]["url"]) == ("webhook.test", "http://127.0.0.1:8750")
+
+
+async def test_settled_deliveries_are_deleted_after_retention_period(
+    world: OrgEnv, clock: FakeClock
+) -> None:
+    async with received_events(world) as (_, teller):
+        await make_review(teller.agent)
+        await teller.deliver()
+        clock.advance(days=31)
+        await make_review(teller.agent)
+        await teller.deliver()
+        (delivery,) = await teller.deliveries()
+    assert delivery.at == clock.now
+
+
+# Several processes
+
+
+async def test_concurrent_processes_deliver_each_webhook_message_once(world: OrgEnv) -> None:
+    in_flight = 0
+    both = asyncio.Event()
+
+    async def meet(writer: Writer) -> None:
+        """Answer no request before both are in progress."""
+        nonlocal in_flight
+        in_flight += 1
+        if in_flight > MAX_CONCURRENT:
+            both.set()
+        await both.wait()
+        await TAKEN(writer)
+
+    async with (
+        received_events(world, meet) as (other, first),
+        open_test_database(world.place) as database,
+    ):
+        async with make_webhook_env(world, f"{other.url}/hook", database=database) as second:
+            for _ in range(3 * MAX_CONCURRENT):
+                await make_review(first.agent)
+            async with asyncio.timeout(20):
+                shares = await asyncio.gather(first.deliver(), second.deliver())
+        assert sum(shares) == 3 * MAX_CONCURRENT
+        ids = [request.headers["webhook-id"] for request in other.requests]
+        assert len(ids) == len(set(ids)) == 3 * MAX_CONCURRENT
+        assert {delivery.status for delivery in await first.deliveries()} == {
+            DeliveryStatus.DELIVERED
+        }
+
+
+async def test_leased_delivery_is_not_sent_by_other_process_until_expiry(
+    world: OrgEnv, clock: FakeClock
+) -> None:
+    async with received_events(world, never_respond, TAKEN) as (other, teller):
+        await make_review(teller.agent)
+        slow = asyncio.create_task(deliver_notifications(teller.call))
+        async with asyncio.timeout(5):
+            await other.heard.wait()
+        assert await teller.deliver() == 0
+        clock.advance(seconds=LEASE.total_seconds())
+        assert await teller.deliver() == 1
+        slow.cancel()
+        await asyncio.gather(slow, return_exceptions=True)
+        (taken,) = await teller.deliveries()
+    assert (taken.status, taken.attempt) == (DeliveryStatus.DELIVERED, 2)

@@ -1,0 +1,68 @@
+"""The dashboard, served for a test."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+
+from playwright.async_api import ConsoleMessage, Page
+from starlette.requests import Request
+
+from org_env import OrgEnv
+from transport.fake_dispatcher import TOOLS, RecordingDispatcher, always, make_gateway
+from waybook.app.dispatcher import Dispatcher
+from waybook.app.request.caller import Caller
+from waybook.core.decision_context import Channel
+from waybook.store.driver.bus import Bus
+from waybook.transport.gateway import ToolGateway
+from waybook.transport.http.app import build_app
+from waybook.transport.http.dashboard.routes import dashboard_routes
+from waybook.transport.http.request_checks import AllowedHosts
+from waybook.transport.http.requests import ReadApi
+from waybook.transport.http.server import listen, serve_in_background
+from waybook.transport.mcp.server import build_server
+
+
+@dataclass
+class Site:
+    """Address of the pages, and the errors in the tabs that show them."""
+
+    address: str
+    world: OrgEnv
+    #: The signed-in user.
+    user: str = "pat"
+    faults: list[str] = field(default_factory=list)
+
+    async def person(self, _: Request | None) -> Caller:
+        """Return the signed-in user, as the pages know them."""
+        return replace(self.world.agent.caller, user=self.user, channel=Channel.DASHBOARD)
+
+    def watch(self, page: Page) -> None:
+        """Record errors and violations of the content security policy."""
+
+        def heard(message: ConsoleMessage) -> None:
+            if message.type == "error":
+                self.faults.append(message.text)
+
+        page.on("console", heard)
+        page.on("pageerror", lambda error: self.faults.append(str(error)))
+        page.on("dialog", lambda dialog: self.faults.append(f"dialog: {dialog.message}"))
+
+
+@asynccontextmanager
+async def serve_site(world: OrgEnv, port: int = 0) -> AsyncIterator[Site]:
+    """Serve the pages of the world's first org, as a freshly started process."""
+    world.dispatcher.services = replace(world.dispatcher.services, bus=Bus())
+    site = Site("", world)
+
+    async def dispatcher() -> Dispatcher:
+        return world.dispatcher
+
+    server = build_server(TOOLS, make_gateway(RecordingDispatcher()))
+    pages = dashboard_routes(world.dispatcher, site.person)
+    reading = ReadApi(ToolGateway(dispatcher, site.person))
+    app = build_app(server, hosts=AllowedHosts(), ready=always, reading=reading, pages=pages)
+    async with serve_in_background(
+        app, listen("127.0.0.1", port), world.dispatcher.bus.close
+    ) as address:
+        site.address = address
+        yield site

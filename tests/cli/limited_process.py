@@ -1,0 +1,103 @@
+"""`waybook mcp` process with limits on memory and CPU time, for resource-exhaustion tests."""
+
+import asyncio
+import json
+import os
+import resource
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+MEBIBYTE = 1024 * 1024
+#: Limits beyond what is already loaded: bytes of memory at any time, seconds of CPU in total.
+MEMORY = 200 * MEBIBYTE
+SECONDS = 100
+PATIENCE = 120.0
+HELLO = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "test", "version": "1"},
+}
+
+
+def limit(process: int) -> None:
+    """Limit the memory and CPU time of the process from now on."""
+    used = int(Path(f"/proc/{process}/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.prlimit(process, resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
+    resource.prlimit(process, resource.RLIMIT_CPU, (SECONDS, SECONDS))
+
+
+@dataclass
+class Session:
+    """Client of a stdio server that can send arbitrary bytes."""
+
+    process: Process
+    last_id: int = 0
+    said: list[dict[str, Any]] = field(default_factory=list)
+
+    async def write(self, pieces: Iterable[bytes]) -> None:
+        assert self.process.stdin is not None
+        for piece in pieces:
+            self.process.stdin.write(piece)
+            await self.process.stdin.drain()
+
+    async def ask(self, method: str, **params: object) -> Any:  # noqa: ANN401 - JSON
+        """Return the result of a valid request; `said` collects all earlier messages."""
+        self.last_id += 1
+        identity = f"sound {self.last_id}"
+        message = {"jsonrpc": "2.0", "id": identity, "method": method, "params": params}
+        await self.write([json.dumps(message).encode() + b"\n"])
+        return (await self.hear(identity))["result"]
+
+    async def hear(self, identity: str | int | None) -> dict[str, Any]:
+        """Return the response to this request."""
+        assert self.process.stdout is not None
+        while True:
+            line = await self.process.stdout.readline()
+            assert line, (await self.process.communicate())[1][-3000:].decode()
+            message: dict[str, Any] = json.loads(line)
+            if message.get("id") == identity:
+                return message
+            self.said.append(message)
+
+    async def works(self) -> None:
+        answer = await self.ask("tools/call", name="list_active_plans", arguments={})
+        assert not answer["isError"], answer
+
+    async def end(self) -> bytes:
+        """Close stdin and return the remaining output of the server."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        rest, complaints = await self.process.communicate()
+        assert self.process.returncode == 0, complaints
+        assert b"Traceback" not in complaints, complaints
+        return rest
+
+
+@asynccontextmanager
+async def limited_session(*words: str) -> AsyncIterator[Session]:
+    """Start a stdio server and limit its resources once it is running."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "waybook", "mcp", *words),
+        # No background work: modules that it loads later would count against the limit.
+        env={**os.environ, "NO_COLOR": "1", "WAYBOOK_SWEEP_SECONDS": "0"},
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=PIPE,
+        limit=4 * MEBIBYTE,
+    )
+    try:
+        async with asyncio.timeout(PATIENCE):
+            session = Session(process)
+            await session.ask("initialize", **HELLO)
+            await session.works()
+            limit(process.pid)
+            yield session
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()

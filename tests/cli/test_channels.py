@@ -1,0 +1,166 @@
+"""`waybook mcp`, `waybook serve`, and the client of `import waybook`, as real processes."""
+
+import ast
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from typing import Any
+
+import pytest
+
+import waybook
+from cli.terminal import Terminal
+from waybook import errors
+from waybook.client import KINDS, Client, error_from
+
+WAYBOOK = (sys.executable, "-m", "waybook")
+NOWHERE = "postgresql://127.0.0.1:1/none"
+
+
+@contextmanager
+def open_process(*words: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [*WAYBOOK, *words],
+        text=True,
+        env={**os.environ, **environment},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+def ask(process: subprocess.Popen[str], method: str, **params: object) -> Any:  # noqa: ANN401 - JSON
+    assert process.stdin is not None
+    assert process.stdout is not None
+    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    process.stdin.write(json.dumps(message) + "\n")
+    process.stdin.flush()
+    return json.loads(process.stdout.readline())["result"]
+
+
+def greet(process: subprocess.Popen[str]) -> None:
+    who = {"name": "test", "version": "1"}
+    ask(
+        process,
+        "initialize",
+        protocolVersion="2025-06-18",
+        capabilities={},
+        clientInfo=who,
+    )
+
+
+def test_mcp_lists_tools_while_database_is_unreachable() -> None:
+    at_once = {"WAYBOOK_DATABASE_WAIT_SECONDS": "0"}
+    with open_process("mcp", "--database-url", NOWHERE, **at_once) as process:
+        greet(process)
+        assert "get_next_step" in {tool["name"] for tool in ask(process, "tools/list")["tools"]}
+        refused = ask(process, "tools/call", name="ping", arguments={})
+        assert refused["isError"]
+        assert json.loads(refused["content"][0]["text"])["error"]["code"] == "UNAVAILABLE"
+        process.stdin.close()  # type: ignore[union-attr]  # it is a pipe
+        assert process.wait(timeout=20) == 0
+
+
+def test_mcp_over_stdio_answers_tool_call(terminal: Terminal) -> None:
+    with open_process("mcp", "--data-dir", str(terminal.data_dir)) as process:
+        greet(process)
+        answer = ask(process, "tools/call", name="list_active_plans", arguments={})
+        assert not answer["isError"]
+        process.stdin.close()  # type: ignore[union-attr]  # it is a pipe
+        assert process.wait(timeout=20) == 0
+
+
+def test_client_works_over_http_and_server_stops_on_sigterm(terminal: Terminal) -> None:
+    with open_process("serve", "--port", "0", "--data-dir", str(terminal.data_dir)) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().split()[-1]
+        asyncio.run(work(address))
+        process.send_signal(signal.SIGTERM)
+        assert "Stopped" in process.stdout.read()
+        assert process.wait(timeout=20) == 0
+
+
+async def work(address: str) -> None:
+    async with Client(address) as wb:
+        assert {tool["name"] for tool in await wb.tools()} >= {"get_next_step", "ping"}
+        steps = [{"stepType": "custom", "instructions": "Do it."}]
+        args: dict[str, Any] = {"name": "By program", "researchQuestion": "?", "steps": steps}
+        made = await wb.call("create_research_plan", **args)
+        step = await wb.call("get_next_step", planId=made["planId"])
+        with pytest.raises(errors.StaleAttempt):
+            await wb.call(
+                "submit_step_result", stepId=step["stepId"], attempt=7, resultSummary="late"
+            )
+        with pytest.raises(errors.NotFound) as missing:
+            await wb.call("get_next_step", planId="nobody")
+        assert missing.value.next_call is not None
+        with pytest.raises(errors.InvalidInput):
+            await wb.call("no_such_tool")
+
+
+async def test_client_unreachable_server_raises_unavailable() -> None:
+    async with Client("http://127.0.0.1:1") as wb:
+        with pytest.raises(errors.Unavailable):
+            await wb.call("ping")
+
+
+def every_error(kind: type[errors.WaybookError] = errors.WaybookError) -> Iterator[type]:
+    for below in kind.__subclasses__():
+        yield below
+        yield from every_error(below)
+
+
+def test_every_error_code_has_exception_class() -> None:
+    codes = {kind.code for kind in every_error()}  # type: ignore[attr-defined]  # they are errors
+    assert set(KINDS) == codes
+
+
+def test_error_from_json_restores_error_type_and_details() -> None:
+    payload = errors.InvalidTransition(
+        "no such edge", old="completed", new="pending", planId="p"
+    ).as_json()
+    back = error_from(payload["error"])  # type: ignore[arg-type]  # an error is an object
+    assert isinstance(back, errors.InvalidTransition)
+    assert back.as_json() == payload
+
+
+# Public Python API
+
+
+def test_waybook_all_lists_expected_public_names() -> None:
+    assert waybook.__all__ == [
+        "Client",
+        "PlanStatus",
+        "StepStatus",
+        "WaybookError",
+        "can_move_plan",
+        "can_move_step",
+        "compile_condition",
+        "derive_plan_status",
+        "move_plan",
+        "move_step",
+        "replay",
+    ]
+    assert all(getattr(waybook, name).__name__ == name for name in waybook.__all__)
+
+
+def test_waybook_stub_all_matches_runtime_all() -> None:
+    stub = ast.parse(files("waybook").joinpath("__init__.pyi").read_text(encoding="utf-8"))
+    (names,) = [node.value for node in stub.body if isinstance(node, ast.Assign)]
+    assert ast.literal_eval(names) == waybook.__all__
+
+
+def test_waybook_unknown_attribute_raises_attribute_error() -> None:
+    with pytest.raises(AttributeError):
+        waybook.nothing_of_the_kind  # type: ignore[attr-defined]  # noqa: B018 - that is the test

@@ -1,0 +1,40 @@
+from datetime import UTC, datetime
+
+from decision_proofs import decision
+from waybook.core.changes import Change, Entity, Event, as_json
+from waybook.plan.states import StepStatus
+
+
+@decision("A26")
+def test_event_enum_has_exactly_eight_values() -> None:
+    assert [str(event) for event in Event] == [
+        "step_started",
+        "step_completed",
+        "step_failed",
+        "plan_modified",
+        "user_reviewed",
+        "session_resumed",
+        "skill_started",
+        "skill_completed",
+    ]
+
+
+def test_change_as_json_has_from_and_to() -> None:
+    change = Change(Entity.STEP, "s1", "status", "pending", "in_progress")
+    assert change.as_json() == {
+        "entity": "step",
+        "id": "s1",
+        "field": "status",
+        "from": "pending",
+        "to": "in_progress",
+    }
+
+
+def test_as_json_converts_datetime_enum_and_tuple() -> None:
+    noon = datetime(2030, 1, 1, 12, tzinfo=UTC)
+    assert as_json((noon, StepStatus.FAILED, None, {"a": [1]})) == [
+        "2030-01-01T12:00:00+00:00",
+        "failed",
+        None,
+        {"a": [1]},
+    ]

@@ -1,0 +1,87 @@
+import pytest
+
+from decision_proofs import decision
+from plan_builders import (
+    changes_of,
+    make_context,
+    make_new_plan,
+    make_new_step,
+    make_plan,
+    make_step,
+    step_id,
+)
+from plan_invariants import known_rows, rows_of
+from waybook.core.changes import Change, Entity
+from waybook.core.replay import ReplayError, Rows, change_from_json, differences, replay
+from waybook.json_values import Json
+from waybook.plan.create import create
+from waybook.plan.modify import RemoveStep, modify
+from waybook.plan.next_step import next_step
+from waybook.plan.submit import Submission, submit
+
+MADE = Change(Entity.STEP, "s", "*", None, {"status": "pending"})
+
+
+@decision("A26")
+def test_plan_audit_replays_to_rows() -> None:
+    made = create(make_new_plan(make_new_step(), make_new_step(), make_new_step()), make_context())
+    gone = modify(made.plan, (RemoveStep(made.plan.steps[1].id),), make_context())
+    taken = next_step(gone.plan, make_context())
+    step = taken.plan.steps[0].id
+    done = submit(taken.plan, step, Submission(result_summary={"found": 3}), make_context())
+    rows = replay([c for d in (made, gone, taken, done) for c in changes_of(d)])
+    assert known_rows(rows) == rows_of(done.plan)
+    assert rows["step"][step]["result_summary"] == {"found": 3}
+    assert rows["session"] == {"a": {"seen_at": "2030-01-01T12:00:00+00:00"}}
+
+
+def test_replay_inserted_then_deleted_row_returns_empty() -> None:
+    assert replay([MADE, Change(Entity.STEP, "s", "*", {"status": "pending"}, None)]) == {}
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        Change(Entity.STEP, "s", "status", "failed", "pending"),
+        Change(Entity.STEP, "other", "status", "pending", "failed"),
+        Change(Entity.STEP, "s", "*", None, {"status": "failed"}),
+        Change(Entity.STEP, "new", "*", {"status": "pending"}, {"status": "failed"}),
+        Change(Entity.STEP, "s", "*", {"status": "failed"}, None),
+        Change(Entity.STEP, "new", "*", None, None),
+        Change(Entity.STEP, "new", "*", None, "a row"),
+    ],
+)
+def test_replay_inconsistent_change_raises_replay_error(forged: Change) -> None:
+    with pytest.raises(ReplayError):
+        replay([MADE, forged])
+
+
+def test_differences_are_described_per_row() -> None:
+    replayed: Rows = {
+        "step": {"s1": {"status": "pending"}, "s2": {"status": "failed", "title": None}}
+    }
+    stored: Rows = {
+        "step": {"s2": {"status": "pending"}, "s3": {}},
+        "plan": {},
+    }
+    assert differences(replayed, stored) == [
+        "step s1: the audit made it, but it is not stored",
+        "step s2: status is 'pending', the audit says 'failed'",
+        "step s3: stored, but no audit entry made it",
+    ]
+    assert differences(stored, stored) == []
+
+
+def test_change_from_json_round_trip_is_lossless() -> None:
+    assert change_from_json(MADE.as_json()) == MADE
+
+
+@pytest.mark.parametrize("raw", [{}, {"entity": "cat", "id": "", "field": "", "from": 1, "to": 2}])
+def test_change_from_json_invalid_raises_replay_error(raw: dict[str, Json]) -> None:
+    with pytest.raises(ReplayError, match="not a change"):
+        change_from_json(raw)
+
+
+def test_rows_of_excludes_heartbeat() -> None:
+    plan = make_plan(make_step())
+    assert "last_seen_at" not in rows_of(plan)["step"][step_id(1)]

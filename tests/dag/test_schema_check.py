@@ -1,0 +1,186 @@
+"""Schema checks of a value, compared with a full JSON Schema library."""
+
+from collections.abc import Sequence
+from copy import deepcopy
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dag_builders import dags
+from waybook.dag.definitions.definition import definition_schema, write_definition
+from waybook.dag.definitions.schema_check import MAX_ERRORS, compile_check
+from waybook.dag.diagnostics import Diagnostic
+from waybook.dag.model import Dag, Strategy
+
+SCHEMA = definition_schema()
+LIBRARY = jsonschema.Draft202012Validator(SCHEMA)
+STRICT = compile_check(SCHEMA)
+LENIENT = compile_check(SCHEMA, strict=False)
+
+NUMBERS = compile_check({"type": ["integer", "null"], "minimum": 0, "maximum": 1000})
+NAMES = compile_check(
+    {
+        "type": "object",
+        "required": ["first"],
+        "properties": {
+            "first": {"$ref": "#/$defs/name"},
+            "last": {"$ref": "#/$defs/name"},
+            "kind": {"type": "string", "enum": ["river", "lake"], "x-fault": "unknown_kind"},
+        },
+        "$defs": {
+            "name": {
+                "type": "string",
+                "maxLength": 5,
+                "not": {"type": "string", "pattern": "\n"},
+            }
+        },
+    }
+)
+LISTS = compile_check(
+    {
+        "type": "array",
+        "minItems": 1,
+        "maxItems": 1000,
+        "items": {"type": ["boolean", "string"], "maxLength": 9},
+        "x-fault": "empty",
+    }
+)
+
+
+def messages_of(faults: Sequence[Diagnostic]) -> list[str]:
+    return [f"{fault.at}: {fault.message}" for fault in faults]
+
+
+def test_definition_schema_is_valid_json_schema() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_definition_schema_lists_every_strategy() -> None:
+    named = SCHEMA["$defs"]
+    assert isinstance(named, dict)
+    assert named["step"]["properties"]["granularityStrategy"]["enum"] == [*Strategy]
+
+
+def test_published_schema_every_part_has_description() -> None:
+    named = SCHEMA["$defs"]
+    assert isinstance(named, dict)
+    for part in (SCHEMA, *named.values()):
+        assert part["description"].endswith(".")
+        for name, inner in part.get("properties", {}).items():
+            assert "description" in inner or "$ref" in inner, name
+
+
+def test_definition_schema_forbids_unknown_properties_in_every_object() -> None:
+    named = SCHEMA["$defs"]
+    assert isinstance(named, dict)
+    objects = [part for part in (SCHEMA, *named.values()) if part["type"] == "object"]
+    assert all(part["additionalProperties"] is False for part in objects)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("1", "must be a whole number or null, not text"),
+        (True, "must be a whole number or null, not true or false"),
+        ([], "must be a whole number or null, not a list"),
+        (1.5, "must be a whole number or null, not a number with a fraction"),
+        (1j, "must be a whole number or null, not something else"),
+        (-1, "must be between 0 and 1,000"),
+        (1e300, "must be between 0 and 1,000"),
+    ],
+)
+def test_schema_check_invalid_number_reports_readable_message(value: object, message: str) -> None:
+    assert messages_of(NUMBERS(value)) == [f": {message}"]
+
+
+@pytest.mark.parametrize("value", [0, 1000, 7.0, None])
+def test_schema_check_number_within_bounds_is_accepted(value: object) -> None:
+    assert not NUMBERS(value)
+
+
+def test_schema_check_object_reports_missing_invalid_unknown_properties() -> None:
+    value = {"LAST": 1, "last": "a long one", "kind": "lakes", "x" * 100: 1, 7: 1}
+    assert messages_of(NAMES(value)) == [
+        ": 'first' is missing",
+        ".last: has 10 characters; at most 5 are taken",
+        ".kind: 'lakes' is not one of river, lake; did you mean 'lake'?",
+        ": there is no property 'LAST' here; did you mean 'last'?",
+        f": there is no property '{'x' * 60}…' here",
+        ": there is no property a whole number here",
+    ]
+
+
+def test_schema_check_text_with_forbidden_characters_is_refused() -> None:
+    assert messages_of(NAMES({"first": "a\n"})) == [
+        ".first: holds a control character, which is not taken here"
+    ]
+    assert messages_of(NAMES({"first": "\udc00"})) == [
+        ".first: holds half a character (a lone surrogate); send well-formed Unicode"
+    ]
+    assert not NAMES({"first": "žába"})
+
+
+def test_schema_check_uses_error_name_from_schema() -> None:
+    assert [fault.name for fault in NAMES({"first": "a", "kind": "pond"})] == ["unknown_kind"]
+    assert [fault.name for fault in LISTS([])] == ["empty"]
+    assert [fault.name for fault in LISTS([1])] == ["bad_form"]
+
+
+def test_schema_check_reports_each_invalid_list_item() -> None:
+    assert messages_of(LISTS([True, 1, "x", None])) == [
+        "[1]: must be true or false or text, not a whole number",
+        "[3]: must be true or false or text, not null",
+    ]
+
+
+def test_schema_check_too_long_list_or_many_errors_stops_early() -> None:
+    assert messages_of(LISTS([1] * 1001)) == [": must have at most 1,000, not 1,001"]
+    assert len(LISTS([1] * 1000)) == MAX_ERRORS + 1
+    assert len(NAMES({"first": "a", **{f"x{n}": n for n in range(1000)}})) == MAX_ERRORS
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["slug", "stages", "recipe", "x"]), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+#: Values likely to be valid in one place and invalid in another.
+NEAR: st.SearchStrategy[object] = st.sampled_from(
+    [None, True, 0, -1, 7.0, 2**31, "", "a", "PLAN", "per_model", "\x1f", "\0", [], {}, ["a", "b"]]
+)
+
+
+@given(value=JSON)
+def test_schema_check_agrees_with_jsonschema_library(value: object) -> None:
+    assert (not STRICT(value)) == LIBRARY.is_valid(value)
+
+
+@given(data=st.data(), dag=dags(max_stages=2, max_steps=3), value=NEAR | JSON)
+def test_schema_check_changed_definition_agrees_with_library(
+    data: st.DataObject, dag: Dag, value: object
+) -> None:
+    changed = deepcopy(write_definition(dag))
+    here: object = changed
+    while isinstance(here, dict | list) and here:
+        places = list(here) if isinstance(here, dict) else list(range(len(here)))
+        place = data.draw(st.sampled_from(places))
+        if data.draw(st.integers(0, 3)) == 0 or not isinstance(here[place], dict | list):
+            here[place] = value
+            break
+        here = here[place]
+    faults = STRICT(changed)
+    assert (not faults) == LIBRARY.is_valid(changed)
+    assert len(LENIENT(changed)) <= len(faults)
+
+
+@given(dag=dags(max_stages=2, max_steps=3), name=st.text())
+def test_schema_check_unknown_property_is_error_only_if_strict(dag: Dag, name: str) -> None:
+    written = write_definition(dag)
+    changed = {f"?{name}": 1, **written}
+    assert len(STRICT(changed)) == 1
+    assert not LENIENT(changed)

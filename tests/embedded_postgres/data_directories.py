@@ -1,0 +1,54 @@
+"""Locations for a data directory, and snapshots of permissions."""
+
+import os
+import shutil
+import signal
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from embedded_postgres.processes import eventually, keepers
+from waybook.embedded_postgres.layout import ControlDirectory, ServerDirectory
+
+
+@contextmanager
+def make_data_directory(mode: int = 0o755) -> Iterator[Path]:
+    """Yield a directory that others may enter, or not; removed with its server afterwards."""
+    place = Path(tempfile.mkdtemp(prefix="waybook-test-")).resolve()
+    place.chmod(mode)
+    try:
+        yield place
+    finally:
+        for control_dir in list(place.rglob("keeper.lock")):
+            remove_data_directory(control_dir.parent.parent)
+        shutil.rmtree(place)
+
+
+def remove_data_directory(data_dir: Path) -> None:
+    """Stop the supervisor process of this data directory and remove its files outside of it."""
+    for keeper in keepers(data_dir):
+        with suppress(ProcessLookupError):
+            os.kill(keeper, signal.SIGTERM)
+    eventually(lambda: not keepers(data_dir), "the keeper has ended")
+    elsewhere = ControlDirectory(data_dir).home
+    if elsewhere.exists():
+        home = Path(os.fsdecode(elsewhere.read_bytes()))
+        shutil.rmtree(home, ignore_errors=True)
+        home.with_name(f"{home.name}.origin").unlink(missing_ok=True)
+
+
+def server_home(data_dir: Path) -> ServerDirectory:
+    """Return the home directory of this data directory's server."""
+    elsewhere = ControlDirectory(data_dir).home
+    if elsewhere.exists():
+        return ServerDirectory(Path(os.fsdecode(elsewhere.read_bytes())))
+    return ServerDirectory(data_dir / "server")
+
+
+def permissions(*paths: Path) -> dict[Path, tuple[int, int, int]]:
+    """Return mode, owner and group of these paths and of every directory above them."""
+    every = {above for path in paths for above in (path, *path.parents)}
+    stats = {path: path.lstat() for path in every}
+    return {path: (stat.S_IMODE(s.st_mode), s.st_uid, s.st_gid) for path, s in stats.items()}

@@ -1,0 +1,214 @@
+"""kill -9 of any process, at any time: nothing is lost, and nothing is left behind."""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from embedded_postgres.data_directories import server_home
+from embedded_postgres.processes import (
+    Client,
+    descendants,
+    eventually,
+    keepers,
+    kill,
+    open_client,
+    postmasters,
+    start_client,
+)
+from waybook.embedded_postgres.layout import SOCKET_NAME, ControlDirectory
+from waybook.embedded_postgres.locks import is_held
+from waybook.embedded_postgres.supervisor import attach
+
+
+def reached(dsn: str) -> bool:
+    """Return whether a connection succeeds."""
+    try:
+        psycopg.connect(dsn).close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+def test_the_server_stops_when_all_clients_are_killed(used: Path) -> None:
+    cluster = server_home(used).cluster
+    clients = [start_client(used) for _ in range(2)]
+    for client in clients:
+        assert "app_dsn" in client.complete()
+    clients[0].kill()
+    assert len(postmasters(cluster)) == 1
+    clients[1].kill()
+    eventually(lambda: not postmasters(cluster), "the server has stopped")
+    eventually(lambda: not keepers(used), "the keeper has ended")
+
+
+def test_killed_server_restarts_with_committed_data(used: Path) -> None:
+    cluster = server_home(used).cluster
+    with attach(used, grace_seconds=0) as attachment:
+        with psycopg.connect(attachment.owner_dsn) as connection:
+            connection.execute("create table survived (word text)")
+            connection.execute("insert into survived values ('yes')")
+            connection.commit()
+            before = postmasters(cluster)
+            kill(*before)
+            eventually(lambda: reached(attachment.app_dsn), "the same DSN works again")
+        after = postmasters(cluster)
+        assert len(before) == len(after) == 1
+        assert before != after
+        with psycopg.connect(attachment.owner_dsn) as connection:
+            assert connection.execute("select word from survived").fetchall() == [("yes",)]
+
+
+def test_killed_supervisor_is_replaced_and_server_keeps_running(used: Path) -> None:
+    cluster = server_home(used).cluster
+    with open_client(used) as client:
+        client.complete()
+        before, (keeper,) = postmasters(cluster), keepers(used)
+        kill(keeper)
+        eventually(lambda: keepers(used) not in ([], [keeper]), "there is a new keeper")
+        assert postmasters(cluster) == before
+    eventually(lambda: not postmasters(cluster), "the server taken over has stopped")
+
+
+def test_supervisor_survives_sigint_and_sighup_in_separate_session(used: Path) -> None:
+    with open_client(used) as client:
+        dsn = client.complete()["app_dsn"]
+        (keeper,) = keepers(used)
+        assert os.getsid(keeper) != os.getsid(client.process.pid)
+        for number in (signal.SIGINT, signal.SIGHUP):
+            os.kill(keeper, number)
+        before = postmasters(server_home(used).cluster)
+        kill(*before)  # only a live supervisor process restarts it so soon
+        eventually(lambda: reached(dsn), "the server is back")
+        assert keepers(used) == [keeper]
+
+
+def test_supervisor_sigterm_stops_server_and_clients_restart_both(used: Path) -> None:
+    with open_client(used) as client:
+        dsn = client.complete()["app_dsn"]
+        (keeper,) = keepers(used)
+        os.kill(keeper, signal.SIGTERM)
+        eventually(lambda: keepers(used) not in ([], [keeper]), "there is a new keeper")
+        eventually(lambda: reached(dsn), "the same DSN works again")
+
+
+def make_orphan(used: Path) -> int:
+    """Orphan a server: kill its supervisor, and its client too soon to notice; return its pid."""
+    client = start_client(used)
+    client.complete()
+    client.process.send_signal(signal.SIGSTOP)
+    kill_keeper(used)
+    client.kill()
+    (orphan,) = postmasters(server_home(used).cluster)
+    return orphan
+
+
+def kill_keeper(used: Path) -> None:
+    """Kill the supervisor process, and wait until the kernel has released its lock."""
+    kill(*keepers(used))
+    eventually(lambda: not is_held(ControlDirectory(used).supervisor_lock), "the keeper is dead")
+
+
+def test_orphan_server_is_adopted_by_next_client_and_stopped_after(used: Path) -> None:
+    cluster = server_home(used).cluster
+    orphan = make_orphan(used)
+    with attach(used, durable=False, grace_seconds=0) as attachment:
+        assert reached(attachment.app_dsn)
+        assert postmasters(cluster) == [orphan]
+    eventually(lambda: not postmasters(cluster), "the orphan has stopped")
+
+
+def test_client_closing_after_supervisor_was_killed_stops_server(used: Path) -> None:
+    cluster = server_home(used).cluster
+    with attach(used, durable=False, grace_seconds=0):
+        kill_keeper(used)
+    eventually(lambda: not postmasters(cluster), "the server has stopped")
+
+
+def test_killed_supervisor_and_server_are_restarted(used: Path) -> None:
+    cluster = server_home(used).cluster
+    with attach(used, durable=False, grace_seconds=0) as attachment:
+        kill(*keepers(used), *postmasters(cluster))
+        eventually(lambda: reached(attachment.app_dsn), "the same DSN works again")
+
+
+def test_server_with_removed_socket_gets_socket_back(used: Path) -> None:
+    home = server_home(used)
+    with attach(used, durable=False, grace_seconds=0) as attachment:
+        (home.directory / "socket" / SOCKET_NAME).unlink()
+        eventually(lambda: reached(attachment.app_dsn), "the same DSN works again")
+        assert len(postmasters(home.cluster)) == 1
+
+
+def test_orphaned_server_without_socket_is_replaced(used: Path) -> None:
+    home = server_home(used)
+    make_orphan(used)
+    (home.directory / "socket" / SOCKET_NAME).unlink()
+    with attach(used, durable=False, grace_seconds=0) as attachment:
+        assert reached(attachment.app_dsn)
+        assert len(postmasters(home.cluster)) == 1
+
+
+# Points of a first start, each by its visible effect.
+MOMENTS: dict[str, Callable[[Path], object]] = {
+    "the keeper has begun": lambda d: (
+        ControlDirectory(d).supervisor_lock.exists()
+        and is_held(ControlDirectory(d).supervisor_lock)
+    ),
+    "initdb is at work": lambda d: list(d.glob("server/cluster*/base/1/PG_VERSION")),
+    "the cluster is whole": lambda d: (d / "server/cluster").exists(),
+    "the first session runs": lambda d: (d / "server/cluster/postmaster.pid").exists(),
+    "the database is there": lambda d: len(list(d.glob("server/cluster/base/*"))) > 3,
+    "the server has begun": lambda d: (d / "server/server.log").exists(),
+}
+
+
+def begin(data_dir: Path, moment: str) -> Client:
+    client = start_client(data_dir, grace=60)
+    eventually(lambda: MOMENTS[moment](data_dir), moment)
+    return client
+
+
+def check_complete(data_dir: Path) -> None:
+    with attach(data_dir, durable=False, grace_seconds=0) as attachment:
+        assert len(postmasters(server_home(data_dir).cluster)) == 1
+        with psycopg.connect(attachment.owner_dsn) as connection:
+            connection.execute("create table made (v text)")
+        with psycopg.connect(attachment.app_dsn) as connection:
+            leakproof = "select count(*) from pg_proc where proleakproof and proname = %s"
+            for name in ("ts_match_vq", "jsonb_contains"):
+                assert connection.execute(leakproof, [name]).fetchone() == (1,)
+
+
+@pytest.mark.parametrize("moment", list(MOMENTS)[1:])
+def test_first_start_all_processes_killed_is_completed_by_next_start(
+    data_dir: Path, moment: str
+) -> None:
+    client = begin(data_dir, moment)
+    for keeper in keepers(data_dir):
+        kill(*descendants(keeper))
+    client.kill()
+    check_complete(data_dir)
+    assert not list((data_dir / "server").glob("*unfinished*"))
+
+
+@pytest.mark.parametrize("moment", ["initdb is at work", "the database is there"])
+def test_first_start_supervisor_killed_is_completed_by_next_start(
+    data_dir: Path, moment: str
+) -> None:
+    client = begin(data_dir, moment)
+    kill(*keepers(data_dir))
+    client.kill()
+    check_complete(data_dir)
+
+
+def test_client_killed_during_server_start_does_not_block_second_client(data_dir: Path) -> None:
+    first = begin(data_dir, "the keeper has begun")
+    second = start_client(data_dir)
+    first.kill()
+    assert "app_dsn" in second.complete()
+    assert len(postmasters(server_home(data_dir).cluster)) == 1
+    second.end()

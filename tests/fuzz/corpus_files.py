@@ -1,0 +1,27 @@
+"""Fuzzer inputs worth keeping: a file for each target, each byte a character."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+CORPUS = Path(__file__).parent / "corpus"
+#: Limits for each target: the number of inputs, the length of each and of all.
+MAX_INPUTS = 40
+MAX_INPUT_LENGTH = 1_000
+MAX_TOTAL_BYTES = 200_000
+
+
+def read_corpus(target: str) -> list[bytes]:
+    """Return the inputs kept for a target."""
+    return [text.encode("latin-1") for text in json.loads(_file(target).read_text("utf-8"))]
+
+
+def write_corpus(target: str, inputs: Iterable[bytes]) -> None:
+    """Keep the first of these, without duplicates."""
+    chosen = dict.fromkeys(data for data in inputs if len(data) <= MAX_INPUT_LENGTH)
+    texts = [data.decode("latin-1") for data in [*chosen][:MAX_INPUTS]]
+    _file(target).write_text(json.dumps(texts, indent=0) + "\n", "utf-8")
+
+
+def _file(target: str) -> Path:
+    return CORPUS / f"{target}.json"

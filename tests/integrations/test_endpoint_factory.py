@@ -1,0 +1,44 @@
+"""Endpoints exist where they are configured, and cost nothing where they are not."""
+
+import subprocess
+import sys
+
+from fake_endpoint import answer, fake_endpoint
+from waybook.integrations.factory import open_model
+from waybook.integrations.llm_messages import ModelRequest
+from waybook.settings import Settings
+
+QUESTION = ModelRequest(instructions="Do it.", text="Words.", schema={})
+
+
+async def test_open_model_without_url_yields_none() -> None:
+    async with open_model(Settings()) as model:
+        assert model is None
+
+
+async def test_open_model_with_url_completes_prompt() -> None:
+    reply = {"choices": [{"message": {"content": "[1]"}}]}
+    async with fake_endpoint(answer(reply)) as other:
+        settings = Settings(model_url=other.url, model="m", model_key="k")
+        async with open_model(settings) as model:
+            assert model is not None
+            assert (await model.complete(QUESTION, seconds=20)).text == "[1]"
+    (request,) = other.requests
+    assert (request.body["model"], request.headers["authorization"]) == ("m", "Bearer k")
+
+
+async def test_open_model_anthropic_api_uses_messages_format() -> None:
+    reply = {"content": [{"type": "text", "text": "[1]"}]}
+    async with fake_endpoint(answer(reply)) as other:
+        settings = Settings(model_url=other.url, model_api="anthropic", model="m")
+        async with open_model(settings) as model:
+            assert model is not None
+            assert (await model.complete(QUESTION, seconds=20)).text == "[1]"
+    (request,) = other.requests
+    assert request.path == "/v1/messages"
+    assert "x-api-key" not in request.headers
+
+
+def test_bootstrap_import_does_not_load_http_client() -> None:
+    code = "import sys, waybook.bootstrap; sys.exit('httpx2' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,178 @@
+"""The two model API formats, as values: requests sent, and responses read."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from waybook.core.usage import Usage
+from waybook.errors import EndpointFailed
+from waybook.integrations.llm_anthropic import ANTHROPIC, MAX_TOKENS
+from waybook.integrations.llm_messages import ModelRequest, WireFormat
+from waybook.integrations.llm_openai import OPENAI
+from waybook.json_values import Json
+
+SCHEMA: dict[str, Json] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "array",
+}
+SHAPED = ModelRequest(instructions="Do it.", text="Words.", schema=SCHEMA)
+PLAIN = ModelRequest(instructions="Do it.", text="Words.", schema=SCHEMA, structured=False)
+BOTH = pytest.mark.parametrize("form", [OPENAI, ANTHROPIC], ids=["openai", "anthropic"])
+
+
+# OpenAI
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("https://api.openai.com/v1", "https://api.openai.com/v1/chat/completions"),
+        ("http://127.0.0.1:1/v1/", "http://127.0.0.1:1/v1/chat/completions"),
+        ("http://h/v1/chat/completions", "http://h/v1/chat/completions"),
+    ],
+)
+def test_openai_address_appends_chat_completions_path(url: str, address: str) -> None:
+    assert OPENAI.address(url) == address
+
+
+def test_openai_request_with_schema_sets_response_format() -> None:
+    messages = [
+        {"role": "system", "content": "Do it."},
+        {"role": "user", "content": "Words."},
+    ]
+    shape = {"type": "json_schema", "json_schema": {"name": "data", "schema": SCHEMA}}
+    plain = {"model": "m", "messages": messages}
+    assert OPENAI.request(PLAIN, "m") == plain
+    assert OPENAI.request(SHAPED, "m") == {**plain, "response_format": shape}
+    assert OPENAI.headers("k") == {"authorization": "Bearer k"}
+    assert OPENAI.headers(None) == {}
+
+
+def make_completion(content: Json, **more: Any) -> dict[str, Json]:  # noqa: ANN401 - anything
+    message = {"role": "assistant", "content": content, **more}
+    choice: Json = {"index": 0, "message": message, "finish_reason": "stop"}
+    usage: Json = {"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15}
+    return {"id": "1", "model": "m-2030", "choices": [choice], "usage": usage}
+
+
+@pytest.mark.parametrize("content", ["[1]", [{"type": "text", "text": "[1"}, {"text": "]"}]])
+def test_openai_read_returns_text_and_usage(content: Json) -> None:
+    reply = OPENAI.read(make_completion(content), "m")
+    assert (reply.text, reply.truncated) == ("[1]", False)
+    assert reply.usage == Usage(input_tokens=12, output_tokens=3, model="m-2030")
+
+
+def test_openai_read_length_limit_sets_truncated() -> None:
+    answer: Json = {"choices": [{"message": {"content": "[1"}, "finish_reason": "length"}]}
+    reply = OPENAI.read(answer, "m")
+    assert (reply.text, reply.truncated, reply.usage.model) == ("[1", True, "m")
+
+
+# Anthropic
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("https://api.anthropic.com", "https://api.anthropic.com/v1/messages"),
+        ("http://127.0.0.1:1/v1/", "http://127.0.0.1:1/v1/messages"),
+        ("http://h/v1/messages", "http://h/v1/messages"),
+    ],
+)
+def test_anthropic_address_appends_messages_path(url: str, address: str) -> None:
+    assert ANTHROPIC.address(url) == address
+
+
+def test_anthropic_request_with_schema_forces_tool_use() -> None:
+    plain = {
+        "model": "m",
+        "max_tokens": MAX_TOKENS,
+        "system": "Do it.",
+        "messages": [{"role": "user", "content": "Words."}],
+    }
+    assert ANTHROPIC.request(PLAIN, "m") == plain
+    shaped: Any = ANTHROPIC.request(SHAPED, "m")
+    (tool,) = shaped.pop("tools")
+    assert shaped == {**plain, "tool_choice": {"type": "tool", "name": tool["name"]}}
+    assert tool["input_schema"] == {
+        "type": "object",
+        "properties": {"data": {"type": "array"}},
+        "required": ["data"],
+    }
+    assert ANTHROPIC.headers("k") == {"anthropic-version": "2023-06-01", "x-api-key": "k"}
+    assert ANTHROPIC.headers(None) == {"anthropic-version": "2023-06-01"}
+
+
+def make_message(*blocks: Json, stop: str = "end_turn") -> dict[str, Json]:
+    usage: Json = {"input_tokens": 10, "cache_read_input_tokens": 2, "output_tokens": 3}
+    return {"model": "m-2030", "content": [*blocks], "stop_reason": stop, "usage": usage}
+
+
+def handed_in(data: Json) -> Json:
+    return {"type": "tool_use", "id": "1", "name": "hand_in", "input": data}
+
+
+@pytest.mark.parametrize(
+    ("blocks", "text"),
+    [
+        ([handed_in({"data": [1]})], "[1]"),
+        ([{"type": "thinking", "thinking": "…"}, handed_in({"data": None})], "null"),
+        ([handed_in({"river": "Nile"})], '{"river": "Nile"}'),
+        ([{"type": "text", "text": "[1"}, {"type": "text", "text": "]"}], "[1]"),
+        ([{"type": "text", "text": "So:"}, handed_in({"data": 1})], "1"),
+        ([], ""),
+    ],
+)
+def test_anthropic_read_returns_text_and_usage(blocks: list[Json], text: str) -> None:
+    reply = ANTHROPIC.read(make_message(*blocks), "m")
+    assert (reply.text, reply.truncated) == (text, False)
+    assert reply.usage == Usage(input_tokens=12, output_tokens=3, model="m-2030")
+
+
+def test_anthropic_read_max_tokens_sets_truncated() -> None:
+    assert ANTHROPIC.read(make_message(stop="max_tokens"), "m").truncated
+
+
+# Both
+
+
+@pytest.mark.parametrize(
+    ("form", "answer"),
+    [
+        (OPENAI, make_completion(None, refusal="I won't.")),
+        (ANTHROPIC, make_message(stop="refusal")),
+    ],
+)
+def test_read_model_refusal_raises_endpoint_failed(form: WireFormat, answer: Json) -> None:
+    with pytest.raises(EndpointFailed, match="refused"):
+        form.read(answer, "m")
+
+
+NAMES = [
+    *("choices", "message", "content", "text", "type", "input", "usage", "model"),
+    *("prompt_tokens", "input_tokens", "stop_reason", "finish_reason", "refusal"),
+]
+ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.sampled_from(["text", "tool_use", "", "x"]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=5)
+    ),
+    max_leaves=20,
+)
+
+
+@BOTH
+@given(answer=ANY)
+def test_read_arbitrary_answer_returns_reply_or_raises_endpoint_failed(
+    form: WireFormat, answer: Json
+) -> None:
+    try:
+        reply = form.read(answer, "m")
+    except EndpointFailed:
+        return
+    assert isinstance(reply.text, str)
+    assert (reply.usage.input_tokens or 0) >= 0
+    assert (reply.usage.output_tokens or 0) >= 0
+    assert reply.usage.model

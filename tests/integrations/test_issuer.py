@@ -1,0 +1,356 @@
+"""Tokens of an issuer: which are accepted, and how often its keys are requested."""
+
+import asyncio
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fake_issuer import FakeIssuer, fake_issuer, make_key, rsa_key
+from org_env import NOON, Body
+from waybook.core.decision_context import Scope
+from waybook.errors import Misconfigured, Unauthenticated, Unavailable
+from waybook.integrations.config import IssuerSettings, issuer_from_settings
+from waybook.integrations.oidc_discovery import KEYS, parse_header, parse_key
+from waybook.integrations.oidc_issuer import MIN_REFRESH_SECONDS, STALE_SECONDS, Issuer
+from waybook.integrations.oidc_login import identity_from_claims
+from waybook.settings import Settings
+
+AUDIENCE = "http://localhost/mcp"
+
+
+class Watch:
+    """A clock that advances on demand."""
+
+    def __init__(self) -> None:
+        self.at = 0.0
+
+    def __call__(self) -> float:
+        return self.at
+
+
+@pytest.fixture
+async def there() -> AsyncIterator[FakeIssuer]:
+    async with fake_issuer() as made:
+        yield made
+
+
+@pytest.fixture
+def watch() -> Watch:
+    return Watch()
+
+
+@pytest.fixture
+async def issuer(there: FakeIssuer, watch: Watch) -> AsyncIterator[Issuer]:
+    made = Issuer(settings(there.url), clock=watch)
+    yield made
+    await made.close()
+
+
+def settings(url: str, **more: object) -> IssuerSettings:
+    named: Body = {"oidc_issuer": url, "oidc_org": "acme", "public_url": "http://localhost"}
+    read = issuer_from_settings(Settings(**{**named, **more}))
+    assert read is not None
+    return read
+
+
+async def believed(issuer: Issuer, text: str) -> Any:  # noqa: ANN401 - JSON
+    return await issuer.claims(text, audience=AUDIENCE, now=NOON)
+
+
+async def test_claims_every_supported_algorithm_is_accepted(
+    there: FakeIssuer, issuer: Issuer
+) -> None:
+    there.keys = [make_key(algorithm) for algorithm in KEYS]
+    for key in there.keys:
+        assert (await believed(issuer, there.token(key=key)))["sub"] == "ann-1"
+
+
+# Invalid tokens
+
+
+def forged(there: FakeIssuer, header: Body) -> str:
+    """Return a token with a changed header and its original signature."""
+    _, payload, signature = there.token().split(".")
+    return f"{encoded(header)}.{payload}.{signature}"
+
+
+def encoded(part: object) -> str:
+    return urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=")
+
+
+def unsigned(there: FakeIssuer) -> str:
+    return f"{encoded({'alg': 'none', 'typ': 'JWT'})}.{there.token().split('.')[1]}."
+
+
+def by_public_key(there: FakeIssuer) -> str:
+    """Return a token signed with the public key as if that were a secret."""
+    public = there.keys[0].private.public_key()
+    pem = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    header, payload = {"alg": "HS256", "kid": there.keys[0].name}, there.token().split(".")[1]
+    signed = f"{encoded(header)}.{payload}".encode()
+    hidden = jwt.algorithms.HMACAlgorithm(jwt.algorithms.HMACAlgorithm.SHA256)
+    signature = urlsafe_b64encode(hidden.sign(signed, pem)).decode().rstrip("=")
+    return f"{signed.decode()}.{signature}"
+
+
+def altered(there: FakeIssuer) -> str:
+    header, payload, signature = there.token().split(".")
+    claims = json.loads(urlsafe_b64decode(payload + "=="))
+    return f"{header}.{encoded({**claims, 'sub': 'bob'})}.{signature}"
+
+
+SOON, AGO = int(NOON.timestamp()) + 61, int(NOON.timestamp()) - 60
+BAD: dict[str, Callable[[FakeIssuer], str]] = {
+    "wrong audience": lambda there: there.token(aud="http://elsewhere/mcp"),
+    "audience of the pages": lambda there: there.token(aud="waybook-pages"),
+    "no audience": lambda there: there.token(aud=None),
+    "audiences without ours": lambda there: there.token(aud=["a", "b"]),
+    "an audience that is no text": lambda there: there.token(aud={AUDIENCE: 1}),
+    "expired": lambda there: there.token(exp=AGO),
+    "no end": lambda there: there.token(exp=None),
+    "an end that is no time": lambda there: there.token(exp="tomorrow"),
+    "an end that is true": lambda there: there.token(exp=True),
+    "not yet valid": lambda there: there.token(nbf=SOON),
+    "made in the future": lambda there: there.token(iat=SOON),
+    "other issuer": lambda there: there.token(iss="https://elsewhere.example"),
+    "issuer with a slash": lambda there: there.token(iss=f"{there.url}/"),
+    "no subject": lambda there: there.token(sub=None),
+    "a subject that is no text": lambda there: there.token(sub=7),
+    "a subject with a line break": lambda there: there.token(sub="ann\nbob"),
+    "a subject too long": lambda there: there.token(sub="x" * 256),
+    "not signed": unsigned,
+    "signed with the public key": by_public_key,
+    "unknown key": lambda there: there.token(header={"kid": "nobody's"}),
+    "key of somebody else": lambda there: there.token(key=make_key(name=there.keys[0].name)),
+    "altered": altered,
+    "another algorithm of the same key": lambda there: forged(
+        there, {"alg": "ES384", "kid": there.keys[0].name}
+    ),
+    "truncated": lambda there: there.token()[:-10],
+    "without its signature": lambda there: there.token().rpartition(".")[0],
+    "without dots": lambda there: there.token().replace(".", ""),
+    "five parts": lambda there: f"{there.token()}.a.b",
+    "crit": lambda there: there.token(header={"crit": ["exp"]}),
+    "unencoded": lambda there: there.token(header={"b64": False}),
+    "wrong type": lambda there: there.token(header={"typ": "logout+jwt"}),
+    "too large": lambda there: there.token(padding="x" * 8_192),
+    "empty": lambda _: "",
+    "not in letters": lambda there: f"{there.token()}é",
+}
+
+
+async def test_issuer_claims_invalid_token_raises_unauthenticated(
+    there: FakeIssuer, issuer: Issuer
+) -> None:
+    await believed(issuer, there.token())
+    accepted = {}
+    for kind, made in BAD.items():
+        with suppress(Unauthenticated):
+            accepted[kind] = await believed(issuer, made(there))
+    assert accepted == {}
+
+
+async def test_issuer_claims_tolerates_one_minute_clock_skew(
+    there: FakeIssuer, issuer: Issuer
+) -> None:
+    await believed(issuer, there.token(exp=AGO + 1, nbf=SOON - 1, iat=SOON - 1))
+    late = NOON + timedelta(seconds=361)
+    with pytest.raises(Unauthenticated):
+        await issuer.claims(there.token(), audience=AUDIENCE, now=late)
+
+
+@given(st.text(max_size=300) | st.from_regex(r"[\w-]{0,60}\.[\w-]{0,60}\.[\w-]{0,60}"))
+def test_parse_header_any_text_raises_only_unauthenticated(text: str) -> None:
+    with suppress(Unauthenticated):
+        assert parse_header(text)["alg"] in KEYS
+
+
+@pytest.mark.parametrize("algorithm", ["none", "HS256", "ES512", "", None, 7, ["ES256"]])
+def test_parse_header_unsupported_algorithm_raises_unauthenticated(algorithm: object) -> None:
+    with pytest.raises(Unauthenticated):
+        parse_header(f"{encoded({'alg': algorithm})}.{encoded({})}.{encoded({})}")
+
+
+# Keys
+
+
+@pytest.mark.parametrize("algorithm", KEYS)
+def test_parse_key_without_alg_allows_algorithms_of_same_key_type(algorithm: str) -> None:
+    published = make_key(algorithm).published()
+    del published["alg"]
+    key = parse_key(published)
+    assert key is not None
+    assert key.algorithms == {name for name in KEYS if KEYS[name] == KEYS[algorithm]}
+
+
+def test_parse_key_unusable_key_returns_none() -> None:
+    good = make_key("RS256")
+    assert parse_key(good.published()) is not None
+    secret = {"kty": "oct", "k": "c2VjcmV0", "alg": "HS256", "kid": "1"}
+    bad = [secret, good.published(use="enc"), good.published(alg="HS256"), good.published(d="x")]
+    weak = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(rsa_key(1024).public_key()))
+    for invalid_key in (
+        *bad,
+        weak,
+        {"kty": "RSA", "n": "!", "e": "AQAB"},
+        {},
+        None,
+        "key",
+        {"kty": []},
+    ):
+        assert parse_key(invalid_key) is None, invalid_key
+
+
+async def test_issuer_new_key_is_accepted_and_removed_key_is_rejected(
+    there: FakeIssuer, issuer: Issuer, watch: Watch
+) -> None:
+    old, new = there.keys[0], make_key()
+    await believed(issuer, there.token(key=old))
+    there.keys, watch.at = [new], MIN_REFRESH_SECONDS
+    await believed(issuer, there.token(key=new))
+    assert there.request_counts["jwks"] == 2
+    with pytest.raises(Unauthenticated):
+        await believed(issuer, there.token(key=old))
+
+
+async def test_issuer_many_unknown_key_ids_cause_one_key_request(
+    there: FakeIssuer, issuer: Issuer, watch: Watch
+) -> None:
+    await believed(issuer, there.token())
+    flood = [there.token(header={"kid": f"made up {n}"}) for n in range(50)]
+    watch.at = MIN_REFRESH_SECONDS
+    answers = await asyncio.gather(
+        *(believed(issuer, text) for text in flood), return_exceptions=True
+    )
+    assert {type(answer) for answer in answers} == {Unauthenticated}
+    watch.at += MIN_REFRESH_SECONDS - 1
+    with pytest.raises(Unauthenticated):
+        await believed(issuer, flood[0])
+    assert there.request_counts["jwks"] == 2
+
+
+async def test_issuer_concurrent_first_tokens_cause_one_key_request(
+    there: FakeIssuer, issuer: Issuer
+) -> None:
+    await asyncio.gather(*(believed(issuer, there.token()) for _ in range(20)))
+    assert there.request_counts["jwks"] == 1
+
+
+async def test_issuer_unreachable_known_keys_are_still_accepted(
+    there: FakeIssuer, issuer: Issuer, watch: Watch
+) -> None:
+    await believed(issuer, there.token())
+    there.down, watch.at = True, STALE_SECONDS + 1
+    await believed(issuer, there.token())
+    with pytest.raises(Unavailable):
+        await believed(issuer, there.token(key=make_key()))
+    await believed(issuer, there.token())
+
+
+async def test_issuer_unreachable_at_first_is_retried_after_min_interval(
+    there: FakeIssuer, issuer: Issuer, watch: Watch
+) -> None:
+    there.down = True
+    with pytest.raises(Unavailable):
+        await believed(issuer, there.token())
+    there.down = False
+    with pytest.raises(Unavailable):
+        await believed(issuer, there.token())
+    watch.at = MIN_REFRESH_SECONDS
+    await believed(issuer, there.token())
+
+
+async def test_issuer_removed_key_is_rejected_after_stale_refresh(
+    there: FakeIssuer, issuer: Issuer, watch: Watch
+) -> None:
+    old = there.token()
+    await believed(issuer, old)
+    there.keys, watch.at = [make_key()], STALE_SECONDS + 1
+    await believed(issuer, old)
+    assert issuer._looking is not None
+    await issuer._looking
+    with pytest.raises(Unauthenticated):
+        await believed(issuer, old)
+
+
+async def test_issuer_plain_oauth_metadata_is_accepted(there: FakeIssuer, issuer: Issuer) -> None:
+    there.plain_oauth = True
+    await believed(issuer, there.token())
+    assert there.request_counts["oauth-authorization-server"] == 1
+
+
+@pytest.mark.parametrize(
+    "published",
+    [[], {"keys": 7}, {"keys": [None, {"kty": "RSA"}]}, "x" * 300_000],
+    ids=lambda told: str(told)[:20],
+)
+async def test_issuer_invalid_published_keys_reject_token(
+    there: FakeIssuer, issuer: Issuer, published: object
+) -> None:
+    there.published = published
+    with pytest.raises((Unauthenticated, Unavailable)):
+        await believed(issuer, there.token())
+
+
+async def test_issuer_metadata_with_other_name_raises_unavailable(there: FakeIssuer) -> None:
+    elsewhere = Issuer(settings(there.url.replace("127.0.0.1", "localhost")))
+    with pytest.raises(Unavailable):
+        await believed(elsewhere, there.token())
+    await elsewhere.close()
+
+
+# Subjects
+
+
+def test_identity_from_claims_reads_org_name_and_scopes() -> None:
+    read = settings("https://id.example.org", oidc_org=None, oidc_org_claim="tenant")
+    claims: Body = {"sub": "1", "tenant": "acme", "azp": "cli", "scope": "openid review nothing"}
+    who = identity_from_claims(claims, read)
+    assert (who.org, who.name, who.client, who.scopes) == (
+        "acme",
+        "1",
+        "cli",
+        frozenset({Scope.REVIEW}),
+    )
+    with pytest.raises(Unauthenticated):
+        identity_from_claims({"sub": "1"}, read)
+
+
+def test_identity_from_claims_uses_email_only_if_verified() -> None:
+    read = settings("https://id.example.org")
+    claims: Body = {"sub": "1", "email": "ann@example.org"}
+    assert identity_from_claims(claims, read).name == "1"
+    assert identity_from_claims({**claims, "email_verified": "true"}, read).name == "1"
+    assert identity_from_claims({**claims, "email_verified": True}, read).name == "ann@example.org"
+    named = settings("https://id.example.org", oidc_user_claim="preferred_username")
+    assert identity_from_claims({**claims, "preferred_username": "ann"}, named).name == "ann"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"oidc_issuer": "http://id.example.org"},
+        {"oidc_issuer": "https://id.example.org?x=1"},
+        {"oidc_issuer": "https://user@id.example.org"},
+        {"oidc_issuer": "id.example.org"},
+        {"oidc_org": None},
+        {"oidc_org_claim": "org"},
+        {"oidc_client_secret": "s"},
+        {"oidc_new_users": "maybe"},
+        {"oidc_new_user_scopes": "everything"},
+        {"oidc_new_user_scopes": ""},
+    ],
+    ids=str,
+)
+def test_oidc_invalid_settings_raise_misconfigured(wrong: Body) -> None:
+    with pytest.raises(Misconfigured):
+        settings("https://id.example.org", **wrong)

@@ -1,0 +1,67 @@
+"""Endpoints in an issuer's metadata: accepted only if nothing on the way can replace them."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from fake_issuer import FakeIssuer, fake_issuer
+from org_env import NOON
+from waybook.errors import Unavailable
+from waybook.integrations.config import issuer_from_settings
+from waybook.integrations.oidc_issuer import Issuer
+from waybook.settings import Settings
+
+AUDIENCE = "http://localhost/mcp"
+
+
+@pytest.fixture
+async def there() -> AsyncIterator[FakeIssuer]:
+    async with fake_issuer() as made:
+        yield made
+
+
+@pytest.fixture
+async def issuer(there: FakeIssuer) -> AsyncIterator[Issuer]:
+    settings = issuer_from_settings(
+        Settings(oidc_issuer=there.url, oidc_org="acme", public_url="http://localhost")
+    )
+    assert settings is not None
+    made = Issuer(settings)
+    yield made
+    await made.close()
+
+
+def unsafe(there: FakeIssuer, path: str) -> list[str]:
+    """Return variants of an endpoint's address that another server may answer."""
+    return [
+        "",
+        path,
+        f"http://id.example.org{path}",
+        f"file://{path}",
+        there.url.replace("http://", "http://ann@") + path,
+        f"{there.url}{path}#part",
+    ]
+
+
+@pytest.mark.parametrize("number", range(6))
+async def test_issuer_unsafe_jwks_uri_raises_unavailable_without_fetch(
+    there: FakeIssuer, issuer: Issuer, number: int
+) -> None:
+    there.last_error = {"jwks_uri": unsafe(there, "/jwks")[number]}
+    with pytest.raises(Unavailable):
+        await issuer.claims(there.token(), audience=AUDIENCE, now=NOON)
+    assert not there.request_counts["jwks"]
+
+
+@pytest.mark.parametrize("door", ["authorization_endpoint", "token_endpoint"])
+async def test_issuer_unsafe_sign_in_endpoint_raises_unavailable(
+    there: FakeIssuer, issuer: Issuer, door: str
+) -> None:
+    safe = await issuer.endpoints()
+    assert (safe.authorize, safe.token) == (f"{there.url}/authorize", f"{there.url}/token")
+    for address in unsafe(there, "/authorize"):
+        there.last_error = {door: address}
+        other = Issuer(issuer.settings)
+        with pytest.raises(Unavailable):
+            await other.endpoints()
+        await other.close()

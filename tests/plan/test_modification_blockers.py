@@ -1,0 +1,42 @@
+"""The reported blocker of a change is the one that refuses it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plan_builders import make_context, make_plan, make_step
+from waybook.errors import Refused
+from waybook.plan.model import StepId
+from waybook.plan.modify import (
+    FailStep,
+    Modification,
+    RemoveStep,
+    RetryStep,
+    blocking_reason,
+    modify,
+)
+from waybook.plan.states import PlanStatus, StepStatus
+
+CHANGES: list[Modification] = [
+    RemoveStep(StepId("s1")),
+    FailStep(StepId("s1"), "so"),
+    RetryStep(StepId("s1")),
+]
+
+
+@given(
+    st.lists(st.sampled_from(StepStatus), min_size=1, max_size=4),
+    st.sampled_from(PlanStatus),
+    st.sampled_from(CHANGES),
+)
+def test_modify_is_refused_exactly_with_blocking_reason(
+    statuses: list[StepStatus], status: PlanStatus, change: Modification
+) -> None:
+    plan = make_plan(*(make_step(step_status) for step_status in statuses), status=status)
+    why = blocking_reason(plan, change, make_context())
+    if why is None:
+        modify(plan, (change,), make_context())
+    else:
+        with pytest.raises(Refused) as refused:
+            modify(plan, (change,), make_context())
+        assert refused.value.message == why

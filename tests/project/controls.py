@@ -1,0 +1,56 @@
+"""Table of security controls: the threat, how to remove the control, and the tests that fail."""
+
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from project.repository import ROOT
+
+TABLES = ROOT / "tools" / "controls"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutation:
+    """Code of a control in a file, and its replacement when the control is removed."""
+
+    file: str
+    text: str
+    without: str
+
+    def applied(self, root: Path) -> None:
+        """Remove the control in the source tree at `root`."""
+        path = root / self.file
+        path.write_text(path.read_text("utf-8").replace(self.text, self.without), "utf-8")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Control:
+    """Protection against a threat."""
+
+    #: Sentence that is false once the control is removed.
+    name: str
+    #: Row of the table in docs/concepts/trust.md.
+    threat: str
+    #: Several if each of them alone is sufficient: they are removed together.
+    breaks: tuple[Mutation, ...]
+    #: Files or single tests, of which at least one must fail then.
+    tests: tuple[str, ...]
+
+
+def controls() -> Iterator[Control]:
+    """Yield every control in the order of the tables."""
+    for table in sorted(TABLES.glob("*.toml")):
+        for threat, rows in tomllib.loads(table.read_text("utf-8")).items():
+            for row in rows:
+                yield _control(threat, row)
+
+
+def _control(threat: str, row: dict[str, object]) -> Control:
+    match row:
+        case {"name": str(name), "tests": list(tests), **rest}:
+            breaks = rest.pop("together", None) or [rest]
+            assert isinstance(breaks, list), name
+            made = tuple(Mutation(**fields) for fields in breaks)
+            return Control(name=name, threat=threat, breaks=made, tests=tuple(map(str, tests)))
+    raise AssertionError(row)

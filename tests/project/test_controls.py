@@ -1,0 +1,47 @@
+"""The table of controls matches the source; `make test-controls` removes each control in turn."""
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+
+from project.controls import Control, controls
+from project.repository import ROOT
+from project.test_trust import threats
+
+CONTROLS = list(controls())
+
+
+@cache
+def named_in(file: str) -> frozenset[str]:
+    """Return the names of the functions in a test file."""
+    tree = ast.parse((ROOT / file).read_text("utf-8"))
+    functions = ast.FunctionDef | ast.AsyncFunctionDef
+    return frozenset(node.name for node in tree.body if isinstance(node, functions))
+
+
+def faults(control: Control) -> Iterator[str]:
+    """Yield the errors in the table entry of a control."""
+    for place in control.breaks:
+        if (ROOT / place.file).read_text("utf-8").count(place.text) != 1:
+            yield f"{control.name}: this must stand once in {place.file}: {place.text}"
+        if place.text == place.without:
+            yield f"{control.name}: nothing is taken away"
+    for test in control.tests:
+        file, _, name = test.partition("::")
+        if not (ROOT / file).is_file() or (name and name not in named_in(file)):
+            yield f"{control.name}: there is no {test}"
+
+
+def test_controls_table_matches_source_and_existing_tests() -> None:
+    assert len(CONTROLS) > 200
+    assert [fault for control in CONTROLS for fault in faults(control)] == []
+    assert [control.name for control in CONTROLS if not control.tests] == []
+
+
+def test_controls_cover_exactly_the_documented_threats() -> None:
+    assert {control.threat for control in CONTROLS} == {*threats()}
+
+
+def test_control_names_are_unique() -> None:
+    assert Counter(control.name for control in CONTROLS).most_common(1)[0][1] == 1

@@ -1,0 +1,49 @@
+"""The guide to writing a DAG covers everything a definition and its templates may contain."""
+
+import re
+
+import pytest
+import yaml
+
+from project.repository import code_blocks, read
+from waybook.dag.definitions.definition import read_definition
+from waybook.dag.model import Strategy
+from waybook.dag.templates.engine import MAX_TEMPLATE_LENGTH
+from waybook.dag.templates.language import FILTERS, TESTS
+from waybook.dag.templates.template import DEFAULT_DOCUMENT, SAMPLE_CONTEXTS, TemplateKind
+
+PAGE = read("how-to", "write-a-dag.md")
+#: First cells of the table rows.
+NAMED = {
+    name
+    for row in re.findall(r"^\| (.+?) \|", PAGE, re.MULTILINE)
+    for name in re.findall(r"`(\w+)", row)
+}
+
+
+def test_dag_page_names_every_strategy_filter_and_template_variable() -> None:
+    names = {name for kind in TemplateKind for name in SAMPLE_CONTEXTS[kind]}
+    assert {*Strategy, *FILTERS, *names} == NAMED
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_dag_page_documents_every_template_test(test: str) -> None:
+    assert f"`is {test}`" in PAGE
+
+
+@pytest.mark.parametrize("kind", TemplateKind)
+def test_dag_page_documents_every_template_field(kind: TemplateKind) -> None:
+    for value in SAMPLE_CONTEXTS[kind].values():
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, dict) and item is not SAMPLE_CONTEXTS[kind].get("content"):
+                assert [field for field in item if f"`{field}`" not in PAGE] == []
+
+
+def test_dag_page_example_definition_is_valid() -> None:
+    (shown,) = code_blocks(PAGE, "yaml")
+    assert read_definition(yaml.safe_load(shown)).slug == "two-views"
+
+
+def test_dag_page_limits_and_default_template_match_source() -> None:
+    assert f"{MAX_TEMPLATE_LENGTH:,} characters" in PAGE
+    assert f"`{DEFAULT_DOCUMENT}`" in PAGE

@@ -1,0 +1,103 @@
+"""Examples: each runs against a real server with its own database."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from embedded_postgres.data_directories import make_data_directory
+from project.repository import README, ROOT, code_blocks
+
+PATIENCE = 30.0  # seconds a server may take to be ready, and an example to run
+SHOWN_ADDRESS = "http://127.0.0.1:8750"
+ADDRESS = re.compile(rb"http://127\.0\.0\.1:\d+")
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """Start `waybook serve` on its own database and yield its address once it is ready."""
+    with make_data_directory() as place:
+        command = [
+            sys.executable,
+            "-m",
+            "waybook",
+            "serve",
+            "--port",
+            "0",
+            "--data-dir",
+            str(place),
+        ]
+        surroundings = {k: v for k, v in os.environ.items() if not k.startswith("WAYBOOK_")}
+        server = subprocess.Popen(
+            command, env=surroundings, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+        try:
+            yield ready(server)
+        finally:
+            server.terminate()
+            server.communicate(timeout=PATIENCE)
+
+
+def ready(server: "subprocess.Popen[bytes]") -> str:
+    """Return the server's address once its database is reachable."""
+    assert server.stdout is not None
+    announced = ADDRESS.search(server.stdout.readline())
+    assert announced is not None, "the server did not start"
+    url = announced[0].decode()
+    deadline = time.monotonic() + PATIENCE
+    while httpx2.get(f"{url}/readyz").status_code != httpx2.codes.OK:
+        assert time.monotonic() < deadline, "the server is not ready"
+    return url
+
+
+def output_of(example: str, address: str) -> list[str]:
+    """Return the output lines of an example."""
+    command = [sys.executable, str(ROOT / "examples" / example), address]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=PATIENCE, cwd=Path("/")
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_example_one_agent_completes_plan_with_added_step(address: str) -> None:
+    assert output_of("one_agent.py", address) == [
+        "Find candidates: 1 of 3 done",
+        "Compare them: 2 of 4 done",
+        "  confidence < 0.6, so add_steps",
+        "Look again: 3 of 4 done",
+        "Write it up: 4 of 4 done",
+        "plan_complete",
+    ]
+
+
+def test_three_agents_example_completes_each_step_once(address: str) -> None:
+    lines = output_of("three_agents_one_plan.py", address)
+    assert lines[0] == "cleo comes back too late: STALE_ATTEMPT"
+    assert lines[1] == "9 of 9 done, completed"
+    assert lines[2].startswith("9 steps in ")
+    assert lines[2].endswith("none of them twice")
+
+
+def test_readme_python_block_completes_a_plan(address: str) -> None:
+    (shown,) = code_blocks(README.read_text("utf-8"), "python")
+    assert SHOWN_ADDRESS in shown
+    done = subprocess.run(
+        [sys.executable, "-c", shown.replace(SHOWN_ADDRESS, address)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+    assert done.stdout == "completed {'percent': 100, 'done': 1, 'total': 1}\n", done.stderr
+
+
+def test_examples_are_all_run_by_this_module() -> None:
+    run = set(re.findall(r'told_by\("(\w+\.py)"', Path(__file__).read_text(encoding="utf-8")))
+    assert run == {path.name for path in (ROOT / "examples").glob("*.py")}

@@ -1,0 +1,57 @@
+"""Forbidden text in tracked files: machine paths, package indexes, and notes on authorship."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from project.repository import ROOT, tracked
+
+#: Paths of a machine, not of the product; directories that the product may use are not included.
+MACHINE = re.compile(r"(?<![\w.])/(?:work|root|home/\w+|Users/\w+)/[\w.]")
+
+#: Package indexes: a lock file pins by content, and the installer chooses the index.
+INDEXES = re.compile(
+    r"(?:files\.pythonhosted|pypi\.org/simple|test\.pypi|registry\.npmjs|registry\.yarnpkg)",
+    re.IGNORECASE,
+)
+
+#: Texts describe the project only, not how it was written.
+MAKING = re.compile(
+    r"\b(?:assistant session|ai assistant|as an ai|language model wrote|co-authored-by)\b",
+    re.IGNORECASE,
+)
+
+THIS = Path(__file__).resolve()
+
+
+def text_of(path: Path) -> str | None:
+    """Return the text of a file, or None if it is not UTF-8."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+@pytest.mark.parametrize(
+    "forbidden",
+    [
+        pytest.param(MACHINE, id="machine paths"),
+        pytest.param(INDEXES, id="package indexes"),
+        pytest.param(MAKING, id="how it was made"),
+    ],
+)
+def test_tracked_files_contain_no_forbidden_text(forbidden: re.Pattern[str]) -> None:
+    matches = {
+        str(path.relative_to(ROOT)): match.group()
+        for path in tracked()
+        if path != THIS
+        and (text := text_of(path)) is not None
+        and (match := forbidden.search(text)) is not None
+    }
+    assert matches == {}
+
+
+def test_lock_files_contain_no_url() -> None:
+    for lock in (ROOT / "requirements").glob("*.lock"):
+        assert "://" not in lock.read_text(encoding="utf-8"), lock.name

@@ -1,0 +1,49 @@
+"""Limits on private idiom, vague names and British spellings; the counts only go down."""
+
+import pytest
+
+from project.language import Allowed, Text, is_allowed, measures, words_of
+from project.language_limits import ALLOWED, LIMITS
+
+SHOWN = 10
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_language_measure_stays_within_limit(name: str) -> None:
+    hits = next(measure.hits for measure in measures(allowed=ALLOWED) if measure.name == name)
+    first = [f"{hit.file}:{hit.line}: {hit.text[:80]}" for hit in hits[:SHOWN]]
+    assert len(hits) <= LIMITS[name], first
+
+
+def test_language_limits_cover_every_measure() -> None:
+    assert [measure.name for measure in measures()] == [*LIMITS]
+
+
+def test_every_language_measure_has_nonzero_total() -> None:
+    assert {measure.name for measure in measures() if not measure.total} == set()
+
+
+@pytest.mark.parametrize("entry", ALLOWED, ids=lambda entry: entry.file)
+def test_language_allow_list_entry_is_still_needed(entry: Allowed) -> None:
+    assert any(is_allowed(hit, [entry]) for measure in measures() for hit in measure.hits)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("found", {"found"}),
+        ("_read_found", {"read", "found"}),
+        ("HeldRun", {"held", "run"}),
+        ("MAX_ONE", {"max", "one"}),
+        ("foundation", {"foundation"}),
+    ],
+)
+def test_words_of_splits_identifiers(name: str, words: set[str]) -> None:
+    assert words_of(name) == words
+
+
+def test_is_allowed_needs_the_same_file_and_text() -> None:
+    entry = Allowed("a.py", "nobody", "quoted")
+    assert is_allowed(Text("a.py", 1, "from nobody"), [entry])
+    assert not is_allowed(Text("b.py", 1, "from nobody"), [entry])
+    assert not is_allowed(Text("a.py", 1, "from somebody"), [entry])

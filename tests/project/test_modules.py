@@ -1,0 +1,78 @@
+"""Modules of the source: small, well named, each with a docstring that says what it is."""
+
+import ast
+from collections.abc import Iterator
+
+import waybook
+from project.repository import Module, modules
+
+MAX_MODULE_LINES = 350
+MAX_FUNCTION_LINES = 50
+
+#: Names that describe a location instead of a content.
+NAMELESS = {"base", "common", "helpers", "manager", "misc", "shared", "types", "util", "utils"}
+
+#: Public names of `import waybook`. Adding one is a decision.
+PUBLIC = [
+    "Client",
+    "PlanStatus",
+    "StepStatus",
+    "WaybookError",
+    "can_move_plan",
+    "can_move_step",
+    "compile_condition",
+    "derive_plan_status",
+    "move_plan",
+    "move_step",
+    "replay",
+]
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def test_module_line_count_is_within_limit() -> None:
+    lengths = {module.name: len(module.text.splitlines()) for module in modules()}
+    assert {name for name, lines in lengths.items() if lines > MAX_MODULE_LINES} == set()
+
+
+def test_function_line_count_is_within_limit() -> None:
+    violations = {
+        f"{module.name}: {function.name}"
+        for module in modules()
+        for function in functions(module.tree)
+        if length(function) > MAX_FUNCTION_LINES
+    }
+    assert violations == set()
+
+
+def test_module_names_contain_no_generic_word() -> None:
+    names = {module.name: {*module.path.parts, module.path.stem} for module in modules()}
+    assert {name for name, parts in names.items() if parts & NAMELESS} == set()
+
+
+def test_module_docstring_opens_with_sentence_without_this_module_prefix() -> None:
+    opened = {module.name: opening(module) for module in modules() if module.text}
+    assert {name for name, sentence in opened.items() if not sentence.endswith((".", ":"))} == set()
+    assert {
+        n for n, sentence in opened.items() if sentence.startswith(("This module", "This file"))
+    } == (set())
+
+
+def test_public_api_matches_decided_names() -> None:
+    assert sorted(waybook.__all__) == PUBLIC
+    assert all(hasattr(waybook, name) for name in PUBLIC)
+
+
+def functions(tree: ast.Module) -> Iterator[Function]:
+    return (node for node in ast.walk(tree) if isinstance(node, Function))
+
+
+def length(function: Function) -> int:
+    """Return the number of lines of a function's body, without its docstring."""
+    body = function.body[1:] if ast.get_docstring(function) else function.body
+    return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
+
+
+def opening(module: Module) -> str:
+    """Return the first sentence of a module's docstring, or an empty string."""
+    return (ast.get_docstring(module.tree) or "").split("\n\n")[0].strip()

@@ -1,0 +1,107 @@
+"""SQL run by the owner names its org, since no policy may apply to the owner: decision 0045."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from project.repository import SOURCE, Module, modules
+from waybook.store.driver.queries import Query, load
+
+#: Statements of a sweep over all orgs: they list the orgs and read none of their data.
+OF_ALL_ORGS = {"find_org", "orgs", "erased_orgs"}
+
+#: Executed once per row, by the whole key; `Owner.do_each` counts the rows they changed.
+BY_KEY = {"reseal_entry"}
+
+#: Copies rows into a table that it creates: the org is named in the read.
+COPIES = {"copy_calls"}
+
+IMPORTS_OWNERS = "from waybook.store.maintenance.owner import "
+LOADED = re.compile(r'\bload\(\s*"([\w/]+)"')
+RUN_UNCHECKED = re.compile(r'\bowner\.(?:execute|fetch)\(\s*SQL\["(\w+)"\]')
+TABLE = re.compile(r"^create table (\w+) \((.*?)^\)", re.MULTILINE | re.DOTALL)
+NAMED_TABLE = re.compile(r"\b(?:from|join|update|into)\s+(\{table\}|\w+)")
+#: One per table: the org itself, or that of another table that names it.
+CONDITION = re.compile(r"\b(?:\w+\.)?org_id = (?:%\(org_id\)s|\w+\.org_id)|\(org_id, ")
+EXPLICIT = "%(org_id)s"
+RETURNING = re.compile(r"\breturning (?:\w+\.)?org_id$")
+
+
+def owner_modules() -> list[Module]:
+    """Return every module that uses transactions of the owner."""
+    return [
+        module
+        for module in modules()
+        if IMPORTS_OWNERS in module.text and LOADED.search(module.text)
+    ]
+
+
+def owner_queries() -> Iterator[tuple[str, Query]]:
+    """Yield every query of those modules, with the name of its file."""
+    for module in owner_modules():
+        for file in LOADED.findall(module.text):
+            yield from ((file, query) for query in load(file).values())
+
+
+def org_tables() -> set[str]:
+    """Return every table with rows of orgs."""
+    schema = (SOURCE / "store" / "schema.sql").read_text("utf-8")
+    return {name for name, columns in TABLE.findall(schema) if re.search(r"\borg_id\b", columns)}
+
+
+def forgotten(query: Query) -> str | None:
+    """Return what the statement lacks to be safe without row-level security, or None."""
+    ours = {"{table}", *org_tables(), "mcp_tool_call_log_default"}
+    if query.name in COPIES:
+        ours.remove("{table}")
+    named = [table for table in NAMED_TABLE.findall(query.text) if table in ours]
+    changes = re.match(r"(?:delete|update)\b", query.text)
+    if changes and query.name not in BY_KEY and not RETURNING.search(query.text):
+        return "whose rows it touched"
+    if not named or query.name in OF_ALL_ORGS or query.text.startswith(("create", "drop")):
+        return None
+    if EXPLICIT not in query.text or len(CONDITION.findall(query.text)) < len(named):
+        return f"the org of each of {named}"
+    return None
+
+
+def test_owner_sql_always_filters_by_org() -> None:
+    files = {file for file, _ in owner_queries()}
+    names = ("erasure", "user_erasure", "retention", "archived_plans", "archived_runs")
+    assert files >= {f"maintenance/{name}" for name in names}
+    errors = {
+        f"{file}.{query.name}": lack
+        for file, query in owner_queries()
+        if (lack := forgotten(query))
+    }
+    assert errors == {}
+
+
+def test_owner_unchecked_queries_contain_no_update_or_delete() -> None:
+    for module in owner_modules():
+        queries = dict(pair for file in LOADED.findall(module.text) for pair in load(file).items())
+        run = {name for name in RUN_UNCHECKED.findall(module.text) if name in queries}
+        assert run
+        changing = {name for name in run if queries[name].text.startswith(("delete", "update"))}
+        assert changing == set(), module.name
+
+
+@pytest.mark.parametrize(
+    ("text", "lack"),
+    [
+        ("delete from {table}", "whose"),
+        ("delete from {table} returning org_id", "the org"),
+        ("delete from plan where org_id = app_org() returning org_id", "the org"),
+        ("update plan set name = 'x' where org_id = %(org_id)s", "whose"),
+        ("select 1 from plan p join run r on r.id = p.id where p.org_id = %(org_id)s", "the org"),
+        ("insert into erasure (number) values (%(org_id)s)", "the org"),
+        ("insert into erasure (org_id, number) values (%(org_id)s, 1)", None),
+        ("delete from plan where org_id = %(org_id)s returning org_id", None),
+        ("select 1 from pg_class", None),
+    ],
+)
+def test_owner_sql_statement_without_org_filter_is_reported(text: str, lack: str | None) -> None:
+    error = forgotten(Query("some", text))
+    assert (error or "").startswith(lack or "")
+    assert (error is None) == (lack is None)

@@ -1,0 +1,130 @@
+"""Documentation pages: current, linked, one sentence per line, and consistent with the source."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from project.repository import DOCS, README, ROOT, SOURCE, headings, pages, prose_lines, read
+from tools.generate import readme
+from waybook.app.registry import TOOLS
+
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+MAX_README_LINES = 150
+DECISION_HEADINGS = ["Context", "Decision", "Consequences"]
+#: End of a sentence followed by another one on the same line; lists of short sentences are allowed.
+TWO_SENTENCES = re.compile(r"(?<![\d.…])[.!?] +[A-Z][a-z]+ \w+ \w+ \w+")
+
+
+def test_generated_files_are_current() -> None:
+    """Run in a new process: click caches help options of commands that other tests called."""
+    command = [sys.executable, "-m", "tools.generate", "--check", "--keep-schema"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"run `make generate`\n{done.stdout}{done.stderr}"
+
+
+def test_generated_readme_table_gains_new_tools_and_loses_removed_ones() -> None:
+    page = README.read_text("utf-8")
+    tools = {name: tool for name, tool in TOOLS.items() if name not in {"ping", "start_run"}}
+    shorter = readme.render(page, tools)
+    assert "`ping`" not in shorter
+    assert "| `start_stage`, `get_run_progress` |" in shorter
+    assert f"| `ping` | {TOOLS['ping'].title} |" in readme.render(shorter, TOOLS)
+
+
+def test_docs_relative_links_have_existing_targets() -> None:
+    broken = [
+        f"{page.relative_to(ROOT)}: {link}"
+        for page in pages()
+        for line in prose_lines(page.read_text("utf-8"))
+        for link in LINK.findall(line)
+        if "://" not in link and not leads_somewhere(page, link)
+    ]
+    assert broken == []
+
+
+def leads_somewhere(page: Path, link: str) -> bool:
+    """Return whether a link names an existing file, and an existing heading in it."""
+    path, _, anchor = link.partition("#")
+    target = (page.parent / path).resolve() if path else page
+    if not target.exists():
+        return False
+    return not anchor or anchor in {anchor_of(h) for h in headings(target.read_text("utf-8"))}
+
+
+def anchor_of(heading: str) -> str:
+    """Return the anchor of a heading on rendered pages."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def test_docs_prose_line_contains_at_most_one_sentence() -> None:
+    lines = [
+        f"{page.relative_to(ROOT)}: {line}"
+        for page in pages()
+        for line in prose_lines(page.read_text("utf-8"))
+        if not line.startswith(("|", "**")) and TWO_SENTENCES.search(line)
+    ]
+    assert lines == []
+
+
+# README
+
+
+def test_readme_line_count_is_below_limit() -> None:
+    assert len(README.read_text("utf-8").splitlines()) < MAX_README_LINES
+
+
+def test_readme_tool_table_lists_exactly_registered_tools() -> None:
+    table = [line for line in prose_lines(README.read_text("utf-8")) if line.startswith("| `")]
+    named = {name for row in table for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+    assert named == set(TOOLS)
+
+
+def test_docs_mentioned_make_targets_exist_in_makefile() -> None:
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    for page in pages():
+        named = set(re.findall(r"(?:`|\$ )make ([\w-]+)", page.read_text("utf-8")))
+        assert named <= targets, page.name
+
+
+# Decisions and glossary
+
+
+def test_decision_pages_have_context_decision_and_consequences() -> None:
+    headings_by_page = {page.name: headings(page.read_text("utf-8"), 2) for page in decisions()}
+    assert {
+        name for name, titles in headings_by_page.items() if titles != DECISION_HEADINGS
+    } == set()
+
+
+def test_decision_records_are_numbered_without_gaps_and_indexed() -> None:
+    names = [page.name for page in decisions()]
+    assert [int(name[:4]) for name in names] == list(range(1, len(names) + 1))
+    listed = LINK.findall(read("decisions", "README.md"))
+    assert listed == names
+
+
+def decisions() -> list[Path]:
+    return sorted((DOCS / "decisions").glob("[0-9]*.md"))
+
+
+def test_glossary_terms_are_sorted_and_used_in_source() -> None:
+    words = re.findall(r"^\*\*(.+?)\*\*:", read("glossary.md"), re.MULTILINE)
+    assert words == sorted(words, key=str.lower)
+    source = "\n".join(
+        path.read_text("utf-8").lower() for path in SOURCE.rglob("*") if path.suffix in KINDS
+    )
+    spelled = {word: re.escape(word.lower()).replace(r"\ ", "[ _]") for word in words}
+    assert [word for word in words if not re.search(rf"\b{spelled[word]}", source)] == []
+
+
+KINDS = {".py", ".sql"}
+
+
+def test_decision_0011_lists_every_dependency() -> None:
+    text = read("decisions", "0011-what-we-depend-on.md")
+    listed = (ROOT / "pyproject.toml").read_text("utf-8")
+    block = re.search(r"^dependencies = \[\n(.*?)^\]", listed, re.MULTILINE | re.DOTALL)
+    assert block is not None
+    names = re.findall(r'"([\w-]+)', block[1])
+    assert [name for name in names if f"`{name}`" not in text] == []

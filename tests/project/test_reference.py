@@ -1,0 +1,116 @@
+"""The reference has a heading for every tool, error, setting, command, event, field and table."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+
+import click
+
+from project.repository import SOURCE, headings, read, sections
+from waybook import errors
+from waybook.app.registry import TOOLS
+from waybook.cli.app import app
+from waybook.core.changes import Entity, Event
+from waybook.core.decision_context import Channel
+from waybook.settings import Settings
+
+TICKED = re.compile(r"`([^`]+)`")
+
+
+def test_tools_reference_has_section_with_arguments_per_tool() -> None:
+    page = sections(read("reference", "tools.md"), 2)
+    assert [name for name in page if name != "Structures"] == list(TOOLS)
+    for name in TOOLS:
+        assert f"<!-- generated: arguments of {name} -->" in page[name]
+
+
+def test_errors_reference_headings_match_error_codes() -> None:
+    codes = {kind.code for kind in subclasses(errors.WaybookError)}
+    assert set(headings(read("reference", "errors.md"), 2)) == codes
+
+
+def subclasses(kind: type[errors.WaybookError]) -> Iterator[type[errors.WaybookError]]:
+    for below in kind.__subclasses__():
+        if below.__module__ == errors.__name__:
+            yield below
+            yield from subclasses(below)
+
+
+def test_settings_reference_headings_match_settings() -> None:
+    page = sections(read("reference", "settings.md"), 2)
+    assert list(page) == [setting.name for setting in fields(Settings)]
+    for name, body in page.items():
+        assert f"<!-- generated: setting {name} -->" in body
+
+
+def test_command_line_reference_headings_match_commands() -> None:
+    page = sections(read("reference", "command-line.md"), 2)
+    assert list(page) == list(commands(app))
+    for name, body in page.items():
+        assert f"<!-- generated: help of {name} -->" in body
+
+
+def commands(group: click.Group, above: str = "") -> Iterator[str]:
+    """Yield every command by its full name, in the order of `--help`."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        yield f"{above}{name}"
+        if isinstance(command, click.Group):
+            yield from sorted(commands(command, f"{above}{name} "), key=ORDER.index)
+
+
+ORDER = [
+    *("dag list", "dag show", "dag add", "dag schema"),
+    *("audit list", "audit verify", "audit anchor", "audit as-of"),
+    *("webhooks list", "webhooks test", "webhooks retry"),
+    *("org add", "org list", "org show", "org set", "org erase"),
+    *("user add", "user list", "user scopes", "user disable", "user enable", "user erase"),
+    *("token add", "token list", "token revoke"),
+]
+
+
+def test_audit_reference_headings_match_events() -> None:
+    events = sections(read("reference", "audit.md"), 2)["Events"]
+    assert set(headings(events, 3)) == set(Event)
+
+
+def test_audit_reference_lists_every_channel() -> None:
+    page = read("reference", "audit.md")
+    assert [channel for channel in Channel if f"`{channel}`" not in page] == []
+
+
+def test_audit_reference_lists_audited_fields_of_every_entity() -> None:
+    changes = sections(sections(read("reference", "audit.md"), 2)["Changes"], 3)
+    assert set(changes) == set(Entity)
+    assert {entity: listed(body) for entity, body in changes.items()} == audited_fields()
+
+
+def listed(section: str) -> set[str]:
+    """Return the names a section lists: those in backticks before the colon of each item."""
+    items = re.findall(r"^- (.+?):", section, re.MULTILINE)
+    return {name for item in items for name in TICKED.findall(item)}
+
+
+def audited_fields() -> dict[str, set[str]]:
+    """Return the fields of each kind of row, from the queries that are compared with the replay."""
+    plans, runs, orgs, skills = (
+        (SOURCE / "store" / f"{name}.sql").read_text("utf-8")
+        for name in ("plans/load", "runs/load", "accounts/accounts", "skill_executions")
+    )
+    built = re.compile(
+        r"select (?:'(\w+)'(?: as \w+)?,(?:(?!select|json_build).)+)?"
+        r"json_build_object\((.*?)\)(?: as \w+)?\s+from\s",
+        re.DOTALL,
+    )
+    fields_by_entity: dict[str, set[str]] = {}
+    for entity, body in (*built.findall(plans + runs + orgs), *built.findall(skills)[:1]):
+        names = set(re.findall(r"'(\w+)',", body))
+        fields_by_entity[entity or "skill_execution"] = fields_by_entity.get(entity, set()) | names
+    return fields_by_entity
+
+
+def test_schema_reference_headings_match_tables() -> None:
+    dump = (SOURCE / "store" / "schema.sql").read_text("utf-8")
+    tables = set(re.findall(r"^create table (\w+) \($", dump, re.MULTILINE))
+    assert set(headings(read("reference", "schema.md"), 2)) == tables

@@ -1,0 +1,273 @@
+"""Replies on the tools page: exactly the fields that can occur are documented."""
+
+import re
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from org_env import AgentClient, Body, OrgEnv, make_env, make_step
+from postgres_servers import ServerDatabase
+from project.repository import read, sections
+from tool_calls import valid_call
+from waybook.app.dispatcher import Dispatcher
+from waybook.app.registry import TOOLS
+from waybook.app.request.caller import Answer
+from waybook.app.skills.loader import read_skills
+from waybook.core.usage import Usage
+from waybook.integrations.llm_messages import ModelReply, ModelRequest
+
+TICKED = re.compile(r"`(\w+)`")
+
+
+@pytest.fixture
+async def a_place_to_act(module_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
+    async with make_env(module_place) as made:
+        yield made
+
+
+class Listening(AgentClient):
+    """Agent that records which fields the replies of each tool had."""
+
+    seen: dict[str, set[str]]
+
+    async def ask(self, tool: str, arguments: dict[str, object]) -> Answer:  # type: ignore[override]  # narrower on purpose
+        answer = await super().ask(tool, arguments)
+        if not answer.is_error:
+            self.seen[tool] |= set(answer.body)
+        return answer
+
+
+def documented() -> dict[str, set[str]]:
+    """Return the documented reply fields of each tool: in backticks before an item's colon."""
+    page = sections(read("reference", "tools.md"), 2)
+    return {name: fields_in(sections(page[name], 3)["Reply"]) for name in TOOLS}
+
+
+def fields_in(section: str) -> set[str]:
+    items = re.findall(r"^- (.+?):", section, re.MULTILINE)
+    return {name for item in items for name in TICKED.findall(item)}
+
+
+async def test_tools_page_documents_exactly_observed_reply_fields(a_place_to_act: OrgEnv) -> None:
+    known = a_place_to_act.agent
+    agent = Listening(known.dispatcher, known.caller)
+    agent.seen = defaultdict(set)
+    for tool in TOOLS:
+        await agent.call(tool, **await valid_call(agent, tool))
+    await make_plan_that_ends_well(agent)
+    await make_plan_with_limits(agent)
+    await make_plan_that_fails(agent)
+    await make_plan_that_is_reviewed(agent)
+    await make_long_read(agent)
+    await make_step_with_a_past(agent)
+    await make_run_that_ends_well(agent)
+    await make_run_that_fails(agent)
+    await looks_at_plans_and_runs(agent)
+    await research_that_grows(agent)
+    await files_of_a_skill(agent)
+    await extracts(agent)
+    await maps_in_a_chat(agent)
+    documented_fields = documented()
+    invented = {tool: documented_fields[tool] - agent.seen[tool] for tool in TOOLS}
+    left_out = {tool: agent.seen[tool] - documented_fields[tool] - {"replayed"} for tool in TOOLS}
+    assert {tool: fields for tool, fields in invented.items() if fields} == {}
+    assert {tool: fields for tool, fields in left_out.items() if fields} == {}
+
+
+async def make_plan_that_ends_well(agent: AgentClient) -> None:
+    """Complete a plan with a skill, a result schema, a failing condition and a retried step."""
+    await agent.call("start_skill", name="survey", sessionId="s")
+    missing = {
+        "afterStepOrder": 1,
+        "conditionExpression": "result.nothing > 1",
+        "ifTrueAction": "continue",
+    }
+    shape = {"type": "object"}
+    plan = await agent.plan(
+        steps=[make_step(title="First", resultSchema=shape), make_step()],
+        branchingConditions=[missing],
+        outputFormattingNotes="As a table.",
+        sessionId="s",
+    )
+    taken = await agent.take(plan, sessionId="s")
+    await agent.take(plan, sessionId="s")
+    await agent.call("get_step_context", stepId=taken["stepId"])
+    await agent.submit(taken, {"a": 1}, outputFormattingNotes="In bold.")
+    await agent.call("get_step_context", stepId=taken["stepId"])
+    second = await agent.take(plan)
+    await agent.call("get_next_step", planId=plan["planId"])
+    retry: Body = {"action": "retry_step", "stepId": second["stepId"]}
+    await agent.call("modify_plan", planId=plan["planId"], modifications=[retry], dryRun=True)
+    await agent.submit(second)
+    await agent.call("get_next_step", planId=plan["planId"])
+    await agent.call("get_research_context", planId=plan["planId"])
+
+
+async def research_that_grows(agent: AgentClient) -> None:
+    """Store research in three versions, one with too many sources to show, and a late result."""
+    args = await valid_call(agent, "store_research")
+    stored = [await agent.call("store_research", **args) for _ in range(2)]
+    args["sources"] = [{"title": f"Page {n}", "quote": "x" * 2_000} for n in range(20)]
+    stored += [
+        await agent.call("store_research", **{**args, "content": "y" * 90_000 + word})
+        for word in ("a", "b")
+    ]
+    for artifact in stored:
+        await agent.call("get_artifact", artifactId=artifact["artifactId"])
+    await agent.call("get_artifact", sourceId=stored[0]["sourceIds"][0])
+    await agent.call("search_sources", query="Page", limit=1)
+    taken = await agent.take(await agent.plan())
+    late = await agent.refused("submit_step_result", stepId=taken["stepId"], attempt=9, **RESULT)
+    await agent.call("get_artifact", artifactId=late["details"]["artifactId"])
+
+
+RESULT: Body = {"resultSummary": "found"}
+
+
+async def files_of_a_skill(agent: AgentClient) -> None:
+    """Read the files of a skill that has some."""
+    services = replace(agent.dispatcher.services, skills=read_skills(""))
+    listener = Listening(Dispatcher(services, agent.dispatcher.calls), agent.caller)
+    listener.seen = agent.seen if isinstance(agent, Listening) else {}
+    named = {"name": "deep-research"}
+    await listener.call("start_skill", **named, sessionId="files")
+    await listener.call("list_skills", **named, file="references/judging-sources.md")
+
+
+async def make_plan_with_limits(agent: AgentClient) -> None:
+    """Work on a plan with a budget and a step that requires sources."""
+    plan = await agent.plan([make_step(requiredSources=1), make_step()], budget={"tokens": 10})
+    taken = await agent.take(plan)
+    await agent.call("get_step_context", stepId=taken["stepId"])
+    await agent.submit(await agent.take(plan), usage={"inputTokens": 9})
+    await agent.status(plan)
+
+
+async def make_plan_that_fails(agent: AgentClient) -> None:
+    end = {"afterStepOrder": 1, "conditionExpression": "true", "ifTrueAction": "fail"}
+    plan = await agent.plan(branchingConditions=[end])
+    await agent.submit(await agent.take(plan))
+    await agent.call("get_next_step", planId=plan["planId"])
+    await agent.call("get_research_context", planId=plan["planId"])
+
+
+async def make_plan_that_is_reviewed(agent: AgentClient) -> None:
+    errs = {"afterStepOrder": 1, "conditionExpression": "result.x > 1", "ifTrueAction": "continue"}
+    end = {"afterStepOrder": 1, "conditionExpression": "true", "ifTrueAction": "fail"}
+    plan = await agent.plan(branchingConditions=[errs, end])
+    taken = await agent.take(plan)
+    await agent.call("request_user_review", stepId=taken["stepId"], summary="Well?")
+    await agent.call("get_next_step", planId=plan["planId"])
+    await agent.call("get_research_context", planId=plan["planId"])
+    await agent.call("submit_user_decision", planId=plan["planId"], decision="approve")
+
+
+async def make_long_read(agent: AgentClient) -> None:
+    """Read instructions too long for a small budget, of a step that failed."""
+    plan = await agent.plan(steps=[make_step("Read on. " * 1_000), make_step()])
+    step_id = plan["stepIds"][0]
+    failed = {"action": "fail_step", "stepId": step_id, "reason": "Too long."}
+    await agent.call("modify_plan", planId=plan["planId"], modifications=[failed])
+    cut = await agent.call("get_step_context", stepId=step_id, budgetTokens=500)
+    await agent.call("get_step_context", **cut["cut"]["instructions"]["get"]["args"])
+    question = {"planId": plan["planId"], "part": "researchQuestion"}
+    await agent.call("get_research_context", **question)
+    await agent.call("get_research_context", planId=plan["planId"], budgetTokens=500)
+
+
+async def make_step_with_a_past(agent: AgentClient) -> None:
+    """Work on a step that failed once, got a late result, was sent back, and waits for another."""
+    plan = await agent.plan(steps=[make_step(), make_step(dependsOn=[1])])
+    await agent.submit(await agent.take(plan))
+    taken = await agent.take(plan)
+    step_id = taken["stepId"]
+    failed = {"action": "fail_step", "stepId": step_id, "reason": "Too long.", "retry": True}
+    await agent.call("modify_plan", planId=plan["planId"], modifications=[failed])
+    await agent.refused("submit_step_result", stepId=step_id, attempt=1, resultSummary="Late.")
+    await agent.take(plan)
+    await agent.call("request_user_review", stepId=step_id, summary="Well?")
+    args = {"decision": "modify", "feedback": "Again."}
+    await agent.call("submit_user_decision", planId=plan["planId"], **args)
+    await agent.call("get_step_context", stepId=step_id)
+
+
+# Runs
+
+
+async def make_run_that_ends_well(agent: AgentClient) -> None:
+    """Complete a run with a partial result, feedback, a regenerated document and idle polls."""
+    run = await agent.run()
+    job = await agent.job(run, sessionId="s")
+    await agent.job(run, sessionId="s")
+    await agent.call("get_next_job", runId=run["runId"])
+    await agent.submit_documents(job, "One", continues=True)
+    done = await agent.submit_documents(await agent.job(run), "Two")
+    await agent.call("get_next_job", runId=run["runId"])
+    await agent.call("regenerate_document", documentId=done["documentIds"][0])
+    await agent.submit_documents(await agent.job(run), "Three")
+    await agent.feedback(run, "scope")
+    gathering = await agent.job(run)
+    args = {"jobId": gathering["jobId"], "documentKey": "feedback", "stageSlug": "scope"}
+    await agent.call("get_job_input", **args)
+    await agent.call("get_job_input", jobId=gathering["jobId"])
+    await agent.call("get_job_input", jobId=gathering["jobId"], documentKey="$documents")
+    await agent.submit_documents(gathering)
+    await agent.work_off(run)
+    await agent.feedback(run, "gather")
+    await agent.work_off(run)
+    await agent.progress(run)
+
+
+async def make_run_that_fails(agent: AgentClient) -> None:
+    run = await agent.run()
+    job = await agent.job(run)
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    await agent.call("fail_job", **held, error="No.", retryable=False)
+    await agent.call("get_next_job", runId=run["runId"])
+
+
+class Forgetful:
+    """Model that always gives the same reply."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    async def complete(self, question: ModelRequest, *, seconds: float) -> ModelReply:
+        assert question.text
+        assert seconds > 0
+        return ModelReply(text=self.text, usage=Usage(input_tokens=1, output_tokens=1, model="m"))
+
+
+async def extracts(agent: Listening) -> None:
+    """Extract data without a model, and with models that reply validly and invalidly."""
+    args: Body = {"text": "The Nile.", "schema": {"type": "object"}}
+    await agent.call("extract_data", **args)
+    for text in ("{}", "[]"):
+        services = replace(agent.dispatcher.services, model=Forgetful(text))
+        asking = Listening(Dispatcher(services, agent.dispatcher.calls), agent.caller)
+        asking.seen = agent.seen
+        await asking.call("extract_data", **args)
+
+
+async def looks_at_plans_and_runs(agent: AgentClient) -> None:
+    named: Body
+    for named in (await agent.run(), await agent.plan()):
+        which = {name: named[name] for name in ("runId", "planId") if name in named}
+        await agent.call("get_dag_map", **which)
+        await agent.call("get_run_progress", **which)
+
+
+async def maps_in_a_chat(agent: AgentClient) -> None:
+    """Draw maps: too long, already seen, awaiting review, and failed."""
+    await agent.call("draw_map", planId=(await agent.plan(150))["planId"])
+    plan = await agent.plan(1)
+    named = {"planId": plan["planId"]}
+    seen = await agent.call("draw_map", **named)
+    await agent.call("draw_map", **named, seen=seen["version"])
+    taken = await agent.take(plan)
+    await agent.call("request_user_review", stepId=taken["stepId"], summary="Well?")
+    await agent.call("draw_map", **named)
+    await agent.call("submit_user_decision", **named, decision="reject")
+    await agent.call("draw_map", **named)

@@ -1,0 +1,102 @@
+"""Supply chain: every dependency is pinned by hash and listed in the bill of materials."""
+
+import hashlib
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from project.repository import ROOT
+
+LOCKS = sorted((ROOT / "requirements").glob("*.lock"))
+PINNED = re.compile(r"^([a-z0-9][a-z0-9._-]*)==(\S+)", re.MULTILINE)
+HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
+WORKFLOWS = ROOT / ".github" / "workflows"
+BY_COMMIT = re.compile(r"[\w./-]+@[0-9a-f]{40}")
+
+
+def packages(lock: Path) -> dict[str, tuple[str, set[str]]]:
+    """Return every package of a lock file: its version, and its permitted hashes."""
+    entries = re.split(r"^(?=\S)", lock.read_text(), flags=re.MULTILINE)
+    named = [(PINNED.match(entry), entry) for entry in entries if entry.strip()]
+    return {m[1]: (m[2], set(HASH.findall(entry))) for m, entry in named if m}
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
+def test_lock_file_pins_every_package_by_hash(lock: Path) -> None:
+    requirements = [line for line in lock.read_text().splitlines() if re.match(r"[^\s#]", line)]
+    assert len(requirements) == len(packages(lock)) > 0
+    assert [name for name, (_, hashes) in packages(lock).items() if not hashes] == []
+
+
+def test_makefile_pip_installs_require_hashes_except_own_package() -> None:
+    """Everything the Makefile installs is locked, except the package itself."""
+    lines = (ROOT / "Makefile").read_text().splitlines()
+    installs = [line.strip() for line in lines if re.search(r"pip (install|sync)", line)]
+    loose = [line for line in installs if "--require-hashes" not in line]
+    assert [line.split("pip ")[1] for line in loose] == [
+        "install --quiet --no-deps --no-build-isolation --editable ."
+    ]
+
+
+def test_sbom_matches_lock_file_and_bundled_htmx_hash() -> None:
+    bill = json.loads((ROOT / "requirements" / "sbom.cdx.json").read_text())
+    assert bill["bomFormat"] == "CycloneDX"
+    listed = {component["name"]: component for component in bill["components"]}
+    htmx = listed.pop("htmx.org")
+    locked = packages(ROOT / "requirements" / "run.lock")
+    assert {
+        name: (component["version"], {digest["content"] for digest in component["hashes"]})
+        for name, component in listed.items()
+    } == locked
+    script = ROOT / "src/waybook/transport/http/html/static/htmx.min.js"
+    assert htmx["hashes"][0]["content"] == hashlib.sha256(script.read_bytes()).hexdigest()
+
+
+def too_much(workflow: str) -> list[str]:
+    """Return the excess rights of a workflow: more than read access, or an unpinned action."""
+    read = yaml.safe_load(workflow)
+    scopes = [("all", read.get("permissions"))]
+    jobs = read.get("jobs", {})
+    scopes += [(name, job["permissions"]) for name, job in jobs.items() if "permissions" in job]
+    faults = [
+        f"{name} may do more than read"
+        for name, held in scopes
+        if not isinstance(held, dict)
+        or any(right not in {"read", "none"} for right in held.values())
+    ]
+    used = [
+        step["uses"] for job in jobs.values() for step in job.get("steps", ()) if "uses" in step
+    ]
+    return faults + [f"{name} is not pinned" for name in used if not BY_COMMIT.fullmatch(name)]
+
+
+def test_workflows_have_read_only_permissions_and_pinned_actions() -> None:
+    files = sorted(WORKFLOWS.glob("*.y*ml")) if WORKFLOWS.exists() else []
+    assert {file.name: too_much(file.read_text()) for file in files} == {
+        file.name: [] for file in files
+    }
+
+
+@pytest.mark.parametrize(
+    ("workflow", "fault"),
+    [
+        ("jobs: {}", "all may do more than read"),
+        ("permissions: write-all", "all may do more than read"),
+        ("permissions: {contents: write}", "all may do more than read"),
+        (
+            "permissions: {contents: read}\njobs: {one: {permissions: {packages: write}}}",
+            "one may do more than read",
+        ),
+        (
+            "permissions: {}\njobs: {one: {steps: [{uses: actions/checkout@v4}]}}",
+            "actions/checkout@v4 is not pinned",
+        ),
+    ],
+)
+def test_workflow_check_write_permission_or_unpinned_action_is_reported(
+    workflow: str, fault: str
+) -> None:
+    assert too_much(workflow) == [fault]

@@ -1,0 +1,106 @@
+"""Search queries: their terms, term weights, and spelling corrections."""
+
+from math import isclose
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from waybook.research.query import (
+    MAX_QUERY_LENGTH,
+    MAX_TERMS,
+    STOP_WORDS,
+    Term,
+    correct_word,
+    parse_query,
+)
+from waybook.research.vocabulary import builtin_word_vectors
+
+many = settings(max_examples=200)
+queries = st.text(max_size=120) | st.lists(
+    st.sampled_from(
+        ["river", "the", "or", "-salt", '"ice cores"', "CVE-2024-3094", "vacine", "\\", "&|!"]
+    )
+).map(" ".join)
+
+
+@many
+@given(queries)
+def test_parse_query_any_text_term_weights_sum_to_1(text: str) -> None:
+    question = parse_query(text)
+    assert len(question.terms) <= MAX_TERMS
+    assert not question.terms or isclose(sum(term.weight for term in question.terms), 1)
+    assert all(term.weight > 0 for term in question.terms)
+
+
+@many
+@given(queries)
+def test_parse_query_terms_contain_no_search_operators_or_stop_words(text: str) -> None:
+    for term in parse_query(text).terms:
+        assert not set(term.text) & set('"\\')
+        assert not term.text.startswith("-")
+        assert term.text.lower() not in STOP_WORDS
+
+
+@many
+@given(queries, st.floats(0.01, 1))
+def test_required_terms_optional_terms_weigh_less_than_minimum(text: str, least: float) -> None:
+    """The terms left out of the search have too little total weight to make a hit."""
+    question = parse_query(text)
+    needed = question.required_terms(least)
+    left_out = sum(term.weight for term in question.terms if term not in needed)
+    assert left_out < least
+    assert bool(needed) == bool(question.terms)
+
+
+def test_parse_query_rare_word_has_higher_weight_than_common_word() -> None:
+    weights = {term.text: term.weight for term in parse_query("home moraine").terms}
+    assert weights["moraine"] > weights["home"]
+
+
+def test_parse_query_identifier_is_single_term() -> None:
+    assert [term.text for term in parse_query("see CVE-2024-3094.").terms] == [
+        "see",
+        "CVE-2024-3094",
+    ]
+
+
+def test_parse_query_embedding_text_includes_correction() -> None:
+    assert parse_query("vacine recipe").embedding_text == "vacine recipe vaccine"
+
+
+def test_parse_query_only_stop_words_returns_no_terms() -> None:
+    assert parse_query("what is it that they do").terms == ()
+
+
+def test_parse_query_long_text_is_truncated() -> None:
+    assert len(parse_query("river " * 1_000).text) <= MAX_QUERY_LENGTH
+
+
+@pytest.mark.parametrize(
+    ("written", "known"),
+    [
+        ("vacine", "vaccine"),  # one letter missing
+        ("bridgge", "bridge"),  # one letter too many
+        ("collapse", None),
+        ("collapze", "collapse"),  # one wrong letter
+        ("concreet", "concrete"),
+        ("flihgt", "flight"),  # two letters swapped
+        ("xqzvkw", None),
+        ("abc", None),
+        ("r2d2x", None),
+    ],
+)
+def test_correct_word_corrects_single_edit_of_known_word(written: str, known: str | None) -> None:
+    assert correct_word(written, builtin_word_vectors()) == known
+
+
+@many
+@given(st.text(max_size=40))
+def test_correct_word_returns_only_known_words(word: str) -> None:
+    correction = correct_word(word, builtin_word_vectors())
+    assert correction is None or correction in builtin_word_vectors().numbers
+
+
+def test_terms_with_equal_fields_are_equal() -> None:
+    assert Term(text="a", correction=None, weight=1) == Term(text="a", correction=None, weight=1)

@@ -1,0 +1,61 @@
+import pytest
+
+from dag_builders import make_step
+from plan_builders import BOB
+from run_env import RunEnv, make_run, make_stage_run
+from waybook.dag.model import JobStatus, Strategy
+from waybook.errors import InvalidTransition, StaleAttempt
+from waybook.run.failure import require_holder, stale_attempt_error
+
+
+def single_job() -> RunEnv:
+    return make_run(make_stage_run(make_step("a", Strategy.ALL_TO_ONE)))
+
+
+def test_require_holder_current_attempt_is_accepted() -> None:
+    job = single_job().claim()
+    assert stale_attempt_error(job, job.attempt) is None
+    require_holder(job, job.attempt)
+
+
+def test_stale_attempt_error_names_current_holder_and_next_call() -> None:
+    world = single_job()
+    mine = world.claim()
+    world.pass_time()
+    refusal = stale_attempt_error(world.claim(BOB), mine.attempt)
+    assert refusal is not None
+    assert refusal.message == (
+        "attempt 1 of this job is over: it is at attempt 2, processing by bob"
+    )
+    assert refusal.next_call is not None
+    assert refusal.next_call.tool == "get_next_job"
+
+
+@pytest.mark.parametrize("attempt", [-1, 1, 5])
+def test_stale_attempt_error_unclaimed_job_reports_unknown_attempt(attempt: int) -> None:
+    (job,) = single_job().jobs("a")
+    refusal = stale_attempt_error(job, attempt)
+    assert refusal is not None
+    assert refusal.message == (
+        f"attempt {attempt} of this job does not exist: it is at attempt 0, pending"
+    )
+
+
+@pytest.mark.parametrize("attempt", [0, 2, 5])
+def test_stale_attempt_error_held_job_reports_unknown_attempt_and_holder(attempt: int) -> None:
+    refusal = stale_attempt_error(single_job().claim(BOB), attempt)
+    assert refusal is not None
+    assert refusal.message == (
+        f"attempt {attempt} of this job does not exist: it is at attempt 1, processing by bob"
+    )
+    assert refusal.next_call is not None
+    assert refusal.next_call.why == "get your job again; its reply has the attempt"
+
+
+def test_require_holder_checks_attempt_before_status() -> None:
+    (job,) = single_job().jobs("a")
+    with pytest.raises(StaleAttempt):
+        require_holder(job, 1)
+    with pytest.raises(InvalidTransition) as refusal:
+        require_holder(job, 0)
+    assert refusal.value.details["from"] == JobStatus.PENDING

@@ -1,0 +1,131 @@
+"""The plan cache: its content, and its use."""
+
+from uuid import UUID
+
+from org_env import NOON
+from plan_builders import make_plan, make_step
+from waybook.plan.model import Plan, StepId, StepText
+from waybook.plan.states import PlanStatus, StepStatus
+from waybook.store.audit import ChainHead
+from waybook.store.plans.cache import (
+    MAX_SESSIONS,
+    MAX_TEXT_LENGTH,
+    MAX_TEXTS,
+    RELOADS_AFTER_CONFLICT,
+    PlanCache,
+    PlanKey,
+)
+from waybook.store.plans.load import LoadedPlan
+
+ORG = UUID(int=1)
+
+
+def which(plan: Plan) -> PlanKey:
+    return ORG, plan.id
+
+
+def loaded(plan: Plan) -> LoadedPlan:
+    return LoadedPlan(plan, NOON, ChainHead(plan.seq))
+
+
+def make_cache(plan: Plan, *, all_sessions: bool = False) -> PlanCache:
+    memory = PlanCache()
+    memory.put(which(plan), loaded(plan), all_sessions=all_sessions)
+    return memory
+
+
+def recalled(memory: PlanCache, plan: Plan, session: str | None = None) -> LoadedPlan | None:
+    """Return the cached plan for a call on this plan alone."""
+    memory.begin_use(which(plan))
+    try:
+        return memory.get(which(plan), session)
+    finally:
+        memory.end_use(which(plan))
+
+
+def test_plan_cache_put_twice_returns_latest_plan() -> None:
+    plan = make_plan(make_step())
+    memory = make_cache(plan)
+    later = plan._replace(seq=7)
+    memory.put(which(plan), loaded(later))
+    cached = recalled(memory, plan)
+    assert cached is not None
+    assert (cached.plan.seq, cached.head) == (7, ChainHead(7))
+
+
+def test_plan_cache_get_plan_of_other_org_returns_none() -> None:
+    plan = make_plan(make_step())
+    other = (UUID(int=2), plan.id)
+    memory = make_cache(plan)
+    memory.begin_use(other)
+    assert memory.get(other, None) is None
+
+
+def test_plan_cache_plan_in_use_by_other_call_misses() -> None:
+    plan = make_plan(make_step())
+    memory = make_cache(plan)
+    memory.begin_use(which(plan))
+    assert recalled(memory, plan) is None
+    memory.end_use(which(plan))
+    assert recalled(memory, plan) is not None
+
+
+def test_plan_cache_unknown_session_misses_unless_all_sessions_are_cached() -> None:
+    plan = make_plan(make_step())._replace(sessions=frozenset({"mine"}))
+    assert recalled(make_cache(plan), plan, "mine") is not None
+    assert recalled(make_cache(plan), plan, "yours") is None
+    assert recalled(make_cache(plan, all_sessions=True), plan, "yours") is not None
+
+
+def test_plan_cache_put_retains_previously_known_sessions() -> None:
+    plan = make_plan(make_step())
+    memory = make_cache(plan._replace(sessions=frozenset({"first"})))
+    memory.put(which(plan), loaded(plan._replace(sessions=frozenset({"second"}))))
+    assert recalled(memory, plan, "first") is not None
+    assert recalled(memory, plan, "second") is not None
+
+
+def test_plan_cache_put_closed_plan_removes_entry() -> None:
+    plan = make_plan(make_step())
+    memory = make_cache(plan)
+    memory.put(which(plan), loaded(plan._replace(status=PlanStatus.COMPLETED)))
+    assert recalled(memory, plan) is None
+
+
+def test_plan_cache_contended_plan_misses_for_several_reloads() -> None:
+    plan = make_plan(make_step())
+    memory = make_cache(plan)
+    memory.mark_contended(which(plan))
+    for _ in range(RELOADS_AFTER_CONFLICT):
+        assert recalled(memory, plan) is None
+        memory.put(which(plan), loaded(plan))
+    assert recalled(memory, plan) is None
+    memory.put(which(plan), loaded(plan))
+    assert recalled(memory, plan) is not None
+
+
+def test_plan_cache_stores_only_short_texts_of_open_steps() -> None:
+    plan = make_plan(make_step(StepStatus.COMPLETED), make_step(), make_step())
+    _, long, short = plan.steps
+    texts = {step.id: StepText(instructions="Look.") for step in plan.steps}
+    texts[long.id] = StepText(instructions="L" * (MAX_TEXT_LENGTH + 1))
+    plan = plan._replace(texts=texts)
+    cached = recalled(make_cache(plan), plan)
+    assert cached is not None
+    assert dict(cached.plan.texts) == {short.id: texts[short.id]}
+
+
+def test_plan_cache_limits_plans_texts_and_sessions() -> None:
+    memory = PlanCache(most=3)
+    plans = [make_plan(make_step())._replace(id=f"p{number}") for number in range(5)]  # type: ignore[arg-type]  # any id will do
+    for plan in plans:
+        memory.put(which(plan), loaded(plan))
+        memory.mark_contended((ORG, f"other {plan.id}"))
+    assert [recalled(memory, plan) is not None for plan in plans] == [False] * 2 + [True] * 3
+    many = make_plan(*[make_step() for _ in range(MAX_TEXTS + 9)])
+    many = many._replace(texts={s.id: StepText(instructions="Look.") for s in many.steps})
+    cached = recalled(make_cache(many), many)
+    assert cached is not None
+    assert list(cached.plan.texts) == [StepId(s.id) for s in many.steps[:MAX_TEXTS]]
+    crowd = frozenset(f"s{number}" for number in range(MAX_SESSIONS + 1))
+    assert recalled(make_cache(many._replace(sessions=crowd)), many) is None

@@ -1,0 +1,213 @@
+"""Erasure of a user: the name is removed, the work stays, and the audit still verifies."""
+
+import json
+import re
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from database_dump import dump
+from erasure_checks import LEFT, add_user, erased, rows_of, verdicts, verified
+from foreign_records import all_foreign_records
+from org_env import AgentClient, Body, OrgEnv, make_step
+from waybook.core.changes import Change, Entity
+from waybook.core.decision_context import Channel
+from waybook.core.pseudonyms import Pseudonymization, pseudonymize_details
+from waybook.errors import InvalidInput, NotFound, Refused
+from waybook.json_values import Json
+from waybook.store import audit
+from waybook.store.driver.ids import new_id
+
+PSEUDONYM = re.compile(r"erased-[0-9a-f]{8}")
+
+
+@pytest.fixture
+def name() -> str:
+    """Return a name that occurs nowhere else, and that JSON has to escape."""
+    return f'Zoë "Z" {new_id()}'
+
+
+async def make_days_work(agent: AgentClient) -> Body:
+    """Call every tool, and reject a plan; return a plan in progress."""
+    await all_foreign_records(agent)
+    rejected = await agent.take(await agent.plan())
+    await agent.call("request_user_review", stepId=rejected["stepId"], summary="Look.")
+    decided = {"planId": rejected["planId"], "decision": "reject", "idempotencyKey": "no"}
+    await agent.call("submit_user_decision", **decided, feedback="Too long.")
+    reviewed = await agent.take(await agent.plan())
+    await agent.call("request_user_review", stepId=reviewed["stepId"], summary="Look.")
+    again = {"planId": reviewed["planId"], "decision": "approve"}
+    await agent.call("submit_user_decision", **again)
+    await agent.refused("submit_user_decision", **again, idempotencyKey="again")
+    plan = await agent.plan()
+    await agent.take(plan)
+    await agent.call("get_next_step", planId=plan["planId"], another=True, idempotencyKey="more")
+    return plan
+
+
+async def test_erase_user_removes_name_and_leaves_other_org_unchanged(
+    own_world: OrgEnv, name: str
+) -> None:
+    world, place = own_world, own_world.place
+    world.other_org_may_change = True
+    agent = world.agent.acting_as(name)
+    plan = await make_days_work(agent)
+    await world.agent.acting_as(name, Channel.DASHBOARD).plan()
+    await all_foreign_records(world.other_org.acting_as(name))
+    for org in (agent, world.other_org):
+        await add_user(place, org, name)
+    with psycopg.connect(place.admin_dsn) as admin:
+        admin.execute(
+            """insert into webhook_delivery (org_id, id, event, data, at, due_at, expires_at)
+               values (%s, %s, 'x', %s, now(), now(), now())""",
+            (agent.org_id, new_id(), json.dumps({"by": {"user": name}}, ensure_ascii=False)),
+        )
+    theirs = rows_of(place, world.other_org.org_id)
+    erasure = await erased(world, world.agent, name)
+    assert erasure.who is not None
+    assert PSEUDONYM.fullmatch(erasure.who)
+    quoted = json.dumps(name, ensure_ascii=False)[1:-1]
+    left = str(rows_of(place, agent.org_id))
+    assert name not in left
+    assert quoted not in left.replace('""', '"').replace("\\\\", "\\")
+    assert name.rsplit(maxsplit=1)[-1] not in left
+    assert rows_of(place, world.other_org.org_id) == theirs
+    step = (await agent.status(plan))["activeSteps"][0]
+    assert erasure.who in str(step) or erasure.who in left
+    assert [v.ok for v in await verdicts(world, agent.org_id)] == [True]
+    # The world fixture then verifies every chain against its rows.
+
+
+async def test_erase_user_database_dump_does_not_contain_name(own_world: OrgEnv, name: str) -> None:
+    await make_days_work(own_world.agent.acting_as(name))
+    await erased(own_world, own_world.agent, name)
+    word = name.rsplit(maxsplit=1)[-1]
+    assert [line for line in dump(own_world.place).splitlines() if word in line] == []
+
+
+async def test_user_erase_authored_text_with_name_is_unchanged(world: OrgEnv, name: str) -> None:
+    agent = world.agent.acting_as(name)
+    plan = await agent.plan([make_step(f"Ask {name}.")], name=f"Plan of {name}")
+    await agent.submit(await agent.take(plan), {"by": name, "held_by": name})
+    erasure = await erased(world, world.agent, name)
+    context = await agent.acting_as("eve").call("get_research_context", planId=plan["planId"])
+    assert context["name"] == f"Plan of {name}"
+    assert f"Ask {name}." in str(context)
+    assert "'held_by': " in str(context["steps"])
+    entries = await world.entries(agent.org_id, plan["planId"])
+    assert {entry.actor for entry in entries} == {erasure.who}
+
+
+async def test_user_erase_user_with_longer_name_is_unchanged(world: OrgEnv, name: str) -> None:
+    longer = f"{name} the second"
+    plan = await world.agent.acting_as(longer).plan()
+    await world.agent.acting_as(name).take(plan)
+    await erased(world, world.agent, name)
+    entries = await world.entries(world.agent.org_id, plan["planId"])
+    assert [entry.actor == longer for entry in entries] == [True, False]
+
+
+async def test_user_erase_held_step_can_be_submitted_and_plan_completed(
+    world: OrgEnv, name: str
+) -> None:
+    """The same holds in the process that has cached the plan as it was before."""
+    agent = world.agent.acting_as(name)
+    plan = await agent.plan(2)
+    taken = await agent.take(plan, sessionId="s")
+    await erased(world, world.agent, name)
+    await world.agent.submit(taken, sessionId="s")
+    await world.agent.work_through(plan)
+    assert (await world.agent.status(plan))["status"] == "completed"
+
+
+async def test_user_erase_tombstone_contains_pseudonym_only(world: OrgEnv, name: str) -> None:
+    await world.agent.acting_as(name).plan()
+    erasure = await erased(world, world.agent, name, by=name)
+    (verdict,) = await verdicts(world, world.agent.org_id)
+    assert verdict.note is not None
+    assert f"the user who is now {erasure.who} was erased at " in verdict.note
+    assert f"by {erasure.who}; chains sealed anew: 1" in verdict.note
+
+
+async def test_user_erase_unknown_or_erased_user_raises_and_changes_nothing(
+    world: OrgEnv, name: str
+) -> None:
+    before = rows_of(world.place, world.agent.org_id)
+    with pytest.raises(NotFound, match="ever did anything"):
+        await erased(world, world.agent, name)
+    with pytest.raises(InvalidInput, match="erased already"):
+        await erased(world, world.agent, "erased-1a2b3c4d")
+    assert rows_of(world.place, world.agent.org_id) == before
+    assert not LEFT & set(before)
+
+
+@pytest.fixture
+def tampering(own_world: OrgEnv) -> Iterator[psycopg.Connection]:
+    own_world.is_sound = False
+    with psycopg.connect(own_world.place.admin_dsn, autocommit=True) as admin:
+        yield admin
+
+
+async def test_user_erase_broken_chain_is_refused_and_not_resealed(
+    own_world: OrgEnv, tampering: psycopg.Connection, name: str
+) -> None:
+    """Sealing a broken chain again would hide that it is broken."""
+    agent = own_world.agent.acting_as(name)
+    plan = await agent.plan()
+    tampering.execute(
+        "update audit_entry set channel = 'cli' where subject_id = %s", (plan["planId"],)
+    )
+    before = rows_of(own_world.place, agent.org_id)
+    with pytest.raises(Refused, match=f"the audit of plan {plan['planId']} is broken"):
+        await erased(own_world, own_world.agent, name)
+    assert rows_of(own_world.place, agent.org_id) == before
+
+
+def manually_sealed(admin: psycopg.Connection, plan_id: str) -> None:
+    """Change the past and recompute the seals, as an attacker who owns the database could."""
+    rows = admin.execute(
+        """select subject_id::text, subject, seq, at, event, actor, channel, session,
+                  details::text, hash from audit_entry where subject_id = %s order by seq""",
+        (plan_id,),
+    ).fetchall()
+    previous = audit.GENESIS
+    for entry in audit.read_entries(map(audit.SealedEntry._make, rows)):
+        forged = entry._replace(channel="cli")
+        previous = audit.seal(forged, previous)
+        admin.execute(
+            "update audit_entry set channel = 'cli', hash = %s where subject_id = %s and seq = %s",
+            (previous, plan_id, entry.seq),
+        )
+    admin.execute("update plan set audit_hash = %s where id = %s", (previous, plan_id))
+
+
+async def test_audit_verify_chain_resealed_after_user_erase_reports_forgery(
+    own_world: OrgEnv, tampering: psycopg.Connection, name: str
+) -> None:
+    agent = own_world.agent.acting_as(name)
+    plan = await agent.plan()
+    await erased(own_world, own_world.agent, name)
+    await own_world.agent.take(plan)
+    manually_sealed(tampering, plan["planId"])
+    verdict = await verified(own_world, "plan", plan["planId"])
+    assert verdict.first_broken_entry == 1
+    assert verdict.errors == ("entry 1 has not the seal it was given when a user was erased",)
+
+
+def test_pseudonymize_details_replaces_user_fields_only() -> None:
+    to = Pseudonymization("ann", "erased-1")
+    row: dict[str, Json] = {"created_by": "ann", "name": "ann", "content": {"by": "ann"}}
+    made = Change(Entity.PLAN, "p", "*", None, row).as_json()
+    held = Change(Entity.STEP, "s", "held_by", "ann", None).as_json()
+    title = Change(Entity.STEP, "s", "title", "ann", "bob").as_json()
+    details = pseudonymize_details(
+        {"takenFrom": "ann", "rationale": "ann", "changes": [made, held, title]}, to
+    )
+    assert details["takenFrom"] == "erased-1"
+    assert details["rationale"] == "ann"
+    assert details["changes"] == [
+        {**made, "to": {**row, "created_by": "erased-1"}},
+        {**held, "from": "erased-1"},
+        title,
+    ]

@@ -1,0 +1,248 @@
+"""Builders for map tests: steps, recipes, stages, DAGs, and Hypothesis strategies for them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import TypeVar
+
+from hypothesis import strategies as st
+
+from waybook.dag.model import (
+    Dag,
+    Input,
+    JobType,
+    Output,
+    Recipe,
+    RecipeStep,
+    Stage,
+    Strategy,
+    Transition,
+)
+
+Edges = Sequence[tuple[str, str]]
+ItemT = TypeVar("ItemT")
+
+EXTERNAL = ("brief", "feedback")
+#: A document that any step may make, so that it may have several producers.
+COMMON = "common"
+#: Seed of a step.
+NUMBERS = st.integers(0, 2**96)
+
+
+def make_input(document_key: str, stage: str | None = None, *, required: bool = True) -> Input:
+    return Input(document_key=document_key, stage=stage, required=required)
+
+
+def make_output(document_key: str, render: str | None = None) -> Output:
+    return Output(document_key=document_key, render=render)
+
+
+def make_step(
+    key: str,
+    strategy: Strategy = Strategy.PER_MODEL,
+    *,
+    inputs: Iterable[str | Input] | None = None,
+    outputs: Iterable[str | Output] = (),
+    **values: object,
+) -> RecipeStep:
+    """Return a step that executes, numbered by its recipe. A text is a key's short form."""
+    step = RecipeStep(
+        key=key,
+        number=0,
+        name=key,
+        job_type=JobType.EXECUTE,
+        strategy=strategy,
+        output_type=key,
+        inputs=None if inputs is None else tuple(map(_as_input, inputs)),
+        outputs=tuple(map(_as_output, outputs)),
+    )
+    return replace(step, **values)  # type: ignore[arg-type]  # names are RecipeStep's own
+
+
+def make_plan_step(
+    key: str, strategy: Strategy = Strategy.ALL_TO_ONE, **values: object
+) -> RecipeStep:
+    """Return a step that plans."""
+    return make_step(key, strategy, job_type=JobType.PLAN, **values)  # type: ignore[arg-type]  # as above
+
+
+def _as_input(value: str | Input) -> Input:
+    return value if isinstance(value, Input) else make_input(value)
+
+
+def _as_output(value: str | Output) -> Output:
+    return value if isinstance(value, Output) else make_output(value)
+
+
+def make_recipe(*steps: RecipeStep, edges: Edges = ()) -> Recipe:
+    """Return a recipe of these steps, numbered by position where they have no number yet."""
+    placed = (
+        step if step.number else replace(step, number=place)
+        for place, step in enumerate(steps, start=1)
+    )
+    return Recipe(tuple(placed), tuple(edges))
+
+
+def make_chain(*keys: str) -> Edges:
+    """Return the edges that connect these steps in sequence."""
+    return list(pairwise(keys))
+
+
+def make_stage(slug: str, *steps: RecipeStep, edges: Edges = ()) -> Stage:
+    """Return a stage; with one step if none are given."""
+    return Stage(slug, slug, make_recipe(*(steps or (make_step(f"{slug}-work"),)), edges=edges))
+
+
+def make_dag(*stages: Stage, transitions: Edges | None = None) -> Dag:
+    """Return a DAG of these stages, in sequence unless transitions are given."""
+    ways = make_chain(*(stage.slug for stage in stages)) if transitions is None else transitions
+    return Dag(
+        slug="rivers",
+        name="Rivers",
+        stages=stages,
+        transitions=tuple(Transition(source, target) for source, target in ways),
+    )
+
+
+def models(most: int = 4) -> st.SearchStrategy[list[str]]:
+    """Generate the models of a stage: one to four distinct names."""
+    names = st.sampled_from(["alpha", "beta", "gamma", "delta", "epsilon", "zeta"])
+    return st.lists(names, min_size=1, max_size=most, unique=True)
+
+
+@dataclass(slots=True)
+class _Dice:
+    """Many small choices out of one number: quick to draw, and zero takes every first choice."""
+
+    number: int
+
+    def pick(self, of: Sequence[ItemT]) -> ItemT:
+        self.number, place = divmod(self.number, len(of))
+        return of[place]
+
+    def chance_of_one_in(self, count: int) -> bool:
+        return self.pick(range(count)) == count - 1
+
+    def some(self, of: Sequence[ItemT], most: int = 2) -> list[ItemT]:
+        """Return up to this many of them, each once."""
+        places = [self.pick(range(-1, len(of))) for _ in range(most)]
+        return [of[place] for place in dict.fromkeys(places) if place >= 0]
+
+    def shuffled(self, of: Sequence[ItemT]) -> list[ItemT]:
+        left = list(of)
+        return [left.pop(self.pick(range(len(left)))) for _ in of]
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A recipe being generated, a step at a time, each after its dependencies."""
+
+    stage: str
+    #: Documents made by earlier stages.
+    earlier: Mapping[str, Sequence[str]]
+    steps: list[RecipeStep] = field(default_factory=list)
+    edges: list[tuple[str, str]] = field(default_factory=list)
+    makes: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    ancestors: dict[str, set[str]] = field(default_factory=dict)
+
+    def own_documents(self, keys: Iterable[str]) -> list[str]:
+        """Return the documents that only these steps make."""
+        return sorted({doc for key in keys for doc in self.makes[key]} - {COMMON})
+
+    def primaries(self, before: Sequence[str]) -> list[str]:
+        """Return the documents that exactly one of these steps makes."""
+        made = [doc for key in before for doc in self.makes[key]]
+        return sorted(doc for doc in set(made) if made.count(doc) == 1)
+
+
+@st.composite
+def recipes(
+    draw: st.DrawFn,
+    max_steps: int = 12,
+    *,
+    stage: str = "stage",
+    earlier: Mapping[str, Sequence[str]] | None = None,
+) -> Recipe:
+    """Generate any valid recipe, its steps and edges declared in any order."""
+    draft = _Draft(stage, earlier or {})
+    for place, number in enumerate(draw(st.lists(NUMBERS, min_size=1, max_size=max_steps))):
+        _add_step(_Dice(number), draft, f"s{place}")
+    dice = _Dice(draw(NUMBERS))
+    steps, edges = dice.shuffled(draft.steps), dice.shuffled(draft.edges)
+    if dice.chance_of_one_in(2):
+        steps = [replace(step, number=place) for place, step in enumerate(steps, start=1)]
+    return Recipe(tuple(steps), tuple(edges))
+
+
+def _add_step(dice: _Dice, draft: _Draft, key: str) -> None:
+    before = dice.some([step.key for step in draft.steps], most=3)
+    strategy = dice.pick(list(Strategy))
+    primary: str | None = None
+    if strategy is Strategy.PER_SOURCE_DOCUMENT and before:
+        primaries = draft.primaries(before)
+        primary = dice.pick(primaries) if primaries else None
+        strategy = strategy if primary else Strategy.PER_MODEL
+    draft.ancestors[key] = {*before}.union(*(draft.ancestors[b] for b in before))
+    step = make_step(
+        key,
+        strategy,
+        inputs=_inputs(dice, draft, before, (key, primary)),
+        outputs=_outputs(dice, key),
+        number=dice.pick(range(1, 21)),
+        job_type=dice.pick([JobType.PLAN, JobType.EXECUTE]),
+        output_type=f"{key}.type",
+        name=f"Step {key}",
+        parallel_group=dice.pick([None, None, 1, "left"]),
+        prompt=dice.pick(["", "Write it down."]),
+        skip=dice.chance_of_one_in(8),
+    )
+    documents = dict.fromkeys(output.document_key for output in step.outputs)
+    draft.makes[key] = tuple(documents) or (step.output_type,)
+    draft.steps.append(step)
+    draft.edges += [(b, key) for b in before]
+
+
+def _inputs(
+    dice: _Dice, draft: _Draft, before: Sequence[str], of: tuple[str, str | None]
+) -> list[Input] | None:
+    key, primary = of
+    if (primary is None or len(before) == 1) and dice.chance_of_one_in(2):
+        return None
+    here = (None, draft.stage)
+    inputs = [make_input(primary, dice.pick(here), required=primary != COMMON)] if primary else []
+    needed = [*draft.own_documents(draft.ancestors[key]), *EXTERNAL]
+    inputs += [make_input(doc, dice.pick(here)) for doc in dice.some(needed)]
+    wished = sorted({doc for docs in draft.makes.values() for doc in docs} | {COMMON})
+    inputs += [make_input(doc, required=False) for doc in dice.some(wished)]
+    past = [make_input(doc, slug) for slug, docs in draft.earlier.items() for doc in docs]
+    return [*inputs, *dice.some(past)]
+
+
+def _outputs(dice: _Dice, key: str) -> list[Output]:
+    own = [f"{key}.{number}" for number in range(dice.pick([0, 0, 1, 1, 2, 3]))]
+    keys = [*own, COMMON] if dice.chance_of_one_in(6) else own
+    return [make_output(doc, dice.pick([None, None, "# A document"])) for doc in keys]
+
+
+@st.composite
+def dags(draw: st.DrawFn, max_stages: int = 4, max_steps: int = 6) -> Dag:
+    """Generate any valid DAG: mostly a sequence of stages, sometimes a diamond."""
+    slugs = [f"stage-{number}" for number in range(draw(st.integers(1, max_stages)))]
+    dice = _Dice(draw(NUMBERS))
+    ways = make_chain(*slugs)
+    if slugs[3:] and dice.chance_of_one_in(3):
+        ways = [way for slug in slugs[1:-1] for way in make_chain(slugs[0], slug, slugs[-1])]
+    made: dict[str, list[str]] = {}
+    stages = []
+    for slug in slugs:
+        earlier = {past: [*made[past], "feedback"] for past in _all_before(slug, ways)}
+        recipe = draw(recipes(max_steps, stage=slug, earlier=earlier))
+        made[slug] = [o.document_key for step in recipe.steps for o in step.outputs]
+        stages.append(Stage(slug, slug.title(), recipe))
+    order = dice.shuffled(stages) if dice.chance_of_one_in(4) else stages
+    return make_dag(*order, transitions=dice.shuffled(ways))
+
+
+def _all_before(slug: str, ways: Edges) -> list[str]:
+    direct = [source for source, target in ways if target == slug]
+    return sorted({*direct, *(past for source in direct for past in _all_before(source, ways))})

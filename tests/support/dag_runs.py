@@ -1,0 +1,117 @@
+"""Runs for tests: any DAG with the models of each stage, and the documents its stages make."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from graphlib import TopologicalSorter
+
+from hypothesis import strategies as st
+
+from dag_builders import dags, models
+from waybook.dag.expansion.counts import StageCounts, expected_counts
+from waybook.dag.expansion.inputs import Document
+from waybook.dag.expansion.lineage import (
+    Origins,
+    ProducedDocument,
+    entry_origins,
+    merge_origins,
+)
+from waybook.dag.expansion.units import Unit, units_of
+from waybook.dag.graph import Graph, graph_of, output_keys
+from waybook.dag.model import Dag, Stage
+
+
+def origins_of(made: Iterable[ProducedDocument]) -> Origins:
+    """Return the origins of these outputs, in order."""
+    first_author: dict[str, str] = {}
+    authors: dict[str, None] = {}
+    for output in made:
+        first_author.setdefault(output.lineage, output.model)
+        authors[output.model] = None
+    return Origins(lineages=tuple(first_author), authors=tuple(authors), first_author=first_author)
+
+
+def dag_counts(
+    dag: Dag, graphs: Mapping[str, Graph], models_of: Mapping[str, Sequence[str]]
+) -> Mapping[str, StageCounts]:
+    """Return the counts of every stage, in topological order.
+
+    A stage missing from `models_of` has no models.
+    """
+    stages = {stage.slug: stage for stage in dag.stages}
+    before = _before(dag)
+    counts: dict[str, StageCounts] = {}
+    for slug in TopologicalSorter(before).static_order():
+        models = models_of.get(slug, ())
+        prior = [counts[source].leaves for source in before[slug]]
+        origins = merge_origins(prior) if prior else entry_origins(models)
+        counts[slug] = expected_counts(stages[slug], graphs[slug], models, origins)
+    return {slug: counts[slug] for slug in stages}
+
+
+def _before(dag: Dag) -> Mapping[str, Sequence[str]]:
+    """Return the predecessors of each stage, in declared order."""
+    place = {stage.slug: number for number, stage in enumerate(dag.stages)}
+    before: dict[str, list[str]] = {stage.slug: [] for stage in dag.stages}
+    for transition in sorted(dag.transitions, key=lambda way: place[way.source]):
+        before[transition.target].append(transition.source)
+    return before
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageRun:
+    stage: Stage
+    graph: Graph
+    models: Sequence[str]
+    prior: Origins
+
+    def units(self, key: str) -> tuple[Unit, ...]:
+        return units_of(key, self.stage, self.graph, self.models, self.prior)
+
+    def leaves(self) -> Origins:
+        """Return the documents the stage leaves, counted unit by unit over its leaf steps."""
+        units = (unit for key in self.graph.leaves for unit in self.units(key))
+        return origins_of(made for unit in units for made in unit.makes)
+
+    def documents(self, unit: Unit) -> Iterator[Document]:
+        """Yield the documents that a unit of this stage makes."""
+        for place, made in enumerate(unit.makes):
+            for key in output_keys(self.graph.steps[unit.step_key]):
+                yield Document(
+                    id=f"{self.stage.slug}:{unit.step_key}:{unit.number}:{place}:{key}",
+                    stage=self.stage.slug,
+                    step_key=unit.step_key,
+                    document_key=key,
+                    model=made.model,
+                    lineage=made.lineage,
+                    reviewer=made.reviewer,
+                )
+
+
+def make_stage_run(
+    stage: Stage, models: Sequence[str] = ("a", "b", "c"), prior: Origins | None = None
+) -> StageRun:
+    """Return a stage with three models by default; the first one unless origins are given."""
+    origins = entry_origins(models) if prior is None else prior
+    return StageRun(stage=stage, graph=graph_of(stage.recipe), models=models, prior=origins)
+
+
+def graphs_of(dag: Dag) -> Mapping[str, Graph]:
+    return {stage.slug: graph_of(stage.recipe) for stage in dag.stages}
+
+
+def stage_runs(dag: Dag, models_of: Mapping[str, Sequence[str]]) -> Mapping[str, StageRun]:
+    """Return the stages as they run in sequence, each after the documents really made before it."""
+    runs: dict[str, StageRun] = {}
+    stages = {stage.slug: stage for stage in dag.stages}
+    for slug in TopologicalSorter({s: dag.before(s) for s in stages}).static_order():
+        left = [runs[source].leaves() for source in dag.before(slug)]
+        prior = merge_origins(left) if left else None
+        runs[slug] = make_stage_run(stages[slug], models_of[slug], prior)
+    return runs
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> tuple[Dag, dict[str, list[str]]]:
+    """Generate any DAG, with any models for each of its stages."""
+    dag = draw(dags())
+    return dag, {stage.slug: draw(models()) for stage in dag.stages}

@@ -1,0 +1,14 @@
+"""A whole database as text, as an attacker with a copy of it would read it."""
+
+import subprocess
+
+from postgres_servers import ServerDatabase
+from waybook.embedded_postgres import cluster
+
+
+def dump(place: ServerDatabase) -> str:
+    """Return every row of every table, as `pg_dump` writes them."""
+    program = cluster._carried() / "bin" / "pg_dump"
+    command = [str(program), "--data-only", "--dbname", place.admin_dsn]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return done.stdout

@@ -1,0 +1,169 @@
+"""Fixtures for PostgreSQL servers, databases and the application on them.
+
+`conftest.py` loads this plugin with the first test file that is not a unit test, so that unit
+tests start without the database driver and the application.
+"""
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, closing
+
+import psycopg
+import pytest
+
+import postgres_servers
+import rls_only_queries
+from org_env import AgentClient, FakeClock, OrgEnv, make_env, open_owner
+from pgvector import usable_server
+from postgres_servers import Server, ServerDatabase, new_database
+from run_place import FIFTEEN, NO_FIFTEEN
+from waybook.store.maintenance.migrate import migrate
+
+
+def pytest_configure() -> None:
+    """Run every query without its conditions on the org, if the environment asks for it."""
+    if rls_only_queries.SWITCH in os.environ:
+        assert rls_only_queries.strip() > 0
+
+
+@pytest.fixture(scope="session")
+def eighteen() -> Iterator[Server]:
+    """Yield the embedded PostgreSQL 18."""
+    with postgres_servers.eighteen() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def fifteen() -> Iterator[Server]:
+    """Yield Debian's PostgreSQL 15."""
+    if not FIFTEEN.exists():
+        pytest.skip(NO_FIFTEEN)
+    with postgres_servers.fifteen() as server:
+        yield server
+
+
+@pytest.fixture(scope="session", params=["18", "15"])
+def server(request: pytest.FixtureRequest) -> Server:
+    """Return each of the servers in turn."""
+    chosen: Server = request.getfixturevalue({"18": "eighteen", "15": "fifteen"}[request.param])
+    return chosen
+
+
+@pytest.fixture(scope="session")
+def shared_databases(server: Server) -> Iterator["SharedDatabases"]:
+    """Yield the databases in which the tests of this worker create their own orgs."""
+    with closing(SharedDatabases(server)) as databases:
+        yield databases
+
+
+@pytest.fixture(scope="module")
+def shared_place(shared_databases: "SharedDatabases") -> ServerDatabase:
+    """Return a migrated database shared by the tests that create their own orgs."""
+    return shared_databases.current()
+
+
+class SharedDatabases:
+    """A migrated database with few orgs, replaced between two test files when it has many.
+
+    Background work visits every org: in a database with the orgs of all tests so far, one round of
+    it takes seconds.
+    """
+
+    MAX_ORGS = 40
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self._place: ServerDatabase | None = None
+        self._opened = ExitStack()
+
+    def current(self) -> ServerDatabase:
+        """Return the database for the next file."""
+        if self._place is None or count_orgs(self._place) > self.MAX_ORGS:
+            self.close()
+            self._place = self._opened.enter_context(new_database(self.server))
+            self._opened.enter_context(open_owner(self._place))
+        return self._place
+
+    def close(self) -> None:
+        """Drop the database, if there is one."""
+        self._opened.close()
+        self._place = None
+
+
+def count_orgs(place: ServerDatabase) -> int:
+    with psycopg.connect(place.admin_dsn) as admin:
+        (count,) = admin.execute("select count(*) from org").fetchone() or (0,)
+        return int(count)
+
+
+@pytest.fixture
+def own_place(server: Server) -> Iterator[ServerDatabase]:
+    """Yield a migrated database for a single test."""
+    with new_database(server) as place:
+        yield place
+
+
+@pytest.fixture(scope="module")
+def module_place(eighteen: Server) -> Iterator[ServerDatabase]:
+    """Yield a migrated database for the tests of one file, where one server is enough."""
+    with new_database(eighteen) as place, open_owner(place):
+        yield place
+
+
+@pytest.fixture(scope="session")
+def pgvector_server(request: pytest.FixtureRequest) -> Server:
+    """Return a server whose pgvector runs on this processor."""
+    name, why = usable_server()
+    if name is None:
+        pytest.skip(why)
+    chosen: Server = request.getfixturevalue({"18": "eighteen", "15": "fifteen"}[name])
+    return chosen
+
+
+@pytest.fixture
+def pgvector_place(pgvector_server: Server) -> Iterator[ServerDatabase]:
+    """Yield a migrated database with pgvector, for a single test."""
+    with new_database(pgvector_server) as place:
+        with psycopg.connect(place.admin_dsn) as admin:
+            admin.execute("create extension if not exists vector")
+        migrate(place.owner_dsn)
+        yield place
+
+
+@pytest.fixture
+async def world(shared_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
+    """Yield a world: our org, another org, a dispatcher, and a clock fixed at noon."""
+    async with make_env(shared_place) as made:
+        yield made
+
+
+@pytest.fixture
+async def own_world(own_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
+    """Yield a world in a separate database."""
+    async with make_env(own_place) as made:
+        yield made
+
+
+@pytest.fixture
+async def alone(eighteen: Server) -> AsyncIterator[OrgEnv]:
+    """Yield a world on one server only."""
+    with new_database(eighteen) as place:
+        async with make_env(place) as made:
+            yield made
+
+
+@pytest.fixture
+def agent(world: OrgEnv) -> AgentClient:
+    """Return Ann, of our org: `await agent.call("get_next_step", planId=…)`."""
+    return world.agent
+
+
+@pytest.fixture
+def neighbour(world: OrgEnv) -> AgentClient:
+    """Return Ned, of the other org."""
+    return world.other_org
+
+
+@pytest.fixture
+def clock(world: OrgEnv) -> FakeClock:
+    return world.clock

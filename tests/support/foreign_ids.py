@@ -1,0 +1,105 @@
+"""Foreign ids in every argument where a tool takes one: the answer must not reveal them."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from org_env import AgentClient, Body
+from tool_arguments import ids_within
+from tool_calls import valid_call
+from waybook.app.context.continuation import PARTS_BY_ID, STEP_PARTS
+from waybook.app.registry import TOOLS
+from waybook.app.request.caller import Answer
+from waybook.store.driver.ids import new_id
+
+#: Path of an id within the arguments of a tool; a part of a packet has its id within.
+Place = tuple[str, ...]
+PLACES: list[tuple[str, Place]] = [
+    *((tool, path) for tool in TOOLS for path in ids_within(TOOLS[tool].arguments)),
+    ("get_step_context", ("part",)),
+    ("get_research_context", ("part",)),
+]
+PARTS = (*STEP_PARTS, *PARTS_BY_ID)
+MODIFICATIONS: list[Body] = [
+    {"action": "remove_step", "stepId": ""},
+    {"action": "update_step_instructions", "stepId": "", "instructions": "x"},
+    {"action": "fail_step", "stepId": "", "reason": "x"},
+    {"action": "retry_step", "stepId": ""},
+    {"action": "reorder_steps", "stepIds": [""]},
+]
+
+
+class ForeignCaller(Protocol):
+    """A caller, through any channel."""
+
+    async def ask(self, tool: str, arguments: Mapping[str, object]) -> Answer:
+        """Call a tool and return the reply or the error."""
+
+
+@dataclass(frozen=True)
+class ForeignIdCall:
+    """A tool with an argument for an id, and otherwise valid calls of it."""
+
+    tool: str
+    path: Place
+    calls: list[Body]
+
+    @property
+    def name(self) -> str:
+        return ".".join((self.tool, *self.path))
+
+    def with_id(self, row_id: str) -> Iterator[Body]:
+        """Yield every call with the id in this argument."""
+        for arguments in self.calls:
+            yield from _with_id(arguments, self.path, row_id)
+
+    async def answers(
+        self, agent: ForeignCaller, row_id: str, id_text: str | None = None
+    ) -> list[str]:
+        """Return the exact answers except for the id, which the caller knows anyway."""
+        texts = []
+        for arguments in self.with_id(row_id):
+            answer = await agent.ask(self.tool, arguments)
+            text = json.dumps([answer.is_error, answer.body])
+            texts.append(text.replace(id_text or row_id, "ID"))
+        return texts
+
+    async def betrayed(self, agent: ForeignCaller, theirs: Mapping[str, str]) -> list[str]:
+        """Return the kinds of ids that are answered differently from an id that never existed."""
+        expected = await self.answers(agent, new_id())
+        assert expected, self.name
+        return [kind for kind, row in theirs.items() if await self.answers(agent, row) != expected]
+
+
+async def foreign_id_calls(agent: AgentClient) -> list[ForeignIdCall]:
+    """Return every argument that takes an id, with valid calls of our org around it."""
+    return [await _asking(agent, tool, path) for tool, path in PLACES]
+
+
+async def _asking(agent: AgentClient, tool: str, path: Place) -> ForeignIdCall:
+    arguments = await valid_call(agent, tool, using=path[0])
+    calls = [arguments]
+    if tool == "modify_plan" and len(path) > 1:
+        calls = [{**arguments, "modifications": [m]} for m in MODIFICATIONS if path[-1] in m]
+    return ForeignIdCall(tool, path, calls)
+
+
+def _with_id(arguments: Body, path: Place, row_id: str) -> Iterator[Body]:
+    """Yield the arguments with this id at that path; in a list, at each index in turn."""
+    name, *rest = path
+    if name == "part":
+        yield from ({**arguments, name: f"{kind}:{row_id}"} for kind in PARTS)
+    elif not rest:
+        yield {**arguments, name: [row_id] if name.endswith("Ids") else row_id}
+    else:
+        yield from _deeper(arguments, name, tuple(rest), row_id)
+
+
+def _deeper(arguments: Body, name: str, rest: Place, row_id: str) -> Iterator[Body]:
+    for place, inner in enumerate(arguments[name]):
+        if rest[0] in inner:
+            for changed in _with_id(inner, rest, row_id):
+                items = list(arguments[name])
+                items[place] = changed
+                yield {**arguments, name: items}

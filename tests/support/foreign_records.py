@@ -1,0 +1,84 @@
+"""Data of another org: one of every kind, for tests of access across orgs."""
+
+from collections.abc import Mapping
+
+from auth_env import make_token
+from org_env import AgentClient, OrgEnv
+from run_calls import make_gathering
+from tool_calls import MUTATING, PREPARE, submit_late_result, valid_call
+from waybook.background import render_all_orgs
+from waybook.store.research import embeddings
+
+
+async def create_foreign_records(world: OrgEnv) -> Mapping[str, str]:
+    """Return ids of the other org's data, one of every kind."""
+    world.other_org_may_change = True
+    ned = world.other_org
+    reviewed = await ned.take(world.other_org_plan)
+    review = await ned.call("request_user_review", stepId=reviewed["stepId"], summary="Look.")
+    execution = await ned.call("start_skill", name="survey", sessionId="theirs")
+    research = await ned.call("store_research", **await valid_call(ned, "store_research"))
+    other = await ned.take(await ned.plan(2, name="Their other"))
+    delivered = await ned.call(
+        "store_research_output", **await valid_call(ned, "store_research_output")
+    )
+    return {
+        "plan": world.other_org_plan["planId"],
+        "step under review": reviewed["stepId"],
+        "review": review["reviewId"],
+        "skill execution": execution["skillExecutionId"],
+        "running step": other["stepId"],
+        "artifact": research["artifactId"],
+        "source": research["sourceIds"][0],
+        "plan at work": other["planId"],
+        "late result": await submit_late_result(ned),
+        "output": delivered["outputId"],
+        "token": (await make_token(ned)).token.id,
+        **await _their_run(ned),
+    }
+
+
+async def _their_run(ned: AgentClient) -> dict[str, str]:
+    """Create a run in its second stage, with a job in progress and a rendered document."""
+    job = await make_gathering(ned)
+    await render_all_orgs(ned.dispatcher.services)
+    scope = (await ned.progress(job))["stages"][0]
+    return {
+        "run": job["runId"],
+        "running job": job["jobId"],
+        "document": next(
+            document["documentId"] for document in job["inputs"] if "documentId" in document
+        ),
+        "rendered document": scope["documents"][0]["resourceId"],
+    }
+
+
+async def all_foreign_records(agent: AgentClient) -> None:
+    """Fill every table an agent can fill: each tool once, and some failures."""
+    for tool in PREPARE:
+        args = await valid_call(agent, tool)
+        if tool in MUTATING:
+            args = {"sessionId": f"doing {tool}", "idempotencyKey": "once", **args}
+        await agent.call(tool, **args)
+    plan = await agent.plan()
+    for session in ("first", "second"):
+        await agent.call("get_research_context", planId=plan["planId"], sessionId=session)
+    job = await agent.job(await agent.run())
+    held = {"jobId": job["jobId"], "attempt": job["attempt"], "content": "# Half"}
+    await agent.call("submit_job_result", **held, continues=True)
+    await agent.refused("submit_job_result", **{**held, "attempt": job["attempt"] + 1})
+    await _passages_of_every_kind(agent)
+    await render_all_orgs(agent.dispatcher.services)
+    await agent.dispatcher.calls.flush()
+
+
+async def _passages_of_every_kind(agent: AgentClient) -> None:
+    """Create a passage deleted for a later version, and one that is set aside."""
+    args = await valid_call(agent, "store_research")
+    await agent.call("store_research", **{**args, "content": "An earlier version."})
+    stored = await agent.call("store_research", **{**args, "content": "A later version."})
+    aside = embeddings.quarantine_statement(
+        [(stored["artifactId"], 1)], model="none", backend="portable"
+    )
+    async with agent.dispatcher.services.database.org_transaction(agent.org_id) as tx:
+        await tx.commit(aside)

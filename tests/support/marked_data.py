@@ -1,0 +1,249 @@
+"""Canaries written into every text field, each with its own mark."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, get_args
+
+from pydantic import BaseModel
+
+from injection_samples import ALL, samples
+from org_env import AgentClient, Body
+from sample_definitions import make_definition, make_recipe_step, make_stage
+from waybook.app.registry import TOOLS
+from waybook.background import render_all_orgs
+
+#: Names, ids and enumerated values: texts that are not free text, or are never stored.
+FORMAL = frozenset(
+    {
+        "action",
+        "candidate",
+        "conditionExpression",
+        "cursor",
+        "dagSlug",
+        "definition",
+        "documentKey",
+        "file",
+        "jobTypes",
+        "kinds",
+        "mediaType",
+        "model",
+        "modelId",
+        "models",
+        "part",
+        "place",
+        "query",
+        "resultSchema",
+        "schema",
+        "seen",
+        "stageSlug",
+        "stepKey",
+    }
+)
+#: A tool and the path of a text in its arguments.
+Leaf = tuple[str, ...]
+
+
+def text_leaves() -> Iterator[Leaf]:
+    """Yield every free text in the arguments of tools, at any depth."""
+    for tool in TOOLS.values():
+        yield from _leaves(tool.arguments, (tool.name,))
+
+
+def _leaves(arguments: type[BaseModel], path: Leaf) -> Iterator[Leaf]:
+    for field_info in arguments.model_fields.values():
+        name = str(field_info.alias)
+        inner = [*_models(field_info.annotation)]
+        for model in inner:
+            yield from _leaves(model, (*path, name))
+        if not inner and _is_text(field_info.annotation) and not _is_formal(name):
+            yield (*path, name)
+
+
+def _is_formal(name: str) -> bool:
+    return name in FORMAL or name.endswith(("Id", "Ids", "Key"))
+
+
+def _is_text(annotation: object) -> bool:
+    return annotation in {str, Any} or any(map(_is_text, get_args(annotation)))
+
+
+def _models(annotation: object) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models(part)
+
+
+@dataclass
+class MarkedWriter:
+    """Writes canaries, and records which one was written where."""
+
+    #: The text that a mark identifies.
+    written: dict[str, Leaf] = field(default_factory=dict)
+    _numbers: Iterator[int] = field(default_factory=count)
+
+    def long(self, *leaf: str) -> str:
+        """Return all canaries."""
+        return self._marked(leaf, ALL)
+
+    def short(self, *leaf: str, room: int = 180) -> str:
+        """Return some of them on one line, different ones each time."""
+        choice = [*samples(room - 24)]
+        return self._marked(leaf, choice[next(self._numbers) % len(choice)])
+
+    def printable(self, *leaf: str, room: int = 180) -> str:
+        """Return the same, for lines that accept printable letters only."""
+        text = self.short(*leaf, room=room)
+        return "".join(character for character in text if character.isprintable())
+
+    def _marked(self, leaf: Leaf, text: str) -> str:
+        mark = f"q{next(self._numbers):04}q"
+        self.written[mark] = leaf
+        return f"{mark} {text} {mark}"
+
+
+async def marked_plan(agent: AgentClient, ink: MarkedWriter) -> Body:
+    """Create a plan with a canary in every text, in progress, reviewed and changed."""
+    made = "create_research_plan"
+    step = {"stepType": "custom", "title": ink.short(made, "steps", "title")}
+    branch = {"stepType": "search", "instructions": ink.long(made, *BRANCH, "instructions")}
+    plan = await agent.call(
+        made,
+        name=ink.short(made, "name"),
+        researchQuestion=ink.long(made, "researchQuestion"),
+        steps=[{**step, "instructions": ink.long(made, "steps", "instructions")} for _ in range(6)],
+        branchingConditions=[
+            {
+                "afterStepOrder": 1,
+                "conditionExpression": "true",
+                "ifTrueAction": "add_steps",
+                "actionParams": {
+                    "steps": [{**branch, "title": ink.short(made, *BRANCH, "title")}],
+                    "reason": ink.short(made, "branchingConditions", "actionParams", "reason"),
+                },
+            }
+        ],
+        outputFormattingNotes=ink.long(made, "outputFormattingNotes"),
+    )
+    first = await agent.take(plan)
+    await agent.submit(first, **_result(ink))
+    await _research(agent, ink, plan)
+    await _changed(agent, ink, plan)
+    await _reviewed(agent, ink, await agent.take(plan))
+    return plan
+
+
+BRANCH = ("branchingConditions", "actionParams", "steps")
+
+
+def _result(ink: MarkedWriter) -> Body:
+    made = "submit_step_result"
+    return {
+        "result": {"found": ink.long(made, "resultSummary")},
+        "stepExecutionReport": {"said": ink.long(made, "stepExecutionReport")},
+        "outputFormattingNotes": ink.long(made, "outputFormattingNotes"),
+    }
+
+
+async def _research(agent: AgentClient, ink: MarkedWriter, plan: Body) -> None:
+    made = "store_research"
+    source = {
+        "title": ink.printable(made, "sources", "title"),
+        "quote": ink.short(made, "sources", "quote", room=1_500),
+        "url": f"https://example.org/{ink.printable(made, 'sources', 'url', room=60)[:6]}",
+    }
+    stored = {
+        "kind": ink.printable(made, "kind", room=60)[:6],
+        "title": ink.printable(made, "title"),
+        "content": ink.long(made, "content"),
+        "tags": [ink.printable(made, "tags", room=50)[:50]],
+        "metadata": {"said": ink.long(made, "metadata")},
+    }
+    await agent.call(made, planId=plan["planId"], sources=[source], **stored)
+    await agent.call(made, sources=[source], **stored)
+
+
+async def _changed(agent: AgentClient, ink: MarkedWriter, plan: Body) -> None:
+    made = "modify_plan"
+    inner = (made, "modifications")
+    step = {"stepType": "search", "title": ink.short(*inner, "steps", "title")}
+    added = {**step, "instructions": ink.long(*inner, "steps", "instructions")}
+    _, _, third, fourth, *_ = plan["stepIds"]
+    await agent.call(
+        made,
+        planId=plan["planId"],
+        modifications=[
+            {"action": "add_steps", "steps": [added]},
+            {
+                "action": "update_step_instructions",
+                "stepId": third,
+                "instructions": ink.long(*inner, "instructions"),
+            },
+            {"action": "fail_step", "stepId": fourth, "reason": ink.short(*inner, "reason")},
+        ],
+        modificationRationale=ink.short(made, "modificationRationale", room=1_900),
+    )
+
+
+async def _reviewed(agent: AgentClient, ink: MarkedWriter, taken: Body) -> None:
+    """Review the plan, reject it, and request a review again."""
+    made = "request_user_review"
+    args = {
+        "stepId": taken["stepId"],
+        "summary": ink.long(made, "summary"),
+        "questions": [ink.short(made, "questions", room=1_900)],
+        "resultSummary": {"found": ink.long(made, "resultSummary")},
+    }
+    await agent.call(made, **args)
+    feedback = ink.long("submit_user_decision", "feedback")
+    decided = {"stepId": taken["stepId"], "decision": "modify", "feedback": feedback}
+    await agent.call("submit_user_decision", **decided)
+    await agent.call(made, **args)
+
+
+async def marked_output(agent: AgentClient, ink: MarkedWriter) -> Body:
+    """Create a plan with a deliverable, of a skill whose outcome is reported."""
+    made = "store_research_output"
+    started = await agent.call("start_skill", name="survey", sessionId="ink")
+    plan = await agent.plan(1, name=ink.short("create_research_plan", "name"), sessionId="ink")
+    await agent.submit(await agent.take(plan), **_result(ink))
+    output = {"title": ink.printable(made, "title"), "content": ink.long(made, "content")}
+    await agent.call(made, planId=plan["planId"], mediaType="text/markdown", **output)
+    ended = {"skillExecutionId": started["skillExecutionId"]}
+    await agent.call("complete_skill", **ended, outcome=ink.short("complete_skill", "outcome"))
+    return plan
+
+
+async def marked_run(agent: AgentClient, ink: MarkedWriter) -> Body:
+    """Create a run with a failed job, documents, feedback, and a second stage to work on."""
+    slug = "inked"
+    stages = (
+        make_stage(
+            "one", make_recipe_step("step", outputs=[{"documentKey": "paper", "render": True}])
+        ),
+        make_stage("two", make_recipe_step("last", inputsRequired=[PAPER, QUESTION_KEY])),
+    )
+    await agent.call("add_dag", definition=make_definition(slug, *stages))
+    named = {"name": ink.short("start_run", "name"), "input": ink.long("start_run", "input")}
+    run = await agent.call("start_run", dagSlug=slug, models=["a", "b"], **named)
+    job = await agent.job(run)
+    held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+    error = ink.short("fail_job", "error", room=1_900)
+    await agent.call("fail_job", **held, error=error, retryable=False)
+    await agent.call("retry_failed", runId=run["runId"], stageSlug="one")
+    first = await agent.job(run)
+    await agent.submit_documents(first, ink.long("submit_job_result", "content"))
+    second = await agent.job(run)
+    document = {"documentKey": "paper", "content": ink.long(*DOCUMENT, "content")}
+    held = {"jobId": second["jobId"], "attempt": second["attempt"]}
+    await agent.call("submit_job_result", **held, documents=[document])
+    while await render_all_orgs(agent.dispatcher.services):
+        pass
+    await agent.feedback(run, "one", ink.long("submit_stage_feedback", "feedback"))
+    return run
+
+
+PAPER = {"stage": "one", "documentKey": "paper"}
+QUESTION_KEY = {"documentKey": "question"}
+DOCUMENT = ("submit_job_result", "documents")

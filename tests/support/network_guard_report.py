@@ -1,0 +1,42 @@
+"""Network guard: a test that connects beyond this machine fails, even if it passes otherwise."""
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from network_guard import sitecustomize
+
+GUARD = Path(sitecustomize.__file__).parent
+
+
+def start_guard() -> None:
+    """Guard this process and every Python process that it starts."""
+    descriptor, place = tempfile.mkstemp(prefix="waybook-network-")
+    os.close(descriptor)
+    Path(place).chmod(0o666)  # PostgreSQL may run as another user
+    os.environ[sitecustomize.NOTED] = place
+    path = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if str(GUARD) not in path:
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(GUARD), *path]))
+    sitecustomize.install()
+
+
+def stop_guard() -> None:
+    """Delete the recorded attempts."""
+    recorded_attempts().unlink(missing_ok=True)
+    del os.environ[sitecustomize.NOTED]
+
+
+def recorded_attempts() -> Path:
+    """Return the file in which attempts are recorded."""
+    return Path(os.environ[sitecustomize.NOTED])
+
+
+def fail_on_network_use(place: Path) -> None:
+    """Fail if an attempt was recorded; each is reported once."""
+    if place.stat().st_size:
+        tried = place.read_text("utf-8")
+        place.write_text("")
+        pytest.fail(f"this looked beyond this machine:\n{tried}", pytrace=False)

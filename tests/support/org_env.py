@@ -1,0 +1,291 @@
+"""A world for one test: our org, another org with its own plan, and an adjustable clock."""
+
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, closing, contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeAlias
+from uuid import UUID
+
+import psycopg
+
+from postgres_servers import ServerDatabase
+from waybook.app.dispatcher import Dispatcher
+from waybook.app.operations.audit_verification import audited_subjects, verify_audit
+from waybook.app.operations.erasure import verify_erasures
+from waybook.app.request.caller import Answer, Caller
+from waybook.app.request.request_context import RequestContext
+from waybook.app.request.services import Services
+from waybook.app.skills.skill import Skill, SkillFile
+from waybook.core.decision_context import Channel, ReviewPolicy
+from waybook.core.replay import Rows
+from waybook.store import audit
+from waybook.store.accounts import accounts
+from waybook.store.accounts.accounts import add_org
+from waybook.store.calls import CallLog
+from waybook.store.driver.database import Database
+from waybook.store.driver.ids import new_id
+from waybook.store.driver.pool import ConnectionPool
+from waybook.store.driver.queries import Query
+from waybook.store.driver.wire import LOCK_TIMEOUT
+from waybook.store.plans import load
+from waybook.store.plans.cache import ParentCache, PlanCache
+from waybook.store.plans.load import read_stored_rows
+
+#: A reply, or a part of one: JSON that is accessed without type checks.
+Body: TypeAlias = dict[str, Any]
+
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+SET_POLICY = Query(
+    "set_policy", "update org set review_policy = %(policy)s where org_id = app_org()"
+)
+
+SKILLS = (
+    Skill(
+        name="survey",
+        description="Look around.",
+        body="Look at everything once.",
+        output_media_type="text/markdown",
+        formatting_instructions="Short sentences.",
+        files=(SkillFile("SKILL.md", b"Look at everything once."),),
+    ),
+)
+
+
+@dataclass
+class FakeClock:
+    """The database's clock, which is fixed until a test advances it."""
+
+    database: Database
+
+    @property
+    def now(self) -> datetime:
+        assert self.database.frozen_now is not None
+        return self.database.frozen_now
+
+    def advance(self, **gap: float) -> None:
+        """Let time pass: `advance(minutes=31)`."""
+        self.database.frozen_now = self.now + timedelta(**gap)
+
+
+@dataclass
+class AgentClient:
+    """A user of an org at the dispatcher."""
+
+    dispatcher: Dispatcher
+    caller: Caller
+
+    @property
+    def org_id(self) -> UUID:
+        return self.caller.org_id
+
+    async def ask(self, tool: str, arguments: Mapping[str, object]) -> Answer:
+        """Call a tool and return the reply or the error."""
+        return await self.dispatcher.dispatch(self.caller, tool, arguments)
+
+    async def call(self, tool: str, **arguments: object) -> Body:
+        """Call a tool and return the reply; it must succeed."""
+        answer = await self.ask(tool, arguments)
+        assert not answer.is_error, answer.body
+        return answer.body
+
+    async def refused(self, tool: str, **arguments: object) -> Body:
+        """Call a tool and return its error, which must occur: code, message, details, next."""
+        answer = await self.ask(tool, arguments)
+        assert answer.is_error, answer.body
+        error: Body = answer.body["error"]  # type: ignore[assignment]  # an error is an object
+        return error
+
+    async def plan(self, steps: int | list[Body] = 3, **more: object) -> Body:
+        """Create a plan of these steps, or of this many."""
+        named = {"name": "Rivers", "researchQuestion": "Which river is longest?"}
+        if isinstance(steps, int):
+            steps = [make_step(f"Look up {n}.") for n in range(1, steps + 1)]
+        return await self.call("create_research_plan", **{**named, "steps": steps, **more})
+
+    async def take(self, plan: Body, **more: object) -> Body:
+        """Claim the next step; there must be one."""
+        taken = await self.call("get_next_step", planId=plan["planId"], **more)
+        assert taken["status"] == "step_ready", taken
+        return taken
+
+    async def submit(self, taken: Body, result: object = "found", **more: object) -> Body:
+        """Submit a step's result."""
+        held = {"stepId": taken["stepId"], "attempt": taken["attempt"]}
+        return await self.call("submit_step_result", **{**held, "resultSummary": result, **more})
+
+    async def work_through(self, plan: Body) -> Body:
+        """Claim and submit until there is nothing left."""
+        while (taken := await self.call("get_next_step", planId=plan["planId"]))[
+            "status"
+        ] == "step_ready":
+            await self.submit(taken)
+        return taken
+
+    async def status(self, plan: Body) -> Body:
+        return await self.call("get_plan_status", planId=plan["planId"])
+
+    # Runs
+
+    async def run(
+        self, dag: str = "deep-research", models: Iterable[str] = "ab", **more: object
+    ) -> Body:
+        """Start a run of a DAG; each letter of a text is a model."""
+        named = {"dagSlug": dag, "name": "Rivers", "input": "Which river is longest?"}
+        return await self.call("start_run", **{**named, "models": [*models], **more})
+
+    async def job(self, run: Body, **more: object) -> Body:
+        """Claim the next job; there must be one."""
+        taken = await self.call("get_next_job", runId=run["runId"], **more)
+        assert taken["status"] == "job_ready", taken
+        return taken
+
+    async def submit_documents(
+        self, job: Body, content: object = "# Found", **more: object
+    ) -> Body:
+        """Submit the documents of a job."""
+        held = {"jobId": job["jobId"], "attempt": job["attempt"], "content": content}
+        return await self.call("submit_job_result", **{**held, **more})
+
+    async def work_off(self, run: Body) -> Body:
+        """Claim and submit jobs until there is no more; return the answer that said so."""
+        while (job := await self.call("get_next_job", runId=run["runId"]))["status"] == "job_ready":
+            await self.submit_documents(job)
+        return job
+
+    async def feedback(self, run: Body, stage: str, text: str = "Go on.", **more: object) -> Body:
+        """Submit a person's feedback on a completed stage."""
+        named = {"runId": run["runId"], "stageSlug": stage, "feedback": text}
+        return await self.call("submit_stage_feedback", **named, **more)
+
+    async def progress(self, run: Body, **more: object) -> Body:
+        return await self.call("get_run_progress", runId=run["runId"], **more)
+
+    def acting_as(self, user: str, channel: Channel = Channel.MCP) -> "AgentClient":
+        """Return another user of the same org."""
+        return AgentClient(self.dispatcher, Caller(org_id=self.org_id, user=user, channel=channel))
+
+    def elsewhere(self) -> "AgentClient":
+        """Return the same user, at another process over the same database."""
+        services = replace(
+            self.dispatcher.services, plan_cache=PlanCache(), step_parents=ParentCache()
+        )
+        return AgentClient(Dispatcher(services, self.dispatcher.calls), self.caller)
+
+
+def make_step(instructions: str = "Look it up.", **more: object) -> Body:
+    return {"stepType": "search", "instructions": instructions, **more}
+
+
+@dataclass
+class OrgEnv:
+    place: ServerDatabase
+    database: Database
+    dispatcher: Dispatcher
+    clock: FakeClock
+    agent: AgentClient
+    other_org: AgentClient
+    other_org_plan: Body = field(default_factory=dict)
+    #: Set by a test that changes the other org on purpose.
+    other_org_may_change: bool = False
+    #: Cleared by a test that disables row-level security: its final state proves nothing.
+    is_sound: bool = True
+
+    async def stored(self, org_id: UUID, plan_id: str) -> Rows:
+        """Return the rows of a plan that its audit accounts for."""
+        statement = load.SQL["stored_rows"](plan_id=plan_id)
+        return read_stored_rows((await self.database.read_org(org_id, statement))[0])
+
+    async def set_policy(self, policy: ReviewPolicy) -> None:
+        """Set the review policy of our org."""
+        async with self.database.org_transaction(self.agent.org_id) as tx:
+            await tx.commit(SET_POLICY(policy=policy))
+
+    async def entries(self, org_id: UUID, subject_id: str) -> list[audit.SealedEntry]:
+        """Return the audit of a plan or of a skill execution."""
+        statement = audit.SQL["entries"](subject_id=subject_id, since=0, most=100_000)
+        return audit.read_entries((await self.database.read_org(org_id, statement))[0])
+
+
+#: Open connections as the owner, by database: connecting takes longer than adding an org.
+OWNERS: dict[str, psycopg.Connection] = {}
+
+
+@contextmanager
+def open_owner(place: ServerDatabase) -> Iterator[ServerDatabase]:
+    """Keep a connection open for the worlds that tests make in this database."""
+    with psycopg.connect(place.owner_dsn, prepare_threshold=None) as connection:
+        OWNERS[place.dbname] = connection
+        try:
+            yield place
+        finally:
+            del OWNERS[place.dbname]
+
+
+def add_orgs(place: ServerDatabase, *org_ids: UUID) -> None:
+    """Create orgs as `add_org` does, over the owner's open connection if there is one."""
+    owner = OWNERS.get(place.dbname)
+    for org_id in org_ids:
+        slug = f"org-{org_id}"
+        if owner is None:
+            add_org(place.owner_dsn, org_id, slug)
+            continue
+        with owner.transaction():
+            owner.execute(f"set local app.org_id = '{org_id}'".encode())
+            text = accounts.SQL["add_org"].text.encode()
+            owner.execute(text, {"org_id": org_id, "slug": slug})
+
+
+@asynccontextmanager
+async def make_env(
+    place: ServerDatabase, *, pool_size: int = 8, lock_timeout: str = LOCK_TIMEOUT
+) -> AsyncIterator[OrgEnv]:
+    """Yield a world in this database; at its end, verify both orgs' audit against their rows."""
+    ours, theirs = (UUID(new_id()) for _ in range(2))
+    add_orgs(place, ours, theirs)
+    async with open_test_database(
+        place, pool_size=pool_size, lock_timeout=lock_timeout
+    ) as database:
+        dispatcher = Dispatcher(Services(database=database, skills=SKILLS), CallLog(database))
+        world = OrgEnv(
+            place=place,
+            database=database,
+            dispatcher=dispatcher,
+            clock=FakeClock(database),
+            agent=AgentClient(dispatcher, Caller(org_id=ours, user="ann", channel=Channel.MCP)),
+            other_org=AgentClient(
+                dispatcher, Caller(org_id=theirs, user="ned", channel=Channel.MCP)
+            ),
+        )
+        world.other_org_plan = await world.other_org.plan(2, name="Next door")
+        plan_id = world.other_org_plan["planId"]
+        before = await world.stored(theirs, plan_id)
+        yield world
+        if not world.is_sound:
+            return
+        await check_audit(dispatcher.services, ours, theirs)
+        if not world.other_org_may_change:
+            assert await world.stored(theirs, plan_id) == before
+
+
+@asynccontextmanager
+async def open_test_database(
+    place: ServerDatabase, *, pool_size: int = 8, lock_timeout: str = LOCK_TIMEOUT
+) -> AsyncIterator[Database]:
+    """Yield a pool of the serving role, its clock at noon."""
+    pool = ConnectionPool(place.app_dsn, size=pool_size, lock_timeout=lock_timeout)
+    with closing(Database(pool, role=place.server.role)) as database:
+        database.frozen_now = NOON
+        yield database
+
+
+async def check_audit(services: Services, *org_ids: UUID) -> None:
+    """Check that state = replay(audit), and no entry was changed, for everything in these orgs."""
+    for org_id in org_ids:
+        call = RequestContext(
+            services=services, caller=Caller(org_id=org_id, user="judge", channel=Channel.CLI)
+        )
+        subjects = await audited_subjects(call)
+        faults = [v async for v in verify_audit(call, subjects) if not v.ok]
+        assert faults == []
+        assert [v for v in await verify_erasures(call) if not v.ok] == []

@@ -1,0 +1,88 @@
+"""Detection of a server whose pgvector runs on this processor, without risk to shared servers.
+
+An extension built for another processor crashes the server at its first use. So it is tried in a
+single-user backend with a private data directory, never in a server that tests share.
+"""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from postgres_servers import alone
+from run_place import FIFTEEN, NO_PGVECTOR, PLACE
+from waybook.embedded_postgres.cluster import find_binaries
+from waybook.embedded_postgres.data_directory import server_account
+
+#: Everything Waybook does with the extension.
+TRIAL = """\
+create extension vector;
+
+create table t (id integer, e halfvec(288));
+
+create index on t using hnsw (e halfvec_ip_ops);
+
+insert into t select n, array_fill(n / 100.0, array[288])::halfvec from generate_series(1, 99) n;
+
+select id, e <#> array_fill(0.5, array[288])::halfvec from t order by 2 limit 3;
+
+set enable_seqscan = off;
+
+select id from t order by e <#> array_fill(0.5, array[288])::halfvec limit 3;
+
+delete from t where id < 50;
+
+vacuum t;
+
+"""
+
+
+def usable_server() -> tuple[str | None, str]:
+    """Return the name of a server with a working pgvector, or None; and the findings."""
+    tried = []
+    for name in ("15", "18"):
+        error = _fault(name)
+        if error is None:
+            return name, ""
+        tried.append(f"{name}: {error}")
+    return None, f"{NO_PGVECTOR} ({'; '.join(tried)})"
+
+
+def _fault(name: str) -> str | None:
+    """Return the error of this server's pgvector, tried once for all workers of a run."""
+    verdict = Path(os.environ[PLACE]) / f"pgvector-{name}"
+    with alone("pgvector.lock"):
+        if not verdict.exists():
+            verdict.write_text(try_extension(name) or "")
+        return verdict.read_text() or None
+
+
+def try_extension(name: str) -> str | None:
+    """Run the trial on a throwaway data directory; return the error, if there is one."""
+    account = server_account()
+    programs = FIFTEEN if name == "15" else find_binaries(account).directory / "bin"
+    if not (programs / "initdb").exists():
+        return "is not installed"
+    user = account.name or None
+    with tempfile.TemporaryDirectory(prefix="waybook-pgvector-") as folder:
+        if user:
+            shutil.chown(folder, user)
+        cluster = Path(folder) / "cluster"
+        made = ("-D", cluster, "-U", "postgres", "-A", "trust", "--locale=C", "--no-sync")
+        subprocess.run(
+            [programs / "initdb", *made], check=True, user=user, cwd="/", stdout=subprocess.DEVNULL
+        )
+        single = ("--single", "-j", "-D", cluster, "-F", "-c", "exit_on_error=on", "postgres")
+        done = subprocess.run(
+            [programs / "postgres", *single],
+            input=TRIAL,
+            text=True,
+            capture_output=True,
+            check=False,
+            user=user,
+            cwd="/",
+        )
+    if done.returncode < 0:
+        return f"its extension died of signal {-done.returncode}"
+    return done.stderr.strip().splitlines()[-1][:160] if done.returncode else None

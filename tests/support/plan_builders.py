@@ -1,0 +1,165 @@
+"""Builders for plan tests: steps, conditions, plans and contexts, with defaults filled in."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import count
+
+from waybook.core.changes import Change
+from waybook.core.decision_context import Actor, Channel, DecisionContext
+from waybook.json_values import Json
+from waybook.plan.create import NewCondition, NewPlan, create
+from waybook.plan.decision import Decision
+from waybook.plan.draft import new_step
+from waybook.plan.model import (
+    BranchAction,
+    Condition,
+    ConditionId,
+    NewStep,
+    Plan,
+    PlanId,
+    Review,
+    ReviewId,
+    Step,
+    StepId,
+    StepText,
+    StepType,
+)
+from waybook.plan.settle import is_derivable
+from waybook.plan.states import PlanStatus, StepStatus
+
+NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
+
+ANN = Actor(user="ann", channel=Channel.MCP, session="a")
+BOB = Actor(user="bob", channel=Channel.MCP, session="b")
+PAT = Actor(user="pat", channel=Channel.DASHBOARD)
+
+
+def numbered_ids(prefix: str = "id") -> Callable[[], str]:
+    """Return fresh ids, each with its own number."""
+    numbers = count(1)
+    return lambda: f"{prefix}{next(numbers)}"
+
+
+_FRESH = numbered_ids("new")
+
+
+def make_context(actor: Actor = ANN, *, minutes: float = 0) -> DecisionContext:
+    """Return the time this many minutes after noon."""
+    return DecisionContext(now=NOON + timedelta(minutes=minutes), actor=actor, new_id=_FRESH)
+
+
+def make_new_step(instructions: str = "Look it up.", **values: object) -> NewStep:
+    return replace(NewStep(type=StepType.SEARCH, instructions=instructions), **values)  # type: ignore[arg-type]  # names are NewStep's own
+
+
+def make_step(status: StepStatus = StepStatus.PENDING, **values: object) -> Step:
+    """Return a step without a position yet. One in progress is held by Ann since noon."""
+    step = new_step(StepId(""), make_new_step(), 0)._replace(status=status)
+    if status in {StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT}:
+        step = step._replace(in_progress_since=NOON, held_by="ann", held_session="a")
+    return step._replace(**values)  # type: ignore[arg-type]  # names are Step's own
+
+
+def make_condition(
+    after: int, expression: str, action: BranchAction = BranchAction.CONTINUE, **values: object
+) -> Condition:
+    """Return a condition of the step with this order; its id comes with the plan."""
+    condition = Condition(
+        id=ConditionId(""),
+        step_id=StepId(f"s{after}"),
+        position=0,
+        expression=expression,
+        action=action,
+    )
+    return replace(condition, **values)  # type: ignore[arg-type]  # names are Condition's own
+
+
+def make_review(step: int, **values: object) -> Review:
+    review = Review(
+        id=ReviewId("r"),
+        step_id=StepId(f"s{step}"),
+        summary="Is this right?",
+        questions=(),
+        result_summary=None,
+        requested_at=NOON,
+        requested_by="ann",
+    )
+    return replace(review, **values)  # type: ignore[arg-type]  # names are Review's own
+
+
+def make_plan(
+    *steps: Step, status: PlanStatus | None = None, schema: Json = None, **values: object
+) -> Plan:
+    """Return a plan with history of these steps, `s1`, `s2` …, in the status they derive."""
+    placed = tuple(
+        step._replace(id=StepId(f"s{order}"), order=order)
+        for order, step in enumerate(steps, start=1)
+    )
+    text = StepText(instructions="Look it up.", result_schema=schema)
+    plan = Plan(
+        id=PlanId("p"),
+        name="Rivers",
+        status=status or _status_of(placed),
+        revision=1,
+        stall_seconds=None,
+        resumed_at=None,
+        fail_reason=None,
+        seq=5,
+        steps=placed,
+        texts={step.id: text for step in placed},
+        sessions=frozenset({"a", "b"}),
+    )
+    plan = plan._replace(**values)  # type: ignore[arg-type]  # names are Plan's own
+    tied = tuple(
+        replace(condition, id=ConditionId(f"c{n}"), position=n)
+        for n, condition in enumerate(plan.conditions, start=1)
+    )
+    return plan._replace(conditions=tied)
+
+
+def _status_of(steps: tuple[Step, ...]) -> PlanStatus:
+    return next(status for status in PlanStatus if is_derivable(status, [s.status for s in steps]))
+
+
+def make_new_plan(*steps: NewStep, conditions: tuple[NewCondition, ...] = ()) -> NewPlan:
+    return NewPlan(
+        name="Rivers",
+        research_question="Which river is longest?",
+        steps=steps or (make_new_step(),),
+        conditions=conditions,
+    )
+
+
+def make_created_plan(steps: int = 3, *, actor: Actor = ANN) -> Plan:
+    """Return a plan as `create` makes it."""
+    return create(make_new_plan(*[make_new_step()] * steps), make_context(actor)).plan
+
+
+def step_id(order: int) -> StepId:
+    return StepId(f"s{order}")
+
+
+def ids(*orders: int) -> tuple[StepId, ...]:
+    return tuple(step_id(order) for order in orders)
+
+
+def statuses(plan: Plan) -> list[str]:
+    return [str(status) for status in plan.statuses()]
+
+
+def changes_of(decision: Decision[object]) -> list[Change]:
+    return [change for entry in decision.entries for change in entry.changes]
+
+
+def events_of(decision: Decision[object]) -> list[str]:
+    return [str(entry.event) for entry in decision.entries]
+
+
+def moves_of(decision: Decision[object], row_id: str) -> list[tuple[Json, Json]]:
+    """Return the status changes of one row, in order."""
+    return [
+        (change.old, change.new)
+        for change in changes_of(decision)
+        if change.id == row_id and change.field == "status"
+    ]

@@ -1,0 +1,232 @@
+"""Invariants of every plan, in every state and across every decision, as named checks."""
+
+from collections.abc import Collection
+from functools import lru_cache
+
+from waybook.core.changes import Change, Entity
+from waybook.core.replay import Row, Rows, _apply
+from waybook.core.usage import NO_USAGE
+from waybook.plan.decision import Decision
+from waybook.plan.draft import RESULT_FIELDS, condition_row, review_row, step_row
+from waybook.plan.model import Condition, Plan, Step, StepText
+from waybook.plan.next_step import StepReady
+from waybook.plan.progress import count_done
+from waybook.plan.settle import is_derivable
+from waybook.plan.states import (
+    CLOSED_PLAN,
+    DONE_STEP,
+    PlanStatus,
+    StepStatus,
+    can_move_plan,
+    can_move_step,
+)
+
+#: Fields of the plan's row that a Plan carries.
+PLAN_FIELDS = (
+    "name",
+    "status",
+    "revision",
+    "stall_seconds",
+    "resumed_at",
+    "fail_reason",
+    "usage",
+    "budget",
+)
+#: Fields of a step's row that no Step carries.
+NOT_CARRIED = frozenset({*RESULT_FIELDS, "usage"})
+#: The kinds of rows a Plan carries.
+CARRIED = ("plan", "step", "condition", "review")
+
+
+# States
+
+
+def check_state(plan: Plan) -> None:
+    """Check the invariants of a plan between decisions."""
+    the_status_is_derivable(plan)
+    orders_are_contiguous(plan)
+    open_reviews_at_most_1(plan)
+    who_works_has_a_clock(plan)
+
+
+def the_status_is_derivable(plan: Plan) -> None:
+    assert is_derivable(plan.status, plan.statuses())
+
+
+def orders_are_contiguous(plan: Plan) -> None:
+    assert [step.order for step in plan.steps] == list(range(1, len(plan.steps) + 1))
+    assert len({step.id for step in plan.steps}) == len(plan.steps)
+
+
+def open_reviews_at_most_1(plan: Plan) -> None:
+    """At most one review is open, and it belongs to the waiting step."""
+    waiting = [step.id for step in plan.steps_with_status(StepStatus.AWAITING_INPUT)]
+    review = plan.review
+    assert waiting == ([review.step_id] if review and review.decision is None else [])
+
+
+def who_works_has_a_clock(plan: Plan) -> None:
+    """A step in progress has a start; a pending one has neither a start nor a holder."""
+    for step in plan.steps:
+        if step.status is StepStatus.IN_PROGRESS:
+            assert step.in_progress_since is not None
+        elif step.status is StepStatus.PENDING:
+            assert step.in_progress_since is None
+            assert step.held_by is None
+            assert step.held_session is None
+
+
+# Decisions
+
+
+def check_decision(before: Plan, decision: Decision[object], who: str | None = None) -> None:
+    """Check the invariants between a plan and a decision about it."""
+    nothing_follows_the_end(before, decision)
+    every_change_has_an_entry(before, decision)
+    if decision.entries:
+        moves_are_documented(before, decision)
+        done_never_falls(before, decision.plan)
+        the_trace_is_the_change(before, decision)
+    step_has_single_holder(before, decision, who)
+
+
+def nothing_follows_the_end(before: Plan, decision: Decision[object]) -> None:
+    if before.status in CLOSED_PLAN:
+        assert not decision.entries
+        assert decision.plan is before
+
+
+def every_change_has_an_entry(before: Plan, decision: Decision[object]) -> None:
+    assert decision.plan.seq == before.seq + len(decision.entries)
+    if not decision.entries:
+        assert decision.plan == before
+
+
+def moves_are_documented(before: Plan, decision: Decision[object]) -> None:
+    """Each status change is an edge of its table and starts where the one before ended."""
+    standing: dict[str, object] = {before.id: before.status}
+    standing |= {step.id: step.status for step in before.steps}
+    for change in _changes(decision):
+        if change.field != "status":
+            continue
+        assert standing.setdefault(change.id, StepStatus.PENDING) == change.old
+        standing[change.id] = change.new
+        if change.entity is Entity.PLAN:
+            assert can_move_plan(PlanStatus(str(change.old)), PlanStatus(str(change.new)))
+        else:
+            assert can_move_step(StepStatus(str(change.old)), StepStatus(str(change.new)))
+
+
+def done_never_falls(before: Plan, after: Plan) -> None:
+    """Neither the count nor any single done step is undone."""
+    assert count_done(after.statuses()) >= count_done(before.statuses())
+    now = {step.id: step.status for step in after.steps}
+    assert all(now[step.id] is step.status for step in before.steps_with_status(*DONE_STEP))
+
+
+def step_has_single_holder(before: Plan, decision: Decision[object], who: str | None) -> None:
+    """A step handed out was free, or already the caller's; now it is the caller's."""
+    if isinstance(decision.reply, StepReady):
+        step = decision.reply.step
+        was = next(s for s in before.steps if s.id == step.id)
+        assert was.status is StepStatus.PENDING or was.held_by in {None, who}
+        assert step.held_by == who
+        assert decision.plan.step(step.id) == step
+
+
+def the_trace_is_the_change(before: Plan, decision: Decision[object]) -> None:
+    """The rows before, with the changes applied, equal the rows after: one link of replay."""
+    after, changes = decision.plan, _changes(decision)
+    named = {change.id for change in changes}
+    rows, expected = _rows(before, named), _rows(after, named)
+    for change in changes:
+        _apply(rows.setdefault(str(change.entity), {}), change)
+    for entity in CARRIED:
+        actual = {row_id: _known(entity, row) for row_id, row in rows.get(entity, {}).items()}
+        assert actual == expected.get(entity, {}), (entity, changes)
+    _the_rest_is_as_it_was(before, after, named)
+
+
+def _the_rest_is_as_it_was(before: Plan, after: Plan, named: set[str]) -> None:
+    were = {step.id: step for step in before.steps}
+    for step in after.steps:
+        if step.id not in named:
+            assert step == were[step.id]
+            assert after.texts[step.id] == before.texts[step.id]
+    if after.id not in named:
+        assert _plan_row(after) == _plan_row(before)
+    assert after.sessions - before.sessions <= named
+
+
+def _changes(decision: Decision[object]) -> list[Change]:
+    return [change for entry in decision.entries for change in entry.changes]
+
+
+# Rows
+
+
+def rows_of(plan: Plan) -> Rows:
+    """Return all rows that a plan carries."""
+    named = {plan.id, *(step.id for step in plan.steps), *(c.id for c in plan.conditions)}
+    return _rows(plan, named | ({plan.review.id} if plan.review else set()))
+
+
+def known_rows(rows: Rows) -> Rows:
+    """Return replayed rows, reduced to those that a plan carries."""
+    return {
+        entity: {row_id: _known(entity, row) for row_id, row in entity_rows.items()}
+        for entity, entity_rows in rows.items()
+        if entity in CARRIED
+    }
+
+
+def _rows(plan: Plan, named: Collection[str]) -> Rows:
+    """Return the rows with these ids."""
+    rows: Rows = {}
+    if plan.id in named:
+        rows["plan"] = {plan.id: _plan_row(plan)}
+    steps = [step for step in plan.steps if step.id in named]
+    if steps:
+        texts = plan.texts
+        rows["step"] = {s.id: dict(_step_row(s, texts[s.id].instructions)) for s in steps}
+    conditions = [condition for condition in plan.conditions if condition.id in named]
+    if conditions:
+        rows["condition"] = {c.id: dict(_condition_row(c)) for c in conditions}
+    if plan.review and plan.review.id in named:
+        rows["review"] = {plan.review.id: review_row(plan.review)}
+    return rows
+
+
+@lru_cache(maxsize=100_000)
+def _step_row(step: Step, instructions: str) -> Row:
+    return step_row(step, StepText(instructions=instructions))
+
+
+@lru_cache(maxsize=100_000)
+def _condition_row(condition: Condition) -> Row:
+    return condition_row(condition)
+
+
+def _plan_row(plan: Plan) -> Row:
+    resumed = plan.resumed_at
+    return {
+        "name": plan.name,
+        "status": str(plan.status),
+        "revision": plan.revision,
+        "stall_seconds": plan.stall_seconds,
+        "resumed_at": resumed.isoformat() if resumed else None,
+        "fail_reason": plan.fail_reason,
+        "usage": plan.usage.as_json() if plan.usage != NO_USAGE else None,
+        "budget": plan.budget.as_json() if plan.budget else None,
+    }
+
+
+def _known(entity: str, row: Row) -> Row:
+    if entity == "plan":
+        return {name: row.get(name) for name in PLAN_FIELDS}
+    if entity == "step":
+        left_out = (
+            NOT_CARRIED if row.get("required_sources") else {*NOT_CARRIED, "required_sources"}
+        )
+        return {name: value for name, value in row.items() if name not in left_out}
+    return row

@@ -1,0 +1,203 @@
+"""The PostgreSQL servers of the tests: the embedded 18, and Debian's 15 where it is installed.
+
+One of each serves all workers of a test run. They run in the run's own directory, whose name the
+controller passes on, and end with the controller, even if that crashes: the 15 runs only while the
+controller holds a pipe open.
+"""
+
+import fcntl
+import os
+import pwd
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from embedded_postgres.processes import eventually
+from run_place import FIFTEEN, PLACE
+from waybook.embedded_postgres.cluster import BOOTSTRAP
+from waybook.embedded_postgres.supervisor import attach
+from waybook.store.driver.ids import new_id
+from waybook.store.maintenance.migrate import APP_ROLE, migrate
+
+#: User of the single URL on 15: it may create roles, and is not a superuser.
+BUILDER = "builder"
+TEMPLATE = "waybook_template"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """A server: its DSNs as administrator, as owner and as serving user."""
+
+    name: str
+    admin_dsn: str
+    owner_dsn: str
+    app_dsn: str
+    #: The role to assume in each transaction, where there is a single URL.
+    role: str | None
+
+    @property
+    def owner(self) -> str:
+        """Return the user who owns the databases."""
+        return BUILDER if self.role else "waybook_owner"
+
+    @property
+    def is_embedded(self) -> bool:
+        """Return whether it is the embedded server, where words are found by their index."""
+        return self.role is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerDatabase:
+    """One database on a server, and its two DSNs."""
+
+    server: Server
+    dbname: str
+    #: DSN of the serving user, if a pooler is in front of the server.
+    through: str | None = None
+
+    @property
+    def owner_dsn(self) -> str:
+        return make_conninfo(self.server.owner_dsn, dbname=self.dbname)
+
+    @property
+    def app_dsn(self) -> str:
+        if self.through is not None:
+            return self.through
+        return make_conninfo(self.server.app_dsn, dbname=self.dbname)
+
+    @property
+    def admin_dsn(self) -> str:
+        return make_conninfo(self.server.admin_dsn, dbname=self.dbname)
+
+
+# The servers
+
+
+@contextmanager
+def eighteen() -> Iterator[Server]:
+    """Start the embedded server: three users, each with a password."""
+    with attach(Path(os.environ[PLACE]) / "18", durable=False) as attachment:
+        server = Server(
+            name="18",
+            admin_dsn=attachment.admin_dsn,
+            owner_dsn=attachment.owner_dsn,
+            app_dsn=attachment.app_dsn,
+            role=None,
+        )
+        with alone("18.lock"):
+            _ensure_template(server)
+        yield server
+
+
+@contextmanager
+def fifteen() -> Iterator[Server]:
+    """Start Debian's server: one URL, of a user who is no superuser and takes the serving role.
+
+    Its time zone is far from UTC, so that nothing can depend on the server's settings.
+    """
+    home = Path(os.environ[PLACE]) / "15"
+    with alone("15.lock"):
+        if not home.exists():
+            _start_fifteen(home)
+        admin = f"host={home} user=postgres dbname=postgres"
+        url = f"host={home} user={BUILDER} dbname=postgres"
+        server = Server(name="15", admin_dsn=admin, owner_dsn=url, app_dsn=url, role=APP_ROLE)
+        _ensure_builder(server)
+        _ensure_template(server)
+    yield server
+
+
+def _start_fifteen(home: Path) -> None:
+    home.mkdir(mode=0o755)
+    user = None
+    if os.getuid() == 0:
+        user = "postgres" if _has_user("postgres") else "nobody"
+        shutil.chown(home, user)
+    cluster = home / "cluster"
+    made = ("-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
+    initdb: list[str | Path] = [FIFTEEN / "initdb", "-D", cluster, *made]
+    subprocess.run(initdb, check=True, user=user, stdout=subprocess.DEVNULL, cwd="/")
+    settings = {
+        "listen_addresses": "''",
+        "unix_socket_directories": f"'{home}'",
+        "fsync": "off",
+        "synchronous_commit": "off",
+        "full_page_writes": "off",
+        "max_connections": "100",
+        "timezone": "'Asia/Kolkata'",
+    }
+    with (cluster / "postgresql.conf").open("a") as file:
+        file.writelines(f"{name} = {value}\n" for name, value in settings.items())
+    alive, log = home.parent / "alive", home / "log"
+    serve = f"'{FIFTEEN}/postgres' -D '{cluster}' & read _ <'{alive}'; kill -QUIT $!; wait"
+    command = ["/bin/sh", "-c", f"({serve}) </dev/null >'{log}' 2>&1 &"]
+    subprocess.run(command, check=True, user=user, start_new_session=True, cwd="/")
+    dsn = f"host={home} user=postgres dbname=postgres"
+    eventually(lambda: _answers(dsn), "PostgreSQL 15 answers")
+
+
+def _has_user(name: str) -> bool:
+    return any(entry.pw_name == name for entry in pwd.getpwall())
+
+
+def _answers(dsn: str) -> bool:
+    try:
+        psycopg.connect(dsn).close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+@contextmanager
+def alone(name: str) -> Iterator[None]:
+    """Lock out other workers."""
+    descriptor = os.open(Path(os.environ[PLACE]) / name, os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+# Databases
+
+
+def _ensure_builder(server: Server) -> None:
+    with psycopg.connect(server.admin_dsn, autocommit=True) as admin:
+        if not admin.execute("select 1 from pg_roles where rolname = %s", (BUILDER,)).fetchone():
+            admin.execute(f"create role {BUILDER} login createrole nosuperuser")
+
+
+def _ensure_template(server: Server) -> None:
+    with psycopg.connect(server.admin_dsn, autocommit=True) as admin:
+        row = admin.execute("select 1 from pg_database where datname = %s", (TEMPLATE,)).fetchone()
+        if not row:
+            admin.execute(f"create database {TEMPLATE} owner {server.owner}")
+            _ensure_bootstrapped(server)
+            migrate(ServerDatabase(server=server, dbname=TEMPLATE).owner_dsn)
+
+
+def _ensure_bootstrapped(server: Server) -> None:
+    """Bootstrap as the embedded server does in its own database; 15 has no role that could."""
+    if server.is_embedded:
+        with psycopg.connect(ServerDatabase(server=server, dbname=TEMPLATE).admin_dsn) as admin:
+            admin.execute(BOOTSTRAP.encode())
+
+
+@contextmanager
+def new_database(server: Server, template: str = TEMPLATE) -> Iterator[ServerDatabase]:
+    """Yield a private database: by default as the migrations leave it."""
+    dbname = f"test_{new_id().replace('-', '')}"
+    with psycopg.connect(server.admin_dsn, autocommit=True) as admin:
+        admin.execute(f"create database {dbname} template {template} owner {server.owner}")
+    try:
+        yield ServerDatabase(server=server, dbname=dbname)
+    finally:
+        with psycopg.connect(server.admin_dsn, autocommit=True) as admin:
+            admin.execute(f"drop database if exists {dbname} with (force)")

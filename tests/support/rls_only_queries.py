@@ -1,0 +1,98 @@
+"""The store's queries without their org conditions: row-level security alone isolates orgs.
+
+With `WAYBOOK_TEST_WITHOUT_ORG=1` this applies to every query of the whole run (`make test-rls`); a
+test asks for it with the fixture `without_org`.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.resources import files
+from pathlib import Path
+from pkgutil import walk_packages
+
+from waybook import store
+from waybook.store.driver.queries import Query
+
+SWITCH = "WAYBOOK_TEST_WITHOUT_ORG"
+
+#: Run by the owner to create the schema, including its policies; no call runs any of it.
+OPERATORS = frozenset({"maintenance/migrate"})
+
+#: Run by the owner across all orgs: they create a policy, or list erased orgs.
+OF_ALL_ORGS = frozenset({"make_partition", "erased_orgs"})
+
+_ORG = r"(?:\w+\.)?org_id"
+_OTHER = rf"(?:app_org\(\)|{_ORG}|%\(\w+\)s(?:::uuid)?)"
+#: Each form of an org condition in a query, and what is left of it.
+WAYS: tuple[tuple[re.Pattern[str], str], ...] = (
+    # Comparisons, in both orders.
+    (re.compile(rf"\b{_ORG}\s*=\s*{_OTHER}"), "true"),
+    (re.compile(rf"{_OTHER}\s*=\s*{_ORG}\b"), "true"),
+    # Joins whose columns have the same name on both sides.
+    (re.compile(r"\busing \(org_id, "), "using ("),
+    # The org term that every passage has, for the full-text index.
+    (re.compile(r"\('''@' \|\| app_org\(\) \|\| ''''\)::tsquery && "), ""),
+)
+
+
+def strip_org_conditions(text: str) -> tuple[str, int]:
+    """Return a query's text without its org conditions, and how many those were."""
+    removed = 0
+    for way, left in WAYS:
+        text, count = way.subn(left, text)
+        removed += count
+    return text, removed
+
+
+def rls_only(query: Query) -> tuple[str, int]:
+    """Return a query without its org conditions, unless it is about all orgs."""
+    return (query.text, 0) if query.name in OF_ALL_ORGS else strip_org_conditions(query.text)
+
+
+def query_files() -> list[str]:
+    """Return every file of queries that calls run."""
+    folder = Path(str(files("waybook.store")))
+    names = {
+        path.relative_to(folder).with_suffix("").as_posix()
+        for path in folder.rglob("*.sql")
+        if path.parent.name != "migrations"
+    }
+    return sorted(names - OPERATORS - {"schema", "parts"})
+
+
+def queries() -> list[Query]:
+    """Return every query that calls run, including those the store derives from others."""
+    queries_by_id: dict[int, Query] = {}
+    for module in walk_packages(store.__path__, f"{store.__name__}."):
+        held_there = vars(import_module(module.name))
+        file = module.name.removeprefix(f"{store.__name__}.").replace(".", "/")
+        for held in held_there.values() if file not in OPERATORS else ():
+            several = held.values() if isinstance(held, Mapping) else (held,)
+            queries_by_id |= {
+                id(candidate): candidate for candidate in several if isinstance(candidate, Query)
+            }
+    return list(queries_by_id.values())
+
+
+@contextmanager
+def stripping() -> Iterator[int]:
+    """Remove the org conditions from every query; yield how many are gone."""
+    before = [(query, dict(vars(query))) for query in queries()]
+    try:
+        yield strip()
+    finally:
+        for query, attributes in before:
+            vars(query).update(attributes)
+
+
+def strip() -> int:
+    """Remove the conditions from every query in place; return how many are gone."""
+    removed = 0
+    for query in queries():
+        bare, count = rls_only(query)
+        if count:
+            vars(query).update(vars(Query(query.name, bare, query.row)))
+        removed += count
+    return removed

@@ -1,0 +1,264 @@
+"""A run for tests: each call as its use case makes it, with all invariants checked after each."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import TypeVar
+
+from dag_builders import make_dag, make_stage
+from plan_builders import ANN, BOB, NOON, PAT
+from run_invariants import check_decision, check_report, check_state
+from run_row_store import LEASE, RunRowStore, changes_of
+from waybook.core.changes import Change
+from waybook.core.decision_context import Actor, DecisionContext
+from waybook.core.usage import Usage
+from waybook.dag.definitions.checks import definition_errors
+from waybook.dag.definitions.definition import graphs_of
+from waybook.dag.model import Dag, JobType, RecipeStep, Stage
+from waybook.dag.progress.report import Report
+from waybook.json_values import Json
+from waybook.run.draft import RunDecision
+from waybook.run.failure import fail_job, regenerate, retry_failed
+from waybook.run.model import CompiledDag, Job, NewDocument, Run, StageRun, StepRun
+from waybook.run.next_job import AttemptsExhausted, JobReady, NextJob, next_job
+from waybook.run.start import give_feedback, new_run, start_open_stage
+from waybook.run.submit import (
+    JobDone,
+    RenderedPage,
+    Submission,
+    SubmittedDocument,
+    store_rendered,
+    submit_job,
+)
+
+ReplyT = TypeVar("ReplyT")
+
+RUN = "run"
+MODELS = ("alpha", "beta")
+WORKERS = (ANN, BOB)
+
+
+def make_compiled_dag(dag: Dag) -> CompiledDag:
+    """Return a checked and compiled definition."""
+    assert definition_errors(dag) == []
+    return CompiledDag(dag, graphs_of(dag), version=3)
+
+
+@dataclass(slots=True)
+class RunEnv:
+    records: RunRowStore
+    report: Report | None = None
+    decision: RunDecision[object] | None = None
+    #: All changes recorded so far.
+    changes: list[Change] = field(default_factory=list)
+    _made: list[int] = field(default_factory=lambda: [0])
+
+    # State
+
+    @property
+    def run(self) -> Run:
+        return self.records.run
+
+    @property
+    def chart(self) -> CompiledDag:
+        return self.records.chart
+
+    def job(self, job: Job | str) -> Job:
+        """Return a job in its current state."""
+        return self.records.jobs[job if isinstance(job, str) else job.id]
+
+    def jobs(self, step: str) -> list[Job]:
+        """Return the client jobs of a step, in order of creation."""
+        jobs = self.records.jobs.values()
+        return [j for j in jobs if j.step_key == step and j.job_type is not JobType.RENDER]
+
+    def step(self, key: str) -> StepRun:
+        """Return a step that has been reached."""
+        return next(step for step in self.run.steps.values() if step.key == key)
+
+    def stage(self, slug: str) -> StageRun:
+        return self.run.stages[slug]
+
+    def documents(self, step: str) -> list[NewDocument]:
+        """Return the documents of a step's jobs, in order of creation."""
+        return [
+            document for document in self.records.documents.values() if document.step_key == step
+        ]
+
+    def reached(self) -> list[str]:
+        """Return the steps that have been reached."""
+        return [step.key for step in self.run.steps.values()]
+
+    def events(self) -> list[str]:
+        """Return the events that the last decision recorded."""
+        return [str(entry.event) for entry in self.decision.entries] if self.decision else []
+
+    def details(self) -> list[dict[str, Json]]:
+        """Return the details of each entry of the last decision, without its changes."""
+        return [dict(entry.details) for entry in self.decision.entries] if self.decision else []
+
+    # Time and people
+
+    def pass_time(self, gap: timedelta = LEASE + timedelta(seconds=1)) -> None:
+        """Let this much time pass; by default, more than a lease."""
+        self.records.now += gap
+
+    def moment(self, actor: Actor) -> DecisionContext:
+        return DecisionContext(now=self.records.now, actor=actor, new_id=self._new_id)
+
+    def _new_id(self) -> str:
+        self._made[0] += 1
+        return f"{self._made[0]:06}"
+
+    # Calls
+
+    def ask(
+        self,
+        who: Actor = ANN,
+        model: str | None = None,
+        job_type: JobType | None = None,
+        *,
+        another: bool = False,
+    ) -> NextJob:
+        """Ask once for a job; one that was tried too often may be set aside."""
+        records = self.records
+        held = None if another else records.held(who.holder, model)
+        candidate = records.free(model, job_type)
+        open_jobs = () if held or candidate else records.open_counts()
+        arguments = {"held": held, "candidate": candidate, "open_jobs": open_jobs}
+        return self.keep(next_job(self.run, self.chart, self.moment(who), **arguments))  # type: ignore[arg-type]  # each has its type
+
+    def claim(self, who: Actor = ANN, model: str | None = None, *, another: bool = True) -> Job:
+        """Claim the next job; there must be one."""
+        reply = self.ask(who, model, another=another)
+        while isinstance(reply, AttemptsExhausted):
+            reply = self.ask(who, model, another=another)
+        assert isinstance(reply, JobReady), reply
+        return reply.job
+
+    def submit(
+        self,
+        job: Job,
+        *handed: SubmittedDocument | str,
+        who: Actor = ANN,
+        continues: bool = False,
+        usage: Usage | None = None,
+    ) -> JobDone:
+        """Submit for the attempt at which the job was claimed."""
+        submission = Submission(
+            documents=tuple(
+                SubmittedDocument(content=h) if isinstance(h, str) else h for h in handed
+            ),
+            attempt=job.attempt,
+            continues=continues,
+            usage=usage,
+        )
+        job, records = self.job(job), self.records
+        version = 1 if job.document is None else records.latest(job.document).version + 1
+        decision = submit_job(
+            self.run,
+            self.chart,
+            job,
+            submission,
+            self.moment(who),
+            parts=records.parts(job),
+            version=version,
+        )
+        return self.keep(decision)
+
+    def fail(self, job: Job, error: str = "no luck", *, retryable: bool = True) -> Job:
+        """Fail a job, for the attempt at which it was claimed."""
+        decision = fail_job(
+            self.run,
+            self.chart,
+            self.job(job),
+            attempt=job.attempt,
+            error=error,
+            retryable=retryable,
+            context=self.moment(ANN),
+        )
+        return self.keep(decision).job
+
+    def feedback(
+        self, stage: str, text: str = "Go on.", models: Sequence[str] | None = None
+    ) -> tuple[StageRun, ...]:
+        moment = self.moment(PAT)
+        return self.keep(give_feedback(self.run, self.chart, stage, text, models, moment)).stages
+
+    def begin(self, stage: str, models: Sequence[str] | None = None) -> tuple[StageRun, ...]:
+        decision = start_open_stage(self.run, self.chart, stage, models, self.moment(PAT))
+        return self.keep(decision).stages
+
+    def retry(self, stage: str, step: str | None = None) -> tuple[Job, ...]:
+        failed = self.records.failed(stage, step)
+        moment = self.moment(PAT)
+        return self.keep(
+            retry_failed(self.run, self.chart, stage, failed, moment, step_key=step)
+        ).jobs
+
+    def regenerate(self, document_id: str) -> Job:
+        """Regenerate the latest version of a document."""
+        latest = self.records.latest(document_id)
+        job = self.job(latest.job_id)
+        return self.keep(regenerate(self.run, self.chart, job, latest.id, self.moment(PAT))).job
+
+    def render(self, most: int = 20) -> int:
+        """Render everything pending, as the server."""
+        waiting = self.records.to_render()[:most]
+        pages = [RenderedPage(job=job, markdown="# Text", html="<h1>Text</h1>") for job in waiting]
+        return self.keep(store_rendered(self.run, self.chart, pages, self.moment(PAT)))
+
+    # Complete sequences
+
+    def work(self, *steps: str, text: str = "text") -> None:
+        """Claim and submit every job of these steps, or of all steps."""
+        while (job := self._next_of(steps)) is not None:
+            self.submit(self.claimed(job), text)
+
+    def claimed(self, job: Job, who: Actor = ANN) -> Job:
+        """Claim exactly this job."""
+        moment, before = self.moment(who), self.job(job)
+        decision = next_job(self.run, self.chart, moment, held=None, candidate=before, open_jobs=())
+        reply = self.keep(decision)
+        assert isinstance(reply, JobReady)
+        return reply.job
+
+    def _next_of(self, steps: Sequence[str]) -> Job | None:
+        candidates = [job for job in self.records.open() if not steps or job.step_key in steps]
+        return min(candidates, key=lambda job: (job.rank, job.id), default=None)
+
+    # Writing
+
+    def keep(self, decision: RunDecision[ReplyT]) -> ReplyT:
+        """Write a decision and check everything; then return the answer or raise the refusal."""
+        before = self.records
+        self.records = before.copied()
+        self.records.write(decision)
+        self.decision = decision
+        self.changes += changes_of(decision)
+        check_decision(before, self.records, decision)
+        if decision.entries:
+            check_state(self.records)
+            self.report = check_report(self.records, self.report)
+        if decision.refusal is not None:
+            raise decision.refusal
+        return decision.reply
+
+
+def make_run(dag: Dag | Stage, models: Sequence[str] = MODELS) -> RunEnv:
+    """Return a run that was just started; a stage alone is a DAG of one."""
+    compiled_dag = make_compiled_dag(dag if isinstance(dag, Dag) else make_dag(dag))
+    empty = Run(id=RUN, name="Rivers", seq=0, completed_at=None, stages={}, steps={})
+    world = RunEnv(RunRowStore(chart=compiled_dag, run=empty, now=NOON))
+    world.keep(new_run(compiled_dag, RUN, "Rivers", {"brief": "Go."}, models, world.moment(ANN)))
+    return world
+
+
+def make_stage_run(*steps: RecipeStep, edges: Sequence[tuple[str, str]] = ()) -> Stage:
+    """Return the only stage of a run."""
+    return make_stage("only", *steps, edges=edges)
+
+
+def run_with_work(job: Job, **values: object) -> Job:
+    """Return a job with other values."""
+    return replace(job, **values)  # type: ignore[arg-type]  # names are Job's own

@@ -1,0 +1,218 @@
+"""The rows of a run in memory, with the queries of the store.
+
+Each method here is a query of the store: `held` is `held_job`, `free` is `free_job`, and so on.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import cast
+
+from plan_builders import NOON
+from waybook.core.changes import WHOLE_ROW, Change, Entity, text_hash
+from waybook.core.holder import Holder
+from waybook.core.replay import Row, Rows
+from waybook.core.usage import NO_USAGE
+from waybook.dag.model import FAILED_JOB, JobStatus, JobType
+from waybook.dag.progress.documents import AvailableDocument
+from waybook.run.draft import RunDecision
+from waybook.run.model import CompiledDag, Job, NewDocument, Run, StageRun, StepRun
+from waybook.run.next_job import OpenJobs
+
+#: Inactivity after which a job is free again.
+LEASE = timedelta(minutes=15)
+#: Statuses in which a job waits until it is due.
+WAITING = frozenset({JobStatus.PENDING, JobStatus.RETRYING, JobStatus.WAITING})
+#: Rows with texts, which the audit records by their hash.
+WITH_TEXTS = frozenset({Entity.JOB_PART, Entity.RENDERED_DOCUMENT, Entity.LATE_RESULT})
+
+Stored = StageRun | StepRun | Job | NewDocument
+Place = tuple[str, str, str, str, str, str | None]
+
+
+@dataclass(slots=True, kw_only=True)
+class RunRowStore:
+    chart: CompiledDag
+    run: Run
+    now: datetime = NOON
+    #: Fields of the run's row that a Run does not carry.
+    brief: Row = field(default_factory=dict)
+    jobs: dict[str, Job] = field(default_factory=dict)
+    #: Heartbeats.
+    seen: dict[str, datetime] = field(default_factory=dict)
+    documents: dict[str, NewDocument] = field(default_factory=dict)
+    texts: dict[tuple[Entity, str], tuple[Row, tuple[str, ...]]] = field(default_factory=dict)
+    usage: dict[str, Row] = field(default_factory=dict)
+
+    def copied(self) -> "RunRowStore":
+        """Return a copy of the rows, to explore another path."""
+        return replace(
+            self,
+            jobs=dict(self.jobs),
+            seen=dict(self.seen),
+            documents=dict(self.documents),
+            texts=dict(self.texts),
+            usage=dict(self.usage),
+        )
+
+    def write(self, decision: RunDecision[object]) -> None:
+        """Write a decision, in one transaction."""
+        self.run = decision.run
+        self.jobs |= decision.jobs
+        self.seen |= dict.fromkeys(decision.touched, self.now)
+        self.documents |= {document.id: document for document in decision.documents}
+        for change in changes_of(decision):
+            if (change.entity, change.field) == (Entity.RUN, WHOLE_ROW):
+                self.brief = cast("Row", change.new)
+            if change.entity is Entity.USAGE and isinstance(change.new, dict):
+                self.usage[change.id] = change.new
+            if change.entity in WITH_TEXTS and isinstance(change.new, dict):
+                self.texts[change.entity, change.id] = (change.new, decision.texts[change.id])
+
+    # Jobs
+
+    def held(self, holder: Holder, model: str | None = None) -> Job | None:
+        """Return the job that the holder claimed and has not submitted."""
+        jobs = (job for job in self.open() if holder.is_same_conversation(job.holder))
+        return _first(job for job in jobs if _is(job, model))
+
+    def free(self, model: str | None = None, job_type: JobType | None = None) -> Job | None:
+        """Return the first unclaimed job for a caller who asks for this model or for any."""
+        wanted = (
+            job for job in self.open() if _is(job, model) and job_type in {None, job.job_type}
+        )
+        return _first(job for job in wanted if self.is_free(job))
+
+    def is_free(self, job: Job) -> bool:
+        """Return whether a job is pending and due, or its holder was inactive too long."""
+        if job.status in WAITING:
+            return job.ready_at <= self.now
+        return job.status is JobStatus.PROCESSING and self.last_seen(job) < self.now - LEASE
+
+    def last_seen(self, job: Job) -> datetime:
+        """Return the time of the last heartbeat of the job's holder."""
+        started = job.started_at or NOON
+        return max(self.seen.get(job.id, started), started)
+
+    def open(self) -> list[Job]:
+        """Return the client jobs that are not over."""
+        return [
+            job
+            for job in self.jobs.values()
+            if job.completed_at is None and job.job_type is not JobType.RENDER
+        ]
+
+    def open_counts(self) -> tuple[OpenJobs, ...]:
+        """Return the jobs that are not over, counted by step, status and model."""
+        counts = Counter((j.stage, j.step_key, j.status, j.model) for j in self.open())
+        return tuple(
+            OpenJobs(stage=stage, step_key=key, status=status, model=model, count=count)
+            for (stage, key, status, model), count in counts.items()
+        )
+
+    def failed(self, stage: str, step_key: str | None = None) -> list[Job]:
+        """Return the abandoned jobs of a stage, or of one of its steps."""
+        jobs = (j for j in self.jobs.values() if j.stage == stage and j.status in FAILED_JOB)
+        return sorted((j for j in jobs if step_key in {None, j.step_key}), key=_turn)
+
+    def parts(self, job: Job) -> list[str]:
+        """Return the texts of the jobs this one continues, first to last."""
+        texts: list[str] = []
+        while job.continues is not None:
+            texts.append(self.texts[Entity.JOB_PART, job.continues][1][0])
+            job = self.jobs[job.continues]
+        return texts[::-1]
+
+    def to_render(self) -> list[Job]:
+        """Return the jobs that the server has to render."""
+        jobs = (job for job in self.jobs.values() if job.completed_at is None)
+        return [job for job in jobs if job.job_type is JobType.RENDER]
+
+    # Documents
+
+    def latest(self, document_id: str) -> NewDocument:
+        """Return the latest version of a document."""
+        place = row_key(self.documents[document_id])
+        versions = [document for document in self.documents.values() if row_key(document) == place]
+        return max(versions, key=lambda document: document.version)
+
+    def available(self) -> list[tuple[str, AvailableDocument]]:
+        """Return the latest rendered version of each document, with its stage."""
+        latest: dict[Place, tuple[str, AvailableDocument]] = {}
+        pages = [
+            (self.documents[str(row["document_id"])], page_id)
+            for (entity, page_id), (row, _) in self.texts.items()
+            if entity is Entity.RENDERED_DOCUMENT
+        ]
+        for document, page_id in sorted(pages, key=lambda page: page[0].version):
+            rendered = AvailableDocument(document.document_key, document.origin.model, page_id)
+            latest[row_key(document)] = (document.stage, rendered)
+        return list(latest.values())
+
+    # Rows
+
+    def rows(self) -> Rows:
+        """Return all rows of the run, as its audit should replay them."""
+        named: dict[Entity, Iterable[str]] = {
+            Entity.RUN: [self.run.id],
+            Entity.STAGE_RUN: self.run.stages,
+            Entity.STAGE_STEP: self.run.steps,
+            Entity.JOB: self.jobs,
+            Entity.DOCUMENT: self.documents,
+            Entity.USAGE: self.usage,
+            **{
+                entity: [text_id for of, text_id in self.texts if of is entity]
+                for entity in WITH_TEXTS
+            },
+        }
+        rows_by_entity = {
+            str(entity): {row_id: row for row_id in ids if (row := self.row(entity, row_id))}
+            for entity, ids in named.items()
+        }
+        return {entity: rows for entity, rows in rows_by_entity.items() if rows}
+
+    def row(self, entity: Entity, row_id: str) -> Row | None:
+        """Return one row, if it exists; a text's hash is computed from the stored text."""
+        if entity is Entity.RUN:
+            at = self.run.completed_at
+            own: Row = {"name": self.run.name, "completed_at": at.isoformat() if at else None}
+            took = self.run.usage
+            used: Row = {"usage": took.as_json()} if took != NO_USAGE else {}
+            return {**self.brief, **own, **used} if self.brief else None
+        if entity is Entity.USAGE:
+            return self.usage.get(row_id)
+        if entity in WITH_TEXTS:
+            row, texts = self.texts.get((entity, row_id), ({}, ()))
+            return {**row, "content_hash": text_hash(*texts)} if row else None
+        records_by_entity: Mapping[Entity, Mapping[str, Stored]] = {
+            Entity.STAGE_RUN: self.run.stages,
+            Entity.STAGE_STEP: self.run.steps,
+            Entity.JOB: self.jobs,
+            Entity.DOCUMENT: self.documents,
+        }
+        record = records_by_entity[entity].get(row_id)
+        return record.as_row() if record else None
+
+
+def changes_of(decision: RunDecision[object]) -> list[Change]:
+    return [change for entry in decision.entries for change in entry.changes]
+
+
+def row_key(document: NewDocument) -> Place:
+    """Return the identity of a document across versions."""
+    made = document.origin
+    of = (document.stage, document.step_key, document.document_key)
+    return (*of, made.model, made.lineage, made.reviewer)
+
+
+def _is(job: Job, model: str | None) -> bool:
+    return model in {None, job.model}
+
+
+def _first(jobs: Iterable[Job]) -> Job | None:
+    return min(jobs, key=_turn, default=None)
+
+
+def _turn(job: Job) -> tuple[int, str]:
+    return job.rank, job.id

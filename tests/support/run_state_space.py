@@ -1,0 +1,191 @@
+"""Every reachable state of a small stage, explored through the real rules.
+
+A state is a run in canonical form: each job by its position, with its status, its tries and whether
+it is due; attempts only as "taken before", ids and times not at all. From each state every call is
+made that a caller could make, on every job, and time may pass for any of them.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from functools import partial
+from typing import TypeAlias
+
+from plan_builders import NOON, PAT, numbered_ids
+from run_env import make_run
+from run_invariants import check_decision, check_report, check_state
+from run_row_store import LEASE, RunRowStore
+from waybook.core.decision_context import DecisionContext
+from waybook.dag.model import JobStatus, Stage
+from waybook.dag.progress.invariants import completed_never_decreases
+from waybook.dag.progress.report import Report
+from waybook.errors import WaybookError
+from waybook.run.draft import RunDecision
+from waybook.run.failure import fail_job, regenerate, retry_failed
+from waybook.run.model import Job
+from waybook.run.next_job import next_job
+from waybook.run.submit import Submission, SubmittedDocument, submit_job
+
+OLD = NOON - LEASE - timedelta(minutes=1)
+TEXT = (SubmittedDocument(content="text"),)
+NEW_IDS = numbered_ids("new")
+
+Call: TypeAlias = Callable[[], RunDecision[object]]
+#: A job by its position and the number of versions before it, with all that the rules can
+#: distinguish.
+JobKey: TypeAlias = tuple[str, int, int, int, str, int, bool, bool, bool]
+StepKey: TypeAlias = tuple[str, int, int, int, bool]
+State: TypeAlias = tuple[tuple[JobKey, ...], tuple[StepKey, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """Bounds of the walk."""
+
+    #: Number of parts a unit may be submitted in.
+    parts: int = 1
+    #: Number of regenerations.
+    regenerations: int = 0
+
+
+@dataclass(slots=True)
+class RunStateSpace:
+    """Results of a walk."""
+
+    bounds: Bounds
+    records: list[RunRowStore] = field(default_factory=list)
+    reports: list[Report] = field(default_factory=list)
+    #: For each state the states it was reached from.
+    reached_from: list[set[int]] = field(default_factory=list)
+    edges: int = 0
+    #: Number of answers with each named error.
+    errors: Counter[str] = field(default_factory=Counter)
+    _seen: dict[State, int] = field(default_factory=dict)
+
+    def meet(self, records: RunRowStore) -> int:
+        """Return the number of this state; check a new one."""
+        number = self._seen.setdefault(state_of(records), len(self._seen))
+        if number == len(self.records):
+            check_state(records)
+            self.records.append(records)
+            self.reports.append(check_report(records, None))
+            self.reached_from.append(set())
+        return number
+
+    def ends(self) -> list[int]:
+        """Return the states in which the run is complete."""
+        return [n for n, records in enumerate(self.records) if records.run.completed_at]
+
+    def dead_ends(self) -> list[RunRowStore]:
+        """Return the states from which no calls lead to the end of the run."""
+        alive = set(self.ends())
+        waiting = [*alive]
+        while waiting:
+            fresh = self.reached_from[waiting.pop()] - alive
+            alive |= fresh
+            waiting += fresh
+        return [records for n, records in enumerate(self.records) if n not in alive]
+
+
+def walk(stage: Stage, models: tuple[str, ...], bounds: Bounds) -> RunStateSpace:
+    """Walk breadth-first from a new run through every state within the bounds."""
+    paths = RunStateSpace(bounds)
+    paths.meet(make_run(stage, models).records)
+    for number, records in enumerate(paths.records):  # grows during the walk
+        for after in _next_records(paths, records):
+            there = paths.meet(after)
+            assert completed_never_decreases(paths.reports[number], paths.reports[there])
+            paths.reached_from[there].add(number)
+    return paths
+
+
+def _next_records(paths: RunStateSpace, records: RunRowStore) -> Iterator[RunRowStore]:
+    for call in calls(records, paths.bounds):
+        try:
+            decision = call()
+        except WaybookError as refusal:
+            paths.errors[refusal.code] += 1
+            continue
+        after = records.copied()
+        after.write(decision)
+        check_decision(records, after, decision)
+        paths.edges += 1
+        if decision.refusal is not None:
+            paths.errors[decision.refusal.code] += 1
+        else:
+            yield after
+    for job in records.open():
+        yield from _later(records, job)
+
+
+def state_of(records: RunRowStore) -> State:
+    """Return the parts of a run that the rules can distinguish."""
+    jobs = sorted(_job_key(records, job) for job in records.jobs.values())
+    steps = sorted(
+        (step.key, step.total, step.done, step.failed, step.closed_at is not None)
+        for step in records.run.steps.values()
+    )
+    return tuple(jobs), tuple(steps)
+
+
+def _job_key(records: RunRowStore, job: Job) -> JobKey:
+    version = 0 if job.document is None else records.documents[job.document].version
+    number = 0 if job.unit is None else job.unit.number
+    tries = 0 if job.completed_at else job.tries
+    free = job.completed_at is None and records.is_free(job)
+    place = (job.step_key, number, version, job.part)
+    return (*place, job.status, tries, free, job.attempt > 0, job.counted)
+
+
+# Transitions
+
+
+def calls(records: RunRowStore, bounds: Bounds) -> Iterator[Call]:
+    """Yield every call that a caller could make now."""
+    run, compiled_dag = records.run, records.chart
+    moment = DecisionContext(now=NOON, actor=PAT, new_id=NEW_IDS)
+    for job in records.jobs.values():
+        yield from _work(records, job, bounds, moment)
+    for slug in run.stages:
+        for key in (None, *compiled_dag.graphs[slug].order):
+            failed = records.failed(slug, key)
+            yield partial(retry_failed, run, compiled_dag, slug, failed, moment, step_key=key)
+    if (
+        sum(job.status is JobStatus.SUPERSEDED for job in records.jobs.values())
+        < bounds.regenerations
+    ):
+        for document in records.documents.values():
+            maker = records.jobs[document.job_id]
+            yield partial(regenerate, run, compiled_dag, maker, document.id, moment)
+
+
+def _work(
+    records: RunRowStore, job: Job, bounds: Bounds, context: DecisionContext
+) -> Iterator[Call]:
+    run, compiled_dag, attempt = records.run, records.chart, job.attempt
+    if job.completed_at is None and records.is_free(job):
+        claim = partial(next_job, run, compiled_dag, context, held=None, open_jobs=())
+        yield partial(claim, candidate=job)
+    fail = partial(fail_job, run, compiled_dag, job, error="no luck", context=context)
+    version = 1 if job.document is None else records.latest(job.document).version + 1
+    before = {"parts": records.parts(job), "version": version}
+    for this in {attempt, max(attempt - 1, 0)}:
+        if job.completed_at is None:
+            yield partial(fail, attempt=this, retryable=True)
+            yield partial(fail, attempt=this, retryable=False)
+        done = Submission(documents=TEXT, attempt=this)
+        yield partial(submit_job, run, compiled_dag, job, done, context, **before)  # type: ignore[arg-type]  # each has its type
+    if job.part < bounds.parts:
+        part = Submission(documents=TEXT, attempt=attempt, continues=True)
+        yield partial(submit_job, run, compiled_dag, job, part, context, **before)  # type: ignore[arg-type]  # as above
+
+
+def _later(records: RunRowStore, job: Job) -> Iterator[RunRowStore]:
+    """Yield the run after enough time that this job is free again, and none for the others."""
+    if records.is_free(job):
+        return
+    after = records.copied()
+    after.jobs[job.id] = replace(job, ready_at=OLD, started_at=OLD)
+    after.seen[job.id] = OLD
+    yield after

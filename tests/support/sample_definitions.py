@@ -1,0 +1,21 @@
+"""Definitions of DAGs for tests, as users write them."""
+
+from collections.abc import Sequence
+
+from org_env import Body
+
+
+def make_recipe_step(key: str, strategy: str = "per_model", **more: object) -> Body:
+    """Return a step that executes and makes a readable document of its own name."""
+    outputs = [{"documentKey": key, "render": "{{ content|markdown }}"}]
+    named = {"stepKey": key, "jobType": "EXECUTE", "granularityStrategy": strategy}
+    return {**named, "inputsRequired": [], "outputs": outputs, **more}
+
+
+def make_stage(slug: str, *steps: Body, edges: Sequence[tuple[str, str]] = ()) -> Body:
+    return {"slug": slug, "recipe": {"steps": [*steps], "edges": [[*edge] for edge in edges]}}
+
+
+def make_definition(slug: str, *stages: Body, **more: object) -> Body:
+    """Return a definition with these stages in sequence."""
+    return {"slug": slug, "name": slug, "stages": [*stages], **more}

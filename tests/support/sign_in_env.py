@@ -1,0 +1,84 @@
+"""Server mode with an issuer: two orgs that share it, and the complete HTTP application."""
+
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from uuid import UUID
+
+import httpx2
+from starlette.types import ASGIApp
+
+from fake_issuer import FakeIssuer, fake_issuer
+from org_env import OrgEnv
+from waybook.bootstrap import Application
+from waybook.cli.commands.serve import build_http_app
+from waybook.integrations.config import issuer_from_settings
+from waybook.integrations.oidc_issuer import Issuer
+from waybook.integrations.oidc_login import IssuerClient
+from waybook.settings import LoadedSettings, Settings
+from waybook.transport.http.server import address, listen, serve_in_background
+
+
+@dataclass
+class Team:
+    """A world, the issuer of its users, and the server's own view of it."""
+
+    world: OrgEnv
+    there: FakeIssuer
+    issuer: IssuerClient | None
+    settings: Settings
+
+    def app(self) -> ASGIApp:
+        """Return the complete application, which requires authentication."""
+        services = Application(dispatcher=self.world.dispatcher, settings=self.settings)
+        return build_http_app(services, LoadedSettings(self.settings, {}), self.issuer)
+
+    def browser(self, base_url: str = "http://localhost") -> httpx2.AsyncClient:
+        """Return a client that keeps cookies and follows no redirect."""
+        transport = httpx2.ASGITransport(self.app())
+        return httpx2.AsyncClient(transport=transport, base_url=base_url)
+
+
+def slug_of(org_id: UUID) -> str:
+    return f"org-{org_id}"
+
+
+def server_settings(there: FakeIssuer, **more: object) -> Settings:
+    known: dict[str, object] = {
+        "auth": "required",
+        "tools": "all",
+        "public_url": "http://localhost",
+        "oidc_issuer": there.url,
+        "oidc_org_claim": "org",
+        "oidc_client_id": "waybook-pages",
+        "oidc_client_secret": "hush hush",
+    }
+    return Settings(**{**known, **more})  # type: ignore[arg-type]  # as the test says
+
+
+@asynccontextmanager
+async def make_team(world: OrgEnv, **more: object) -> AsyncIterator[Team]:
+    """Yield a team: Ann of our org is known to the issuer; both use the world's clock."""
+    async with fake_issuer() as there:
+        there.now = world.clock.now
+        there.person = {"sub": "ann-1", "org": slug_of(world.agent.org_id)}
+        settings = server_settings(there, **more)
+        configured = issuer_from_settings(settings)
+        assert configured is not None
+        there.audience = configured.audience
+        issuer = Issuer(configured)
+        yield Team(world, there, issuer, settings)
+        await issuer.close()
+
+
+@asynccontextmanager
+async def serve_team(world: OrgEnv, **more: object) -> AsyncIterator[tuple[Team, str]]:
+    """Yield a team served on its own port, with its address."""
+    listening: socket.socket = listen("127.0.0.1", 0)
+    where = address(listening)
+    async with (
+        make_team(world, public_url=where, **more) as team,
+        serve_in_background(team.app(), listening, world.dispatcher.bus.close),
+    ):
+        yield team, where

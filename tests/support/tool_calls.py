@@ -1,0 +1,271 @@
+"""A valid call of every tool, with its prerequisites created first.
+
+A tool that is missing here fails the tests that iterate over all tools, so none can be forgotten.
+"""
+
+from collections.abc import Awaitable, Callable
+
+import run_calls
+from org_env import AgentClient, Body, make_step
+from waybook.app.registry import TOOLS
+from waybook.app.request.arguments import MutatingArguments
+from waybook.store.driver.ids import new_id
+
+Prepare = Callable[[AgentClient], Awaitable[Body]]
+
+MUTATING = sorted(
+    name for name, tool in TOOLS.items() if issubclass(tool.arguments, MutatingArguments)
+)
+
+
+async def _create(_: AgentClient) -> Body:
+    condition = {
+        "afterStepOrder": 1,
+        "conditionExpression": "confidence < 0.5",
+        "ifTrueAction": "skip_to",
+        "actionParams": {"targetStepOrder": 2},
+    }
+    return {
+        "name": "Lakes",
+        "researchQuestion": "Which lake is deepest?",
+        "steps": [make_step(), make_step(title="Second", stallMinutes=5)],
+        "branchingConditions": [condition],
+        "outputFormattingNotes": "As a table.",
+        "stallMinutes": 20,
+        "budget": {"tokens": 10_000, "costUsd": 1.5},
+    }
+
+
+async def _next(agent: AgentClient) -> Body:
+    return {"planId": (await agent.plan())["planId"], "another": False}
+
+
+async def _submit(agent: AgentClient) -> Body:
+    taken = await agent.take(await agent.plan())
+    return {
+        "stepId": taken["stepId"],
+        "resultSummary": {"river": "Nile"},
+        "confidence": 0.9,
+        "stepExecutionReport": {"sources": 3},
+        "outputFormattingNotes": "In bold.",
+        "attempt": taken["attempt"],
+        "usage": {"inputTokens": 100, "outputTokens": 20, "costUsd": 0.01, "model": "m"},
+    }
+
+
+async def _context(agent: AgentClient) -> Body:
+    taken = await agent.take(await agent.plan())
+    return {"stepId": taken["stepId"], "budgetTokens": 2_000}
+
+
+async def _read_on(agent: AgentClient) -> Body:
+    taken = await agent.take(await agent.plan())
+    return {"stepId": taken["stepId"], "part": "instructions", "offset": 1}
+
+
+async def _review(agent: AgentClient) -> Body:
+    taken = await agent.take(await agent.plan())
+    return {
+        "stepId": taken["stepId"],
+        "summary": "Is this right?",
+        "questions": ["Is it?"],
+        "resultSummary": {"river": "Nile"},
+    }
+
+
+async def _decide(agent: AgentClient) -> Body:
+    review = await agent.call("request_user_review", **await _review(agent))
+    named = {name: review[name] for name in ("planId", "stepId", "reviewId")}
+    return {**named, "decision": "modify", "feedback": "Add the source.", "place": "form"}
+
+
+async def _modify(agent: AgentClient) -> Body:
+    plan = await agent.plan()
+    return {
+        "planId": plan["planId"],
+        "modifications": [
+            {"action": "add_steps", "steps": [make_step()], "insertAfterOrder": 1},
+            {"action": "remove_step", "stepId": plan["stepIds"][2]},
+        ],
+        "modificationRationale": "Better so.",
+        "expectedRevision": 1,
+        "dryRun": False,
+    }
+
+
+async def _status(agent: AgentClient) -> Body:
+    return {"planId": (await agent.plan())["planId"], "detail": True}
+
+
+async def _list(agent: AgentClient) -> Body:
+    await agent.plan()
+    await agent.plan()
+    page = await agent.call("list_active_plans", limit=1)
+    return {"limit": 1, "cursor": page["nextCursor"]}
+
+
+async def _research(agent: AgentClient) -> Body:
+    plan_id = (await agent.plan())["planId"]
+    return {"planId": plan_id, "since": 0, "detail": True, "budgetTokens": 2_000}
+
+
+async def _research_read_on(agent: AgentClient) -> Body:
+    return {"planId": (await agent.plan())["planId"], "part": "researchQuestion", "offset": 1}
+
+
+async def _output(agent: AgentClient) -> Body:
+    named = {"mediaType": "text/markdown", "title": "Lakes", "content": "# Lakes"}
+    return {"planId": (await agent.plan())["planId"], **named}
+
+
+async def _list_skills(_: AgentClient) -> Body:
+    return {"name": "survey", "file": "SKILL.md"}
+
+
+async def _start_skill(_: AgentClient) -> Body:
+    return {"name": "survey", "sessionId": "a session"}
+
+
+async def _complete_skill(agent: AgentClient) -> Body:
+    started = await agent.call("start_skill", name="survey", sessionId="a session")
+    return {"skillExecutionId": started["skillExecutionId"], "outcome": "All seen."}
+
+
+async def submit_late_result(agent: AgentClient, text: str = "The Nile is 6,650 km long.") -> str:
+    """Return the id of one of our artifacts: a late result."""
+    plan = await agent.plan()
+    taken = await agent.take(plan)
+    retried = {"action": "retry_step", "stepId": taken["stepId"]}
+    await agent.call("modify_plan", planId=plan["planId"], modifications=[retried])
+    held = {"stepId": taken["stepId"], "attempt": taken["attempt"]}
+    await agent.refused("submit_step_result", **held, resultSummary=text)
+    context = await agent.call("get_research_context", planId=plan["planId"])
+    artifact_id: str = context["artifacts"][0]["artifactId"]
+    return artifact_id
+
+
+RIVER: Body = {"type": "object", "required": ["river"]}
+
+
+async def _extract(_: AgentClient) -> Body:
+    checked = {"schema": RIVER, "candidate": {"river": "Nile"}}
+    how = {"promptOnly": False, "offset": 0, "detail": False}
+    return {"text": "The Nile is 6,650 km long.", **checked, **how}
+
+
+async def _extract_stored(agent: AgentClient) -> Body:
+    return {"artifactId": await submit_late_result(agent), "schema": RIVER}
+
+
+async def _nothing(_: AgentClient) -> Body:
+    return {}
+
+
+# Research
+
+
+async def _store(agent: AgentClient) -> Body:
+    taken = await agent.take(await agent.plan())
+    source = {
+        "url": "https://example.org/nile",
+        "title": f"The Nile {new_id()}",
+        "quote": "It is 6,650 km long.",
+        "retrievedAt": "2030-01-01T10:00:00Z",
+    }
+    return {
+        "planId": taken["planId"],
+        "stepId": taken["stepId"],
+        "kind": "finding",
+        "title": "Longest river",
+        "content": "The Nile is the longest river.",
+        "sources": [source, {"title": f"A book {new_id()}"}],
+        "tags": ["rivers", "africa"],
+        "metadata": {"checked": True},
+    }
+
+
+async def _search(agent: AgentClient) -> Body:
+    stored = await agent.call("store_research", **await _store(agent))
+    await agent.call("store_research", kind="finding", title="Nile again", content="The Nile.")
+    return {
+        "query": "longest river Nile",
+        "planId": stored["planId"],
+        "kinds": ["finding", "note"],
+        "tags": ["rivers"],
+        "since": "2029-12-31T00:00:00Z",
+        "limit": 1,
+        "cursor": "0",
+    }
+
+
+async def _artifact(agent: AgentClient) -> Body:
+    stored = await agent.call("store_research", **await _store(agent))
+    return {"artifactId": stored["artifactId"], "offset": 4, "detail": False}
+
+
+async def _source(agent: AgentClient) -> Body:
+    stored = await agent.call("store_research", **await _store(agent))
+    return {"sourceId": stored["sourceIds"][0]}
+
+
+PREPARE: dict[str, Prepare] = {
+    "create_research_plan": _create,
+    "get_next_step": _next,
+    "submit_step_result": _submit,
+    "get_step_context": _context,
+    "request_user_review": _review,
+    "submit_user_decision": _decide,
+    "modify_plan": _modify,
+    "get_plan_status": _status,
+    "list_active_plans": _list,
+    "get_research_context": _research,
+    "store_research_output": _output,
+    "list_skills": _list_skills,
+    "start_skill": _start_skill,
+    "complete_skill": _complete_skill,
+    "extract_data": _extract,
+    "ping": _nothing,
+    "store_research": _store,
+    "search_sources": _search,
+    "get_artifact": _artifact,
+    "list_dags": _nothing,
+    "get_dag_map": run_calls.a_map,
+    "start_run": run_calls.start_run,
+    "get_next_job": run_calls.next_job,
+    "submit_job_result": run_calls.job_result,
+    "fail_job": run_calls.fail_job,
+    "get_job_input": run_calls.input_by_id,
+    "get_run_progress": run_calls.run_progress,
+    "submit_stage_feedback": run_calls.feedback,
+    "start_stage": run_calls.start_stage,
+    "retry_failed": run_calls.retry_failed,
+    "regenerate_document": run_calls.regenerate,
+    "add_dag": run_calls.add_dag,
+    "draw_map": run_calls.drawn,
+}
+
+#: Arguments that replace others, with a call that uses them.
+INSTEAD: dict[tuple[str, str], Prepare] = {
+    ("extract_data", "artifactId"): _extract_stored,
+    ("get_artifact", "sourceId"): _source,
+    ("get_step_context", "part"): _read_on,
+    ("get_step_context", "offset"): _read_on,
+    ("get_research_context", "part"): _research_read_on,
+    ("get_research_context", "offset"): _research_read_on,
+    ("get_dag_map", "runId"): run_calls.run_map,
+    ("get_dag_map", "planId"): run_calls.plan_map,
+    ("get_run_progress", "planId"): run_calls.plan_progress,
+    ("get_job_input", "documentKey"): run_calls.input_by_key,
+    ("get_job_input", "stageSlug"): run_calls.input_by_key,
+    ("submit_job_result", "documents"): run_calls.job_documents,
+    ("draw_map", "runId"): run_calls.drawn_run,
+    ("draw_map", "dagSlug"): run_calls.drawn_dag,
+}
+
+
+async def valid_call(agent: AgentClient, tool: str, using: str | None = None) -> Body:
+    """Return arguments for a valid call of this tool, all but the key and the session set.
+
+    If some exclude one another, `using` selects one of them.
+    """
+    return await INSTEAD.get((tool, using or ""), PREPARE[tool])(agent)

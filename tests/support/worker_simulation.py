@@ -1,0 +1,282 @@
+"""Simulated workers on a run: they finish, continue, fail, go inactive, and return too late.
+
+Their actions are random; the required result is not.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from random import Random
+
+import pytest
+
+from plan_builders import ANN, BOB, PAT
+from run_env import RunEnv
+from run_invariants import report_of_run
+from waybook.core.decision_context import Actor
+from waybook.dag.model import JobStatus, JobType
+from waybook.errors import InvalidInput, InvalidTransition, NotAwaitingReview, Refused, StaleAttempt
+from waybook.run.model import MAX_ATTEMPTS, MAX_PARTS, Job, step_id
+from waybook.run.next_job import (
+    AttemptsExhausted,
+    AwaitingFeedback,
+    JobReady,
+    NextJob,
+    NothingReady,
+    RunComplete,
+    StageFailed,
+)
+from waybook.run.status import RunState, awaiting_feedback, run_state
+from waybook.run.submit import SubmittedDocument
+
+#: Two workers with a named session, and one without.
+WORKERS = (ANN, BOB, PAT)
+#: Weights of an event: none, as usual, more, and hardly anything else.
+MOODS = (0, 1, 1, 3, 12)
+
+
+@dataclass(slots=True)
+class WorkerSimulation:
+    world: RunEnv
+    chance: Random
+    #: The models to choose from.
+    models: Sequence[str]
+    #: Jobs as they were when claimed; the claim may be stale by now.
+    claims: list[Job] = field(default_factory=list)
+    #: Parts submitted earlier for a job that continues others.
+    begun: dict[str, str] = field(default_factory=dict)
+    #: Number of events of each kind.
+    happened: Counter[str] = field(default_factory=Counter)
+
+    def run_riot(self, most: int) -> None:
+        """Apply this many random events, weighted by the current moods."""
+        moods = {move: many * self.chance.choice(MOODS) for move, many in self._moods().items()}
+        moves = {**self._habits(), **moods, self.finish: self.chance.choice([1, 3, 6])}
+        for move in self.chance.choices([*moves], [*moves.values()], k=most):
+            move()
+            self.happened[move.__name__] += 1
+
+    def _habits(self) -> dict[Callable[[], None], int]:
+        return {self.ask: 8, self.garble: 1, self.begin: 1, self.look: 1, self.give_feedback: 2}
+
+    def _moods(self) -> dict[Callable[[], None], int]:
+        return {
+            self.go_on: 1,
+            self.fail: 2,
+            self.wait: 1,
+            self.fall_silent: 1,
+            self.retry: 1,
+            self.regenerate: 1,
+            self.render: 1,
+        }
+
+    # Workers
+
+    def ask(self) -> None:
+        model = self.chance.choice([None, None, *self.models])
+        kind = self.chance.choice([None, None, None, JobType.PLAN, JobType.EXECUTE])
+        another = self.chance.random() < 0.7
+        self.heed(self.world.ask(self._worker(), model, kind, another=another))
+
+    def heed(self, reply: NextJob) -> None:
+        """Check that an answer agrees with the run."""
+        world, run = self.world, self.world.run
+        self.happened[type(reply).__name__] += 1
+        match reply:
+            case JobReady(job):
+                assert job == world.job(job)
+                assert job.status is JobStatus.PROCESSING
+                assert 1 <= job.tries <= MAX_ATTEMPTS
+                self.claims.append(job)
+            case NothingReady(open_jobs):
+                assert sum(entry.count for entry in open_jobs) == len(world.records.open()) > 0
+            case AttemptsExhausted(job):
+                assert world.job(job).status is JobStatus.RETRY_LOOP_FAILED
+            case StageFailed(slug, steps):
+                assert all(run.steps[step_id(slug, key)].failed for key in steps)
+                assert run_state(run, world.chart) is RunState.FAILED
+            case AwaitingFeedback(stages):
+                assert all(world.stage(slug).completed_at for slug in stages)
+                assert all(world.stage(slug).feedback is None for slug in stages)
+                assert run_state(run, world.chart) is RunState.AWAITING_FEEDBACK
+                assert awaiting_feedback(run, world.chart) == stages[0]
+            case RunComplete():
+                assert run.completed_at is not None
+                assert run_state(run, world.chart) is RunState.COMPLETED
+
+    def finish(self) -> None:
+        """Submit a result; a stale attempt is refused, and its result is kept."""
+        if claim := self._claim():
+            text = self._text()
+            if not self._too_late(claim, text):
+                self.submit(claim, text)
+
+    def submit(self, job: Job, text: str) -> None:
+        """Complete a job: its documents contain the text of its whole chain."""
+        world = self.world
+        done = world.submit(job, text)
+        assert world.job(job).status is JobStatus.COMPLETED
+        full_text = self.begun.get(job.id, "") + text
+        assert {world.records.documents[document_id].content for document_id in done.documents} <= {
+            full_text
+        }
+        assert done.documents
+
+    def go_on(self) -> None:
+        """Submit a part."""
+        claim = self._claim()
+        text = self._text()
+        if claim and not self._too_late(claim, text) and claim.part < MAX_PARTS:
+            done = self.world.submit(claim, text, continues=True)
+            assert done.continuation is not None
+            self.begun[done.continuation.id] = self.begun.get(claim.id, "") + text
+
+    def _too_late(self, claim: Job, text: str) -> bool:
+        job, late = self.world.job(claim), len(self.world.records.texts)
+        if job.attempt != claim.attempt:
+            with pytest.raises(StaleAttempt):
+                self.world.submit(claim, text)
+            assert len(self.world.records.texts) == late + 1
+            return True
+        if job.status is not JobStatus.PROCESSING:
+            with pytest.raises(InvalidTransition):
+                self.world.submit(claim, text)
+            assert len(self.world.records.texts) == late
+            return True
+        return False
+
+    def fail(self) -> None:
+        """Fail a job, to be retried or not."""
+        if claim := self._claim():
+            retryable = self.chance.random() < 0.7
+            held = self.world.job(claim)
+            if (held.attempt, held.status) == (claim.attempt, JobStatus.PROCESSING):
+                failed = self.world.fail(claim, retryable=retryable)
+                again = retryable and claim.tries < MAX_ATTEMPTS
+                assert (failed.completed_at is None) == again
+            else:
+                with pytest.raises((StaleAttempt, InvalidTransition)):
+                    self.world.fail(claim, retryable=retryable)
+
+    def garble(self) -> None:
+        """Submit documents that the step does not make; the call has no effect."""
+        if claim := self._claim(keep=True):
+            job, seq = self.world.job(claim), self.world.run.seq
+            if (job.attempt, job.status) == (claim.attempt, JobStatus.PROCESSING):
+                with pytest.raises(InvalidInput):
+                    self.world.submit(claim, SubmittedDocument(content="", document_key="nonsense"))
+                assert self.world.run.seq == seq
+
+    # Time
+
+    def wait(self) -> None:
+        self.world.pass_time(timedelta(seconds=self.chance.choice([1, 6, 60])))
+
+    def fall_silent(self) -> None:
+        """Let more time than a lease pass without heartbeats; late submissions may follow."""
+        self.world.pass_time()
+
+    # People
+
+    def give_feedback(self) -> None:
+        slug = self.chance.choice(self.world.chart.order)
+        stage = self.world.run.stages.get(slug)
+        if stage is None or stage.completed_at is None:
+            self._refused(InvalidTransition, self.world.feedback, slug)
+        elif stage.feedback is not None:
+            self._refused(NotAwaitingReview, self.world.feedback, slug)
+        else:
+            self.world.feedback(slug, models=self._some_models())
+
+    def begin(self) -> None:
+        """Start a stage manually, unless feedback has done so or it is not reachable."""
+        slug = self.chance.choice(self.world.chart.order)
+        if slug in self.world.run.stages:
+            assert self.world.begin(slug, self._some_models()) == ()
+        else:
+            self._refused(InvalidTransition, self.world.begin, slug)
+
+    def retry(self) -> None:
+        world = self.world
+        slug = self.chance.choice(world.chart.order)
+        key = self.chance.choice([None, *world.chart.graphs[slug].order])
+        failed = world.records.failed(slug, key)
+        assert len(world.retry(slug, key)) == len(failed)
+        assert world.records.failed(slug, key) == []
+
+    def regenerate(self) -> None:
+        """Regenerate a document, unless that is already in progress."""
+        world = self.world
+        if world.records.documents:
+            document = self.chance.choice([*world.records.documents.values()])
+            maker = world.job(world.records.latest(document.id).job_id)
+            if maker.status is JobStatus.COMPLETED:
+                assert world.regenerate(document.id).unit == maker.unit
+            else:
+                self._refused(InvalidTransition, world.regenerate, document.id)
+
+    # The server
+
+    def render(self) -> None:
+        self.world.render(self.chance.randint(1, 9))
+
+    def look(self) -> None:
+        """Check that reports of the same state are equal, in any order of its rows."""
+        records = self.world.records.copied()
+        stages, steps = dict(records.run.stages), dict(records.run.steps)
+        records.run = replace(
+            records.run,
+            stages={slug: stages[slug] for slug in reversed(stages)},
+            steps={key: steps[key] for key in reversed(steps)},
+        )
+        assert report_of_run(records) == report_of_run(self.world.records)
+
+    # Completion
+
+    def settle_down(self) -> None:
+        """Follow every answer correctly from now on, until the run ends."""
+        world, calls = self.world, 0
+        while not isinstance(reply := world.ask(another=True), RunComplete):
+            self.heed(reply)
+            self._follow(reply)
+            calls += 1
+            assert calls <= 3 * len(world.records.jobs) + 2 * len(world.chart.order)
+
+    def _follow(self, reply: NextJob) -> None:
+        match reply:
+            case JobReady(job):
+                self.submit(job, self._text())
+            case NothingReady():
+                self.world.pass_time()
+            case AwaitingFeedback(stages):
+                assert self.world.feedback(stages[0], models=self._some_models()) or stages[1:]
+            case StageFailed(slug):
+                assert self.world.retry(slug)
+
+    # Randomness
+
+    def _worker(self) -> Actor:
+        return self.chance.choice(WORKERS)
+
+    def _claim(self, *, keep: bool = False) -> Job | None:
+        """Return a random claim, and mostly remove it: few workers submit twice."""
+        if not self.claims:
+            return None
+        place = self.chance.randrange(len(self.claims))
+        return self.claims[place] if keep or place % 7 == 6 else self.claims.pop(place)
+
+    def _some_models(self) -> list[str] | None:
+        if self.chance.random() < 0.3:
+            return None
+        return self.chance.sample(self.models, self.chance.randint(1, len(self.models)))
+
+    def _text(self) -> str:
+        return f"<{self.chance.randrange(10**6)}>"
+
+    def _refused(self, error: type[Refused], call: Callable[[str], object], about: str) -> None:
+        seq = self.world.run.seq
+        with pytest.raises(error) as refusal:
+            call(about)
+        assert refusal.value.next_call is not None
+        assert self.world.run.seq == seq

@@ -1,0 +1,177 @@
+"""Costly inputs sent to every channel without a database, in a process with tight limits.
+
+It is a separate process, so that the inputs use up its resources only. Prints the results as JSON.
+"""
+
+import asyncio
+import gzip
+import json
+import resource
+import sys
+import tempfile
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+import httpx2
+from click.testing import CliRunner
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+
+import bombs
+from transport.fake_dispatcher import TOOLS, RecordingDispatcher, always, make_gateway
+from transport.messages import LEGACY
+from waybook.app.request.arguments import check_result_size, parse_arguments
+from waybook.app.request.caller import Answer
+from waybook.app.tools.plans.submit_step_result import SubmitStepResult
+from waybook.cli.app import app as command_line
+from waybook.dag.definitions.source_text import parse_definition
+from waybook.dag.templates.rendering import markdown_to_html
+from waybook.dag.templates.template import TemplateKind, template_error
+from waybook.errors import WaybookError
+from waybook.transport.http.app import build_app
+from waybook.transport.http.html.forms import COOKIE, read_form
+from waybook.transport.http.request_checks import AllowedHosts
+from waybook.transport.http.server import listen, serve_in_background
+from waybook.transport.mcp.server import build_server
+
+#: Limits beyond the loaded code: bytes at any time, CPU seconds in total.
+MEMORY = 400 * 1024 * 1024
+SECONDS = 150
+CALL = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_next_step","arguments":'
+PLAIN = {"content-type": "application/json"}
+
+T = TypeVar("T")
+#: A channel, the input's name, the answer: a status or a code, and part of the text.
+BombReply = tuple[str, str, object, str]
+
+
+def limit() -> None:
+    """Limit memory and CPU time from here on."""
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
+    spent = round(time.process_time())
+    resource.setrlimit(resource.RLIMIT_CPU, (spent + SECONDS, spent + SECONDS))
+
+
+def bodies(packed: bytes) -> Iterator[tuple[str, str, dict[str, str], bytes]]:
+    """Yield path, name, headers and body of every request."""
+    for name, text in bombs.VALUES.items():
+        yield "/mcp", name, LEGACY, text.encode()
+        yield "/mcp", f"{name}, inside", LEGACY, f'{CALL}{{"a":{text}}}}}}}'.encode()
+    for door in ("/api/report", "/api/map"):
+        for name, text in {**bombs.VALUES, **bombs.SNAPSHOTS}.items():
+            yield door, name, PLAIN, text.encode()
+    for door, head in (("/mcp", LEGACY), ("/api/report", PLAIN)):
+        yield door, "packed", {**head, "content-encoding": "gzip"}, packed
+        yield door, "packed, in capitals", {**head, "content-encoding": "GZIP, br"}, packed
+        yield door, "deflated", {**head, "content-encoding": "deflate"}, zlib.compress(b"{}")
+
+
+async def over_http(packed: bytes) -> list[BombReply]:
+    """Send every body to one of our servers."""
+    dispatcher = RecordingDispatcher({"get_next_step": Answer({"status": "step_ready"})})
+    server = build_server(TOOLS, make_gateway(dispatcher))
+    app = build_app(server, hosts=AllowedHosts(), ready=always)
+    answers: list[BombReply] = []
+    async with (
+        serve_in_background(app, listen("127.0.0.1", 0)) as address,
+        httpx2.AsyncClient(base_url=address, trust_env=False, timeout=60) as client,
+    ):
+        for door, name, headers, body in bodies(packed):
+            answer = await client.post(door, content=body, headers=headers)
+            answers.append((door, name, answer.status_code, answer.text[:300]))
+    return answers
+
+
+def at_the_command_line() -> Iterator[BombReply]:
+    """Pass files to the commands that take some."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "bomb.json"
+        for command in ("report", "map"):
+            for name, text in {**bombs.DEEP, **bombs.SNAPSHOTS}.items():
+                file.write_text(text, "utf-8")
+                done = CliRunner().invoke(command_line, [command, str(file)])
+                assert done.exception is None or isinstance(done.exception, SystemExit), name
+                yield command, name, done.exit_code, done.output[:300]
+
+
+async def as_forms() -> list[BombReply]:
+    """Send form bodies to the pages."""
+
+    async def receive(request: Request) -> PlainTextResponse:
+        try:
+            await read_form(request)
+        except WaybookError as error:
+            return PlainTextResponse(error.message, 403)
+        raise AssertionError("no bomb has the token")
+
+    app = Starlette(routes=[Route("/", receive, methods=["POST"])])
+    transport = httpx2.ASGITransport(app)
+    answers: list[BombReply] = []
+    # With the cookie of a browser that has loaded a page: without it, the body is not read.
+    known = {COOKIE: "t" * 43}
+    async with httpx2.AsyncClient(
+        transport=transport, base_url="http://localhost", cookies=known
+    ) as client:
+        for name, body in bombs.FORMS.items():
+            head = {"content-type": "application/x-www-form-urlencoded"}
+            answer = await client.post("/", content=body, headers=head)
+            answers.append(("form", name, answer.status_code, answer.text[:300]))
+    return answers
+
+
+def as_arguments() -> Iterator[BombReply]:
+    """Pass values as tool arguments, as far as JSON can express them."""
+    for name, text in bombs.VALUES.items():
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            continue
+        for arguments in ({"stepId": "s", "resultSummary": value}, {"stepId": value}):
+            yield "arguments", name, *_outcome(_submitted, arguments)
+
+
+def _submitted(arguments: Mapping[str, object]) -> None:
+    args = parse_arguments(SubmitStepResult, arguments)
+    check_result_size(resultSummary=args.result_summary)
+
+
+def as_texts() -> Iterator[BombReply]:
+    """Parse texts as a definition, as a template, as Markdown."""
+    for name, text in bombs.DEFINITIONS.items():
+        yield "definition", name, *_outcome(parse_definition, text)
+    for name, text in bombs.TEMPLATES.items():
+        yield "template", name, str(template_error(text, TemplateKind.PROMPT))[:300], ""
+    for name, text in bombs.MARKDOWN.items():
+        yield "Markdown", name, len(markdown_to_html(text)), ""
+
+
+def _outcome(read: Callable[[T], object], value: T) -> tuple[object, str]:
+    try:
+        read(value)
+    except WaybookError as error:
+        return error.code, error.message[:300]
+    return "read", ""
+
+
+def main() -> None:
+    """Send all inputs."""
+    packed = gzip.compress(b"[" + b"0," * 20_000_000 + b"0]", 9)
+    limit()
+    answers = [
+        *asyncio.run(over_http(packed)),
+        *asyncio.run(as_forms()),
+        *at_the_command_line(),
+        *as_arguments(),
+        *as_texts(),
+    ]
+    sys.stdout.write(json.dumps(answers))
+
+
+if __name__ == "__main__":
+    main()

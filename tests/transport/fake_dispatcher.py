@@ -1,0 +1,157 @@
+"""A dispatcher for tests: it records the calls and gives scripted answers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from starlette.requests import Request
+
+from tools.generate.tool_list import list_tools
+from waybook.app.request.arguments import ToolArguments
+from waybook.app.request.caller import Answer, Caller, ReadableDocument, ReadableOutput
+from waybook.app.request.request_context import RequestContext
+from waybook.app.request.tool import Tool
+from waybook.app.skills.skill import Skill
+from waybook.core.decision_context import Channel
+from waybook.errors import NotFound, RateLimited, WaybookError
+from waybook.json_values import Body
+from waybook.store.driver.bus import Bus
+from waybook.transport.gateway import ToolGateway
+
+SOMEBODY = Caller(org_id=UUID(int=1), user="somebody", channel=Channel.MCP)
+
+PLANS = [
+    {"planId": f"plan-{number}", "name": f"Plan {number}", "status": "executing", "progress": 40}
+    for number in (1, 2)
+]
+SKILLS = [
+    {"name": "market-scan", "description": "Scan a market."},
+    {"name": "resume_plan", "description": "Takes a name that is not free."},
+]
+RUNS = [
+    {
+        "runId": f"run-{number}",
+        "name": f"Run {number}",
+        "dagSlug": "dialectic",
+        "currentStage": current,
+        "awaitingFeedback": waiting,
+        "completedSteps": 5,
+    }
+    for number, current, waiting in ((1, "antithesis", None), (2, None, "thesis"))
+]
+ANSWERS: Mapping[str, Answer] = {
+    "list_active_plans": Answer({"plans": PLANS, "total": 2, "nextCursor": None}),
+    "get_research_context": Answer({"planId": "plan-1", "steps": []}),
+    "list_skills": Answer({"skills": SKILLS}),
+    "list_dags": Answer({"dags": [], "openRuns": RUNS}),
+}
+
+
+def make_refusal(code: str, message: str = "It cannot be.") -> Answer:
+    error: dict[str, object] = {"code": code, "message": message, "details": {}, "next": None}
+    return Answer({"error": error}, is_error=True)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingDispatcher:
+    """Answers with the scripted reply for a tool, else with the arguments."""
+
+    answers: Mapping[str, Answer] = field(default_factory=lambda: ANSWERS)
+    calls: list[tuple[Caller, str, dict[str, object]]] = field(default_factory=list)
+    requests: list[Request | None] = field(default_factory=list)
+    #: Returned for any document.
+    readable: ReadableDocument | type[WaybookError] = NotFound
+    #: Returned for any output.
+    deliverable: ReadableOutput | type[WaybookError] = NotFound
+    skills: tuple[Skill, ...] = ()
+    bus: Bus = field(default_factory=Bus)
+
+    def try_acquire(self, _: Caller) -> float:
+        return 0.0
+
+    def rate_limited_answer(self, _: Caller, what: str = "") -> RateLimited:
+        return RateLimited(what)
+
+    async def is_ready(self) -> bool:
+        return True
+
+    async def dispatch(self, caller: Caller, tool: str, arguments: Mapping[str, object]) -> Answer:
+        self.calls.append((caller, tool, dict(arguments)))
+        echo = Answer({"tool": tool, "arguments": dict(arguments)})
+        return self.answers.get(tool, echo)
+
+    async def read_document(self, caller: Caller, resource_id: str) -> ReadableDocument:
+        self.calls.append((caller, "document", {"resourceId": resource_id}))
+        if isinstance(self.readable, ReadableDocument):
+            return self.readable
+        raise self.readable
+
+    async def read_output(self, caller: Caller, output_id: str) -> ReadableOutput:
+        self.calls.append((caller, "output", {"outputId": output_id}))
+        if isinstance(self.deliverable, ReadableOutput):
+            return self.deliverable
+        raise self.deliverable
+
+    async def list_outputs(self, caller: Caller, plan_id: str) -> list[dict[str, object]]:
+        self.calls.append((caller, "outputs", {"planId": plan_id}))
+        if isinstance(self.deliverable, ReadableOutput):
+            return [{"outputId": self.deliverable.output_id}]
+        raise self.deliverable
+
+
+async def any_caller(_: Request | None) -> Caller:
+    return SOMEBODY
+
+
+def make_gateway(dispatcher: RecordingDispatcher) -> ToolGateway:
+    async def opened() -> RecordingDispatcher:
+        return dispatcher
+
+    async def whoever(request: Request | None) -> Caller:
+        dispatcher.requests.append(request)
+        return SOMEBODY
+
+    return ToolGateway(opened, whoever)
+
+
+class AnyArguments(ToolArguments):
+    pass
+
+
+async def unreachable_dispatcher(_: RequestContext, __: AnyArguments) -> Body:
+    raise AssertionError
+
+
+def make_tool(name: str, *profiles: str, reads_only: bool = False) -> Tool:
+    return Tool(
+        name=name,
+        title=name.replace("_", " ").capitalize(),
+        description=f"Calls {name}.",
+        arguments=AnyArguments,
+        output_schema={"type": "object"},
+        reads_only=reads_only,
+        destructive=False,
+        idempotent=reads_only,
+        run=unreachable_dispatcher,
+        profiles=frozenset(profiles),
+    )
+
+
+TOOLS = list_tools(
+    {
+        tool.name: tool
+        for tool in (
+            make_tool("get_next_step", "plan", "research"),
+            make_tool("submit_step_result", "plan", "research"),
+            make_tool("list_active_plans", "plan", reads_only=True),
+            make_tool("store_research", "research"),
+            make_tool("start_run", "runs"),
+            make_tool("get_next_job", "runs"),
+            make_tool("start_skill", "research"),
+        )
+    }
+)
+
+
+async def always() -> bool:
+    return True

@@ -1,0 +1,107 @@
+"""The complete HTTP application for a user of an org, and the table of its routes."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+
+import httpx2
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from org_env import AgentClient
+from run_calls import make_gathering
+from tool_calls import valid_call
+from waybook.app.dispatcher import Dispatcher
+from waybook.app.request.caller import Caller
+from waybook.background import render_all_orgs
+from waybook.core.decision_context import Channel
+from waybook.transport.gateway import ToolGateway
+from waybook.transport.http.app import build_app
+from waybook.transport.http.dashboard.routes import dashboard_routes
+from waybook.transport.http.html.forms import COOKIE
+from waybook.transport.http.metrics import collect_metrics
+from waybook.transport.http.request_checks import AllowedHosts
+from waybook.transport.http.requests import ReadApi
+from waybook.transport.http.server import listen, serve_in_background
+from waybook.transport.mcp.server import build_server
+from waybook.transport.mcp.tools import published_tools
+
+TOKEN = "t" * 43
+
+
+def full_app(agent: AgentClient, hosts: AllowedHosts | None = None) -> ASGIApp:
+    """Return the complete HTTP application, as `waybook serve` has it."""
+    mcp, rest, pages = (_entrance(agent, channel) for channel in FACES)
+    return build_app(
+        build_server(published_tools(), mcp, profile="all"),
+        hosts=hosts or AllowedHosts(),
+        ready=mcp.is_ready,
+        metrics=partial(collect_metrics, agent.dispatcher),
+        reading=ReadApi(rest),
+        pages=dashboard_routes(agent.dispatcher, pages.caller),
+    )
+
+
+FACES = (Channel.MCP, Channel.REST, Channel.DASHBOARD)
+
+
+def _entrance(agent: AgentClient, channel: Channel) -> ToolGateway:
+    async def dispatcher() -> Dispatcher:
+        return agent.dispatcher
+
+    async def caller(_: Request | None) -> Caller:
+        return replace(agent.caller, channel=channel)
+
+    return ToolGateway(dispatcher, caller)
+
+
+@asynccontextmanager
+async def make_client(app: ASGIApp) -> AsyncIterator[httpx2.AsyncClient]:
+    """Yield a browser that has been there before and follows no redirect."""
+    async with httpx2.AsyncClient(
+        transport=httpx2.ASGITransport(app, raise_app_exceptions=False),
+        base_url="http://localhost",
+        cookies={COOKIE: TOKEN},
+    ) as client:
+        yield client
+
+
+@asynccontextmanager
+async def free_port(agent: AgentClient) -> AsyncIterator[str]:
+    """Serve the application on a free port."""
+    async with serve_in_background(
+        full_app(agent), listen("127.0.0.1", 0), agent.dispatcher.bus.close
+    ) as where:
+        yield where
+
+
+def routes_of(app: ASGIApp) -> list[Route]:
+    """Return the routes behind the guards."""
+    (inner,) = _inside(app)
+    routes = [route for route in inner.routes if isinstance(route, Route)]
+    assert len(routes) == len(inner.routes)
+    return routes
+
+
+def _inside(app: object) -> Iterator[Starlette]:
+    if isinstance(app, Starlette):
+        yield app
+        return
+    for cell in getattr(app, "__closure__", None) or ():
+        if callable(cell.cell_contents):
+            yield from _inside(cell.cell_contents)
+
+
+async def sample_ids(agent: AgentClient) -> dict[str, str]:
+    """Return ids of this agent's org for the parameters of an address, by name."""
+    plan = await agent.plan()
+    job = await make_gathering(agent)
+    await render_all_orgs(agent.dispatcher.services)
+    shown = (await agent.progress(job))["stages"][0]["documents"][0]["resourceId"]
+    written = await valid_call(agent, "store_research_output")
+    stored = await agent.call("store_research_output", **written)
+    named = {"plan_id": plan["planId"], "step_id": plan["stepIds"][0], "run_id": job["runId"]}
+    return {**named, "resource_id": shown, "output_id": stored["outputId"]}

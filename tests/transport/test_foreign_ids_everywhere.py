@@ -1,0 +1,258 @@
+"""Another org's ids over every transport: each answer equals that for an unknown id."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client, MCPError
+from mcp_types import PromptReference, ResourceTemplateReference, TextContent
+from starlette.routing import Route
+
+from database_rows import rows, without_row_level_security
+from foreign_ids import foreign_id_calls
+from foreign_records import create_foreign_records
+from org_env import OrgEnv
+from project.repository import SOURCE
+from rls_only_queries import stripping
+from transport.full_app import TOKEN, free_port, full_app, make_client, routes_of, sample_ids
+from waybook.app.request.caller import Answer
+from waybook.store.driver.ids import new_id
+from waybook.transport.mcp.completions import PROMPTS, URIS
+from waybook.transport.mcp.resource_uris import KINDS
+
+#: Values of parameters that are not ids.
+ELSE = {
+    "ending": ("md", "json", "jsonl", "svg", "mmd", "txt", "html"),
+    "form": ("csv", "jsonl"),
+    "slug": ("deep-research",),
+    "version": ("x",),
+    "name": ("waybook.css",),
+}
+#: Query parameters that may be an id.
+QUERIES = {"/audit": ("subject",), "/audit.{form}": ("subject",)}
+#: Other query parameters: filters, or pagination cursors.
+OTHER_WORDS = {
+    *("behind", "before", "state", "q", "dag", "version", "page", "docs", "done", "window"),
+    *("event", "actor", "channel", "since", "until", "format", "part", "then"),
+}
+#: For every route that takes a form: forms, with ID in place of an id.
+FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
+    "/decisions": (
+        {"planId": "ID", "reviewId": "ID", "decision": "approve"},
+        {"planId": "{plan_id}", "reviewId": "ID", "decision": "approve"},
+        {"planId": "ID", "reviewId": "ID", "decision": "reject"},
+        {"planId": "ID", "reviewId": "ID", "decision": "wait"},
+    ),
+    "/feedback": ({"runId": "ID", "stageSlug": "scope", "feedback": "Go on.", "models": "a"},),
+    "/tokens": (
+        {"act": "revoke", "id": "ID"},
+        {"act": "revoke", "id": "ID", "confirmed": "yes"},
+        {"act": "disable", "user": "ID"},
+    ),
+    "/runs/{run_id}/retry": ({"stage": "scope", "key": "k"},),
+    "/runs/{run_id}/regenerate": ({"document": "ID", "key": "k"},),
+    "/plans/{plan_id}": (
+        {"revision": "1", "stepType": "search", "instructions": "x", "after": "1"},
+    ),
+    "/plans/{plan_id}/steps/{step_id}": tuple(
+        {"revision": "1", "action": action, "instructions": "x", "reason": "x"}
+        for action in ("move_up", "update_step_instructions", "fail_step", "remove_step")
+    ),
+}
+#: Routes whose body leads to no row: snapshots; and MCP, which is tested below.
+NO_ROWS = {"/api/report", "/api/map", "/mcp", "/mcp/"}
+#: Never ends; its events are tested in `test_live.py`.
+STREAMS = {"/live"}
+
+
+@dataclass(frozen=True)
+class Visit:
+    """One request, with ID in place of an id."""
+
+    method: str
+    address: str
+    form: Mapping[str, str] | None = None
+
+    async def complete(self, client: httpx2.AsyncClient, row_id: str) -> tuple[object, ...]:
+        """Return the reply, without the id, the link back, and parts that differ every time."""
+        sent = {k: v.replace("ID", row_id) for k, v in (self.form or {}).items()}
+        data = {"token": TOKEN, **sent} if self.form is not None else None
+        headers = {"accept": "text/html"}
+        where = self.address.replace("ID", row_id)
+        reply = await client.request(self.method, where, data=data, headers=headers)
+        reply_headers = {name: v for name, v in reply.headers.items() if name != "content-length"}
+        text = re.sub(r'name="key" value="[^"]+"', "", reply.text.replace(row_id, "ID"))
+        text = re.sub(r'data-at="[^"]+"', "", text)
+        return reply.status_code, str(reply_headers).replace(row_id, "ID"), text
+
+
+@pytest.fixture
+def world(face_world: OrgEnv) -> OrgEnv:
+    return face_world
+
+
+@pytest.fixture
+async def ours(world: OrgEnv) -> dict[str, str]:
+    return await sample_ids(world.agent)
+
+
+def visits(route: Route, ours: Mapping[str, str]) -> Iterator[Visit]:
+    """Yield every request to a route with another org's id in one or more parameters."""
+    places = [name for name in route.param_convertors if name.endswith("_id")]
+    for method in sorted((route.methods or set()) - {"HEAD"}):
+        for form in FORMS[route.path] if method == "POST" else (None,):
+            has_id = form is not None and "ID" in form.values()
+            for foreign in _subsets(places, least=0 if has_id else 1):
+                for address in _addresses(route, {**ours, **dict.fromkeys(foreign, "ID")}):
+                    fields = {k: v.format(**ours) for k, v in form.items()} if form else None
+                    yield Visit(method, address, fields)
+    for word in QUERIES.get(route.path, ()):
+        for address in _addresses(route, ours):
+            yield Visit("GET", f"{address}?{word}=ID")
+
+
+def _subsets(places: list[str], least: int) -> Iterator[tuple[str, ...]]:
+    for size in range(least, len(places) + 1):
+        yield from combinations(places, size)
+
+
+def _addresses(route: Route, named: Mapping[str, str]) -> Iterator[str]:
+    (other,) = [n for n in route.param_convertors if not n.endswith("_id")] or [""]
+    for value in ELSE[other] if other else ("",):
+        path = re.sub(r"\{(\w+):\w+\}", r"{\1}", route.path)
+        yield path.format(**{**named, other: value})
+
+
+async def betrayed(
+    world: OrgEnv, ours: Mapping[str, str], theirs: Mapping[str, str]
+) -> dict[str, set[str]]:
+    """Return by route: the kinds of the other org's data that some request reveals."""
+    app, never = full_app(world.agent), new_id()
+    leaks: dict[str, set[str]] = {}
+    async with make_client(app) as client:
+        for route in routes_of(app):
+            if route.path in NO_ROWS | STREAMS:
+                continue
+            for visit in visits(route, ours):
+                expected = await visit.complete(client, never)
+                leaked_kinds = {
+                    kind
+                    for kind, row_id in theirs.items()
+                    if await visit.complete(client, row_id) != expected
+                }
+                leaks.setdefault(route.path, set()).update(leaked_kinds)
+    return leaks
+
+
+async def test_http_routes_answer_other_orgs_id_like_unknown_id(
+    world: OrgEnv, ours: dict[str, str]
+) -> None:
+    theirs = await create_foreign_records(world)
+    before = rows(world)
+    leaks = await betrayed(world, ours, theirs)
+    assert {path: kinds for path, kinds in leaks.items() if kinds} == {}
+    assert rows(world) == before
+
+
+async def test_routes_without_row_level_security_all_leak_other_org_data(
+    world: OrgEnv, ours: dict[str, str]
+) -> None:
+    theirs = await create_foreign_records(world)
+    world.is_sound = False
+    without_row_level_security(world.place)
+    with stripping():
+        leaks = await betrayed(world, ours, theirs)
+    assert {path for path, kinds in leaks.items() if not kinds} == set()
+    assert set(leaks) >= {*QUERIES, *FORMS}
+
+
+def test_routes_accepting_post_are_all_covered_by_isolation_tests(world: OrgEnv) -> None:
+    routes = routes_of(full_app(world.agent))
+    takers = {route.path for route in routes if not route.methods or "POST" in route.methods}
+    assert takers == {*FORMS, *NO_ROWS}
+
+
+def test_query_parameters_of_all_routes_are_classified() -> None:
+    mention = re.compile(r'(?:query_params|query)\.get\("(\w+)"|query_param\(request, "(\w+)"')
+    folder = SOURCE / "transport" / "http"
+    parameters = {
+        word
+        for path in folder.rglob("*.py")
+        for pair in mention.findall(path.read_text("utf-8"))
+        for word in pair
+        if word
+    }
+    assert parameters == OTHER_WORDS | {word for words in QUERIES.values() for word in words}
+
+
+# MCP
+
+#: The protocol passes arguments through, so a few kinds of things are enough.
+SOME = ("plan", "running step", "running job", "artifact")
+
+
+@dataclass
+class Caller:
+    """A protocol client with the interface of an agent at the dispatcher."""
+
+    client: Client
+
+    async def ask(self, tool: str, arguments: Mapping[str, object]) -> Answer:
+        result = await self.client.call_tool(tool, dict(arguments))
+        [block] = result.content
+        assert isinstance(block, TextContent)
+        return Answer(json.loads(block.text), is_error=result.is_error)
+
+
+async def reply_or_error(reading: Any, row_id: str) -> str:  # noqa: ANN401 - whatever the client awaits
+    """Return the reply, or the error."""
+    try:
+        return str(await reading).replace(row_id, "ID")
+    except MCPError as error:
+        return f"{error.code} {error.message} {error.data}".replace(row_id, "ID")
+
+
+async def test_mcp_tools_answer_other_orgs_id_like_unknown_id(world: OrgEnv) -> None:
+    theirs = await create_foreign_records(world)
+    probes = await foreign_id_calls(world.agent)
+    before = rows(world)
+    async with free_port(world.agent) as where, Client(f"{where}/mcp") as client:
+        caller, some = Caller(client), {kind: theirs[kind] for kind in SOME}
+        for probe in probes:
+            assert await probe.betrayed(caller, some) == [], probe.name
+    assert rows(world) == before
+
+
+async def test_resources_prompts_and_completions_expose_nothing_of_other_org(
+    world: OrgEnv,
+) -> None:
+    theirs, never = await create_foreign_records(world), new_id()
+    async with free_port(world.agent) as where, Client(f"{where}/mcp") as client:
+        for kind in KINDS:
+            missing = await reply_or_error(client.read_resource(kind.uri.format(id=never)), never)
+            assert "Resource not found" in missing
+            for row_id in theirs.values():
+                reply = await reply_or_error(
+                    client.read_resource(kind.uri.format(id=row_id)), row_id
+                )
+                assert reply == missing, kind
+        for row_id in (theirs["plan"], theirs["run"]):
+            for name, (argument, _) in PROMPTS.items():
+                requests = (client.get_prompt(name, {argument: value}) for value in (row_id, never))
+                assert await reply_or_error(next(requests), row_id) == await reply_or_error(
+                    next(requests), never
+                )
+                reference = PromptReference(name=name)
+                done = await client.complete(reference, {"name": argument, "value": row_id[:8]})
+                assert done.completion.values == []
+            for uri in URIS:
+                template = ResourceTemplateReference(uri=uri)
+                done = await client.complete(template, {"name": "id", "value": row_id[:8]})
+                assert done.completion.values == []
+        listed = (await client.list_resources()).model_dump_json()
+    assert not [kind for kind, row_id in theirs.items() if row_id in listed]

@@ -1,0 +1,205 @@
+"""The complete application through its transports: real clients, dispatcher and database."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Literal, cast
+
+import httpx2
+import pytest
+import pytest_asyncio
+from mcp import Client, MCPError
+from mcp_types import CallToolResult, TextContent, TextResourceContents
+
+from embedded_postgres.data_directories import make_data_directory
+from org_env import Body
+from transport.messages import LEGACY
+from transport.test_garbage import NOT_JSON, STRANGE, keeps_silent
+from waybook.app.registry import TOOLS
+from waybook.bootstrap import start_application
+from waybook.cli.commands.serve import build_gateway
+from waybook.core.decision_context import Channel
+from waybook.settings import Settings
+from waybook.transport.http.app import build_app
+from waybook.transport.http.metrics import collect_metrics
+from waybook.transport.http.request_checks import AllowedHosts
+from waybook.transport.http.requests import ReadApi
+from waybook.transport.http.server import listen, serve_in_background
+from waybook.transport.mcp.server import build_server
+from waybook.transport.mcp.tools import published_tools
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+Era = Literal["legacy", "2026-07-28"]
+BOTH_ERAS = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
+
+PLAN = {
+    "name": "Tides",
+    "researchQuestion": "Why are there two tides a day?",
+    "steps": '[{"stepType":"search","instructions":"Find out."}]',
+}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def address() -> AsyncIterator[str]:
+    """Yield the address of the complete application."""
+    with make_data_directory() as place:
+        settings = Settings(data_dir=place / "data", sweep_seconds=1)
+        async with start_application(settings) as system:
+            gateway = build_gateway(system)
+            server = build_server(published_tools(), gateway, profile="all")
+            app = build_app(
+                server,
+                hosts=AllowedHosts(),
+                ready=gateway.is_ready,
+                metrics=partial(collect_metrics, system.dispatcher),
+                reading=ReadApi(build_gateway(system, Channel.REST)),
+            )
+            async with serve_in_background(app, listen("127.0.0.1", 0)) as where:
+                yield where
+
+
+def error_of(result: CallToolResult) -> dict[str, object]:
+    """Return the error of a result that has one, and nothing else."""
+    assert result.is_error
+    assert result.structured_content is None
+    [block] = result.content
+    assert isinstance(block, TextContent)
+    body = json.loads(block.text)
+    assert block.text == json.dumps(body, separators=(",", ":"), ensure_ascii=False)
+    assert set(body["error"]) == {"code", "message", "details", "next"}
+    return dict(body["error"])
+
+
+@BOTH_ERAS
+async def test_mcp_client_works_plan_from_creation_to_completion(address: str, era: Era) -> None:
+    async with Client(f"{address}/mcp", mode=era) as client:
+        plan = (await client.call_tool("create_research_plan", dict(PLAN))).structured_content
+        assert plan is not None
+        uris = {resource.uri for resource in (await client.list_resources()).resources}
+        assert f"waybook://plans/{plan['planId']}" in uris
+        read = await client.read_resource(f"waybook://plans/{plan['planId']}")
+        assert "Why are there two tides a day?" in read.model_dump_json()
+        step = (
+            await client.call_tool("get_next_step", {"planId": plan["planId"]})
+        ).structured_content
+        assert step is not None
+        submitted = await client.call_tool(
+            "submit_step_result",
+            {"stepId": step["stepId"], "attempt": step["attempt"], "resultSummary": "The moon."},
+        )
+        assert submitted.structured_content is not None
+        assert submitted.structured_content["planStatus"] == "completed"
+
+
+#: No argument alone is required, but one of several is.
+AMBIGUOUS_NAMES = {"get_dag_map", "get_run_progress", "get_artifact", "draw_map"}
+
+
+@BOTH_ERAS
+async def test_every_tool_unknown_argument_returns_invalid_input_naming_argument(
+    address: str, era: Era
+) -> None:
+    async with Client(f"{address}/mcp", mode=era) as client:
+        for name, tool in TOOLS.items():
+            result = await client.call_tool(name, {"noSuchArgument": 1})
+            error = error_of(result)
+            assert error["code"] == "INVALID_INPUT", name
+            assert "noSuchArgument" in str(error["message"]) + str(error["details"]), name
+            if not tool.input_schema.get("required") and name not in AMBIGUOUS_NAMES:
+                assert not (await client.call_tool(name, {})).is_error, name
+
+
+@BOTH_ERAS
+async def test_unknown_plan_tool_and_resource_return_not_found(address: str, era: Era) -> None:
+    missing = "01980000-0000-7000-8000-000000000000"
+    async with Client(f"{address}/mcp", mode=era) as client:
+        result = await client.call_tool("get_next_step", {"planId": missing})
+        assert error_of(result)["code"] == "NOT_FOUND"
+        for plan_id in (missing, "nonsense"):
+            with pytest.raises(MCPError) as refusal:
+                await client.read_resource(f"waybook://plans/{plan_id}")
+            assert refusal.value.code == -32602
+
+
+@BOTH_ERAS
+async def test_list_prompts_includes_every_listed_skill(address: str, era: Era) -> None:
+    async with Client(f"{address}/mcp", mode=era) as client:
+        skills = (await client.call_tool("list_skills", {})).structured_content
+        prompts = [entry.name for entry in (await client.list_prompts()).prompts]
+    assert skills is not None
+    ours = ["resume_plan", "plan_research", "work_on_run"]
+    assert prompts == [*ours, *(entry["name"] for entry in skills["skills"])]
+
+
+async def called(client: Client, tool: str, **arguments: object) -> Body:
+    result = await client.call_tool(tool, arguments)
+    assert not result.is_error, result
+    return cast("Body", result.structured_content)
+
+
+@BOTH_ERAS
+async def test_run_worked_over_mcp_is_readable_via_rest_and_resources(
+    address: str, era: Era
+) -> None:
+    named = {"dagSlug": "deep-research", "name": "Tides", "input": "Why two a day?"}
+    async with (
+        Client(f"{address}/mcp", mode=era) as client,
+        httpx2.AsyncClient(base_url=address, trust_env=False) as http,
+    ):
+        run_id = (await called(client, "start_run", **named, models=["a"]))["runId"]
+        job = await called(client, "get_next_job", runId=run_id)
+        held = {"jobId": job["jobId"], "attempt": job["attempt"]}
+        await called(client, "submit_job_result", **held, content="# The moon")
+        progress = f"waybook://runs/{run_id}/progress"
+        assert progress in {resource.uri for resource in (await client.list_resources()).resources}
+        document = await first_document(http, run_id)
+        report = (await http.get(f"/api/runs/{run_id}/progress")).json()
+        [attached] = (await client.read_resource(progress)).contents
+        [mapped] = (await client.read_resource(f"waybook://runs/{run_id}/map")).contents
+        [text] = (await client.read_resource(f"waybook://documents/{document}")).contents
+        page = await http.get(f"/api/documents/{document}")
+    assert isinstance(attached, TextResourceContents)
+    payload = json.loads(attached.text)
+    assert {name: payload[name] for name in report} == report
+    assert isinstance(mapped, TextResourceContents)
+    assert len(json.loads(mapped.text)["stages"]) == 3
+    assert isinstance(text, TextResourceContents)
+    assert text.text.startswith("# The moon")
+    assert "<h1>The moon</h1>" in page.text
+
+
+async def first_document(http: httpx2.AsyncClient, run_id: str) -> str:
+    """Return the first document of a run, once the server has rendered it."""
+    async with asyncio.timeout(20):
+        while True:
+            report = (await http.get(f"/api/runs/{run_id}/progress")).json()
+            documents = report["stages"][0]["documents"]
+            if documents:
+                return str(documents[0]["resourceId"])
+
+
+async def test_readyz_reports_ready_when_database_answers(address: str) -> None:
+    async with httpx2.AsyncClient(base_url=address, trust_env=False) as client:
+        assert (await client.get("/readyz")).json() == {"status": "ready"}
+
+
+@pytest.mark.parametrize("corpus", [NOT_JSON, STRANGE], ids=["not json", "strange"])
+async def test_mcp_endpoint_garbage_body_never_causes_server_error(
+    address: str, corpus: dict[str, bytes]
+) -> None:
+    async with httpx2.AsyncClient(base_url=address, trust_env=False) as client:
+        for name, body in corpus.items():
+            reply = await client.post("/mcp", headers=LEGACY, content=body)
+            assert reply.status_code < 500, name
+            assert keeps_silent(reply), name
+            assert '"code":-32603' not in reply.text, name
+
+
+async def test_calls_are_counted_by_tool_and_outcome(address: str) -> None:
+    async with Client(f"{address}/mcp") as client, httpx2.AsyncClient() as http:
+        await client.call_tool("get_plan_status", {"planId": "nobody"})
+        metrics = (await http.get(f"{address}/metrics")).text
+    assert 'waybook_calls_total{tool="get_plan_status",outcome="NOT_FOUND"}' in metrics
+    assert "waybook_call_log_dropped_total 0" in metrics

@@ -1,0 +1,58 @@
+"""Lists that clients read first are independent of stored data."""
+
+from mcp import Client
+from starlette.requests import Request
+
+from marked_data import MarkedWriter, marked_output, marked_plan, marked_run
+from org_env import AgentClient, OrgEnv
+from waybook.app.dispatcher import Dispatcher
+from waybook.app.request.caller import Caller
+from waybook.transport.gateway import ToolGateway
+from waybook.transport.mcp.server import build_server
+from waybook.transport.mcp.tools import published_tools
+
+
+def make_client(agent: AgentClient) -> Client:
+    async def opened() -> Dispatcher:
+        return agent.dispatcher
+
+    async def caller(_: Request | None) -> Caller:
+        return agent.caller
+
+    server = build_server(published_tools(), ToolGateway(opened, caller), profile="all")
+    return Client(server, mode="legacy")
+
+
+async def what_is_ours(agent: AgentClient) -> list[str]:
+    """Return tools, prompts, resource templates, a filled prompt, instructions: as sent."""
+    async with make_client(agent) as client:
+        replies = [
+            await client.list_tools(),
+            await client.list_prompts(),
+            await client.list_resource_templates(),
+            await client.get_prompt("resume_plan", {"planId": "p"}),
+        ]
+        assert client.instructions
+        return [*(reply.model_dump_json() for reply in replies), client.instructions]
+
+
+async def test_static_lists_do_not_change_with_stored_data(world: OrgEnv) -> None:
+    before = await what_is_ours(world.agent)
+    ink = MarkedWriter()
+    await marked_plan(world.agent, ink)
+    await marked_output(world.agent, ink)
+    await marked_run(world.agent, ink)
+    assert await what_is_ours(world.agent) == before
+
+
+async def test_resource_list_plan_name_appears_in_title_only(world: OrgEnv) -> None:
+    ink = MarkedWriter()
+    await marked_plan(world.agent, ink)
+    (mark,) = [mark for mark, leaf in ink.written.items() if leaf[1:] == ("name",)]
+    async with make_client(world.agent) as client:
+        listed = await client.list_resources()
+    (plan,) = [
+        resource for resource in listed.resources if resource.uri.startswith("waybook://plans/")
+    ]
+    assert mark in (plan.title or "")
+    assert mark not in plan.model_copy(update={"title": ""}).model_dump_json()

@@ -1,0 +1,266 @@
+"""Rate limits over HTTP: throttled first, then refused in each transport's own format."""
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp_types import TextContent
+from starlette.requests import Request
+
+from auth_env import bearer, make_token, served
+from org_env import AgentClient, OrgEnv
+from transport.fake_dispatcher import TOOLS
+from transport.messages import LEGACY, make_request, modern_headers
+from transport.page_reader import TOKEN
+from waybook.app.dispatcher import Dispatcher
+from waybook.app.request.caller import Caller
+from waybook.app.request.rate_limit import NANOSECONDS, TokenBuckets
+from waybook.core.decision_context import Channel
+from waybook.errors import Forbidden
+from waybook.store.calls import CallLog
+from waybook.transport.gateway import ToolGateway
+from waybook.transport.http.app import build_app
+from waybook.transport.http.dashboard.routes import dashboard_routes
+from waybook.transport.http.html.forms import COOKIE
+from waybook.transport.http.rate_limits import DELAYS, MAX_QUEUE_STEPS, QUEUE_STEP, RequestThrottle
+from waybook.transport.http.request_checks import AllowedHosts
+from waybook.transport.http.requests import ReadApi
+from waybook.transport.http.server import listen, serve_in_background
+from waybook.transport.mcp.server import build_server
+
+#: Independent of the database, so one server is enough.
+pytestmark = pytest.mark.parametrize("server", ["18"], indirect=True, scope="session")
+
+BURST = 3
+CALL = make_request("tools/call", name="list_active_plans", arguments={})
+LIST = make_request("tools/list")
+THEIRS = {"x-org": "theirs"}
+
+
+def nothing() -> None:
+    """Do nothing."""
+
+
+@dataclass
+class Flooded:
+    """A server for two orgs, with a fixed clock; it records its pauses."""
+
+    dispatcher: Dispatcher
+    agent: AgentClient
+    neighbour: AgentClient
+    now: int = 100 * NANOSECONDS
+    pauses: list[float] = field(default_factory=list)
+    meanwhile: Callable[[], None] = nothing
+
+    async def pause(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.meanwhile()
+
+    def use_up(self, channel: Channel = Channel.MCP) -> None:
+        for _ in range(BURST):
+            self.dispatcher.require_capacity(replace(self.agent.caller, channel=channel))
+
+    def later(self) -> None:
+        self.now += 10 * NANOSECONDS
+
+    def caller(self, channel: Channel) -> Callable[[Request | None], Awaitable[Caller]]:
+        """Return the caller: a header names the org."""
+
+        async def caller(request: Request | None) -> Caller:
+            org = request.headers.get("x-org") if request else None
+            if org == "nobody's":
+                raise Forbidden
+            agent = self.neighbour if org == "theirs" else self.agent
+            return replace(agent.caller, channel=channel)
+
+        return caller
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[str]:
+        async def dispatcher() -> Dispatcher:
+            return self.dispatcher
+
+        gateway = ToolGateway(dispatcher, self.caller(Channel.MCP))
+        app = build_app(
+            build_server(TOOLS, gateway),
+            hosts=AllowedHosts(),
+            ready=gateway.is_ready,
+            reading=ReadApi(ToolGateway(dispatcher, self.caller(Channel.REST))),
+            pages=dashboard_routes(self.dispatcher, self.caller(Channel.DASHBOARD)),
+            pace=RequestThrottle(gateway, self.pause),
+        )
+        async with serve_in_background(app, listen("127.0.0.1", 0)) as where:
+            yield where
+
+
+@pytest.fixture
+def flooded(world: OrgEnv) -> Flooded:
+    services = replace(world.dispatcher.services, rate_limit=TokenBuckets(2, BURST))
+    made = Flooded(Dispatcher(services, CallLog(services.database)), world.agent, world.other_org)
+    made.dispatcher.clock = lambda: made.now
+    return made
+
+
+@pytest.fixture
+async def http(flooded: Flooded) -> AsyncIterator[httpx2.AsyncClient]:
+    async with (
+        flooded.serving() as address,
+        httpx2.AsyncClient(base_url=address, trust_env=False) as client,
+    ):
+        yield client
+
+
+@pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
+async def test_rate_limited_tool_call_returns_tool_error_to_client(
+    flooded: Flooded, era: Literal["legacy", "2026-07-28"]
+) -> None:
+    async with flooded.serving() as address, Client(f"{address}/mcp", mode=era) as client:
+        flooded.later()  # the handshake counts as well
+        flooded.use_up()
+        result = await client.call_tool("list_active_plans", {})
+    assert result.is_error
+    (block,) = result.content
+    assert isinstance(block, TextContent)
+    assert json.loads(block.text)["error"]["code"] == "RATE_LIMITED"
+
+
+@pytest.mark.parametrize(
+    "headers", [LEGACY, modern_headers("tools/call", "list_active_plans")], ids=["old", "new"]
+)
+async def test_early_rate_limit_response_equals_dispatcher_response(
+    http: httpx2.AsyncClient, flooded: Flooded, headers: dict[str, str]
+) -> None:
+    flooded.use_up()
+    cheap = await http.post("/mcp", headers=headers, content=CALL)
+    answer = await flooded.dispatcher.dispatch(flooded.agent.caller, "list_active_plans", {})
+    assert cheap.status_code == 200
+    assert cheap.headers["retry-after"] == "1"
+    result = cheap.json()["result"]
+    assert json.loads(result["content"][0]["text"]) == answer.body
+    assert ("resultType" in result) == (headers is not LEGACY)
+
+
+async def test_messages_without_tool_call_count_toward_rate_limit(http: httpx2.AsyncClient) -> None:
+    replies = [await http.post("/mcp", headers=LEGACY, content=LIST) for _ in range(BURST + 1)]
+    assert [reply.status_code for reply in replies] == [200] * BURST + [429]
+    refused = replies[-1].json()
+    assert refused["id"] == 1
+    assert refused["error"]["data"]["error"]["code"] == "RATE_LIMITED"
+    assert (await http.post("/mcp", headers={**LEGACY, **THEIRS}, content=LIST)).is_success
+
+
+async def test_throttle_call_over_limit_waits_and_is_then_admitted(
+    http: httpx2.AsyncClient, flooded: Flooded
+) -> None:
+    flooded.use_up()
+    flooded.meanwhile = flooded.later
+    reply = await http.post("/mcp", headers=LEGACY, content=CALL)
+    assert not reply.json()["result"]["isError"]
+    assert flooded.pauses == [DELAYS[0]]
+
+
+async def test_throttle_exhausted_org_does_not_delay_other_callers(
+    http: httpx2.AsyncClient, flooded: Flooded
+) -> None:
+    flooded.use_up()
+    served = await http.post("/mcp", headers={**LEGACY, **THEIRS}, content=CALL)
+    assert not served.json()["result"]["isError"]
+    assert (await http.get("/healthz")).is_success
+    assert (await http.get("/readyz")).is_success
+    assert (await http.get("/")).is_success
+    stranger = await http.post("/mcp", headers={**LEGACY, "x-org": "nobody's"}, content=CALL)
+    assert "FORBIDDEN" in stranger.text
+    assert flooded.pauses == []
+
+
+@pytest.mark.parametrize("path", ["/api/runs/x/progress", "/api/documents/x", "/api/outputs/x"])
+async def test_read_api_over_rate_limit_returns_429_with_retry_after(
+    http: httpx2.AsyncClient, flooded: Flooded, path: str
+) -> None:
+    flooded.use_up()
+    reply = await http.get(path)
+    assert (reply.status_code, reply.headers["retry-after"]) == (429, "1")
+    assert reply.json()["error"]["code"] == "RATE_LIMITED"
+    assert (await http.get(path, headers=THEIRS)).status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/api/report", "/api/map"])
+async def test_snapshot_endpoints_count_toward_rate_limit(
+    http: httpx2.AsyncClient, flooded: Flooded, path: str
+) -> None:
+    flooded.use_up()
+    reply = await http.post(path, content=b"{}")
+    assert (reply.status_code, reply.headers["retry-after"]) == (429, "1")
+    assert (await http.post(path, content=b"{}", headers=THEIRS)).status_code in {400, 422}
+
+
+@pytest.mark.parametrize("path", ["/", "/inbox", "/runs", "/audit", "/live/waiting"])
+async def test_page_over_rate_limit_returns_429_page_and_other_org_is_served(
+    http: httpx2.AsyncClient, flooded: Flooded, path: str
+) -> None:
+    flooded.use_up(Channel.DASHBOARD)
+    page = await http.get(path, headers={"accept": "text/html"})
+    assert (page.status_code, page.headers["retry-after"]) == (429, "1")
+    assert "Too many requests" in page.text
+    assert (await http.get(path, headers={"accept": "text/html", **THEIRS})).is_success
+
+
+async def test_form_over_rate_limit_returns_429_with_retry_after(
+    http: httpx2.AsyncClient, flooded: Flooded
+) -> None:
+    http.cookies.set(COOKIE, TOKEN)
+    sent = {"token": TOKEN, "decision": "approve", "planId": "x", "reviewId": "x"}
+    flooded.use_up(Channel.DASHBOARD)
+    page = await http.post("/decisions", data=sent, headers={"accept": "text/html"})
+    assert (page.status_code, page.headers["retry-after"]) == (429, "1")
+    theirs = await http.post("/decisions", data=sent, headers=THEIRS)
+    assert theirs.status_code == 404
+
+
+async def test_page_load_counts_as_single_call_for_rate_limit(http: httpx2.AsyncClient) -> None:
+    pages = [await http.get("/inbox") for _ in range(BURST + 1)]
+    assert [page.status_code for page in pages] == [200] * BURST + [429]
+
+
+async def test_rate_limit_with_auth_required_is_enforced_at_auth_gate(
+    world: OrgEnv,
+) -> None:
+    issued = await make_token(world.agent)
+    services = replace(world.dispatcher.services, rate_limit=TokenBuckets(2, BURST))
+    here = replace(world, dispatcher=Dispatcher(services, CallLog(services.database)))
+    here.dispatcher.clock = lambda: 100 * NANOSECONDS
+    async with (
+        served(here) as address,
+        httpx2.AsyncClient(base_url=address, trust_env=False, headers=bearer(issued)) as client,
+    ):
+        sent = [await client.post("/mcp", headers=LEGACY, content=CALL) for _ in range(BURST + 1)]
+    refused = ["RATE_LIMITED" in reply.text for reply in sent]
+    assert refused == [False] * BURST + [True]
+    # Sent before the protocol library is called, which knows no such header.
+    assert ["retry-after" in reply.headers for reply in sent] == refused
+
+
+async def test_throttle_delay_grows_with_waiting_calls_of_org(flooded: Flooded) -> None:
+    gateway = ToolGateway(lambda: _at(flooded.dispatcher), flooded.caller(Channel.MCP))
+    flooded.use_up()
+    pace = RequestThrottle(gateway, flooded.pause)
+    request = Request({"type": "http", "path": "/mcp", "headers": [], "state": {}})
+    for already, times in (
+        (0, 1),
+        (QUEUE_STEP, 2),
+        (5 * QUEUE_STEP, 6),
+        (1_000 * QUEUE_STEP, MAX_QUEUE_STEPS),
+    ):
+        pace.held[flooded.agent.org_id] = already
+        assert await pace.admit(request) is None
+        assert flooded.pauses[-1] / times in DELAYS
+    assert not request.state.counted
+
+
+async def _at(dispatcher: Dispatcher) -> Dispatcher:
+    return dispatcher

@@ -1,0 +1,69 @@
+"""Another org's activity changes nothing we are shown: no text, no count, no figure."""
+
+import re
+from collections.abc import Mapping
+
+import httpx2
+
+from foreign_records import all_foreign_records
+from org_env import AgentClient, OrgEnv
+from transport.full_app import full_app, make_client, routes_of, sample_ids
+from waybook.background import index_all_orgs
+
+#: Never ends: see `test_live.py`.
+STREAMS = {"/live"}
+#: About the whole server, for its operator.
+OPERATORS = {"/metrics"}
+ELSE = {
+    "ending": "json",
+    "form": "csv",
+    "slug": "deep-research",
+    "version": "x",
+    "name": "live.js",
+}
+LISTS: Mapping[str, Mapping[str, object]] = {
+    "list_active_plans": {},
+    "list_dags": {},
+    "list_skills": {},
+    "search_sources": {"query": "longest river Nile"},
+}
+
+
+async def pages(
+    agent: AgentClient, client: httpx2.AsyncClient, named: Mapping[str, str]
+) -> dict[str, str]:
+    """Return every readable page, with its headers."""
+    contents = {}
+    for route in routes_of(full_app(agent)):
+        if "GET" in (route.methods or ()) and route.path not in STREAMS | OPERATORS:
+            path = re.sub(r"\{(\w+):\w+\}", r"{\1}", route.path).format(**ELSE, **named)
+            reply = await client.get(path, headers={"accept": "text/html"})
+            assert reply.status_code == 200, path
+            text = re.sub(r'name="key" value="[^"]+"', "", reply.text)
+            contents[path] = f"{reply.headers}\n{text}"
+    return contents
+
+
+async def indexed(agent: AgentClient) -> None:
+    """Wait until everything is indexed."""
+    while await index_all_orgs(agent.dispatcher.services):
+        pass
+
+
+async def test_pages_and_lists_do_not_change_with_other_org_activity(face_world: OrgEnv) -> None:
+    world, agent = face_world, face_world.agent
+    world.other_org_may_change = True
+    await all_foreign_records(agent)
+    named = await sample_ids(agent)
+    await indexed(agent)
+    listed = {tool: (await agent.ask(tool, arguments)).body for tool, arguments in LISTS.items()}
+    await world.dispatcher.calls.flush()
+    async with make_client(full_app(agent)) as client:
+        before = await pages(agent, client, named)
+        await all_foreign_records(world.other_org)
+        world.dispatcher.calls.dropped_of[world.other_org.org_id] += 7
+        await indexed(agent)
+        after = await pages(agent, client, named)
+    assert {path for path in before if before[path] != after[path]} == set()
+    again = {tool: (await agent.ask(tool, arguments)).body for tool, arguments in LISTS.items()}
+    assert again == listed

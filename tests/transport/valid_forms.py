@@ -1,0 +1,49 @@
+"""For every route that takes a form: a valid form that changes something."""
+
+from org_env import AgentClient
+
+
+async def valid_forms(agent: AgentClient) -> dict[str, tuple[str, dict[str, str]]]:
+    """Return by route: the address, and the fields without the token."""
+    plan = await agent.plan()
+    place = f"/plans/{plan['planId']}"
+    fields = {"instructions": "Look it up twice.", "revision": "1"}
+    added = {"stepType": "search", "after": "1", **fields}
+    changed = {"action": "update_step_instructions", **fields}
+    other = await agent.plan()
+    return {
+        "/plans/{plan_id}": (place, added),
+        "/plans/{plan_id}/steps/{step_id}": (
+            f"/plans/{other['planId']}/steps/{other['stepIds'][0]}",
+            changed,
+        ),
+        "/decisions": ("/decisions", await _decision(agent)),
+        **await _of_runs(agent),
+        "/tokens": ("/tokens", {"act": "add_user", "name": "zoe", "scope": "plan:read"}),
+    }
+
+
+async def _decision(agent: AgentClient) -> dict[str, str]:
+    taken = await agent.take(await agent.plan())
+    review = await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
+    named = {"planId": review["planId"], "reviewId": review["reviewId"]}
+    return {**named, "decision": "approve", "back": "/inbox"}
+
+
+async def _of_runs(agent: AgentClient) -> dict[str, tuple[str, dict[str, str]]]:
+    done = await agent.run()
+    await agent.work_off(done)
+    form = {"runId": done["runId"], "stageSlug": "scope", "feedback": "Go on.", "models": "a"}
+    job = await agent.job(await agent.run())
+    failed = {"jobId": job["jobId"], "attempt": job["attempt"], "error": "No.", "retryable": False}
+    await agent.call("fail_job", **failed)
+    again = await agent.run()
+    brief = await agent.submit_documents(await agent.job(again), "# A brief")
+    return {
+        "/feedback": ("/feedback", form),
+        "/runs/{run_id}/retry": (f"/runs/{job['runId']}/retry", {"stage": "scope", "key": "k"}),
+        "/runs/{run_id}/regenerate": (
+            f"/runs/{again['runId']}/regenerate",
+            {"document": brief["documentIds"][0], "key": "k"},
+        ),
+    }
