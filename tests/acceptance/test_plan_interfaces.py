@@ -23,7 +23,7 @@ NAMES = ("Find the gauges", "Compare.", "Weigh both", "Write it", "Last one")
 
 @dataclass(frozen=True)
 class Shown:
-    """What an interface shows of the plan; by default, what every interface should show."""
+    """Figures that an interface shows; the defaults are those that every interface must show."""
 
     status: str = "stalled"
     done: int = 1

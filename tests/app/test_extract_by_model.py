@@ -44,8 +44,8 @@ async def test_extract_data_adds_model_usage_to_org_totals(world: OrgEnv) -> Non
     assert await recorded_usage(world.agent) == USED_ONCE
     await extracted(world, "openai", "[]", json.dumps(NILE))
     assert await recorded_usage(world.agent) == Totals(input_tokens=36, output_tokens=9, results=2)
-    neighbours = RequestContext(services=world.dispatcher.services, caller=world.other_org.caller)
-    assert (await count_usage(neighbours)).work == ()
+    other_org = RequestContext(services=world.dispatcher.services, caller=world.other_org.caller)
+    assert (await count_usage(other_org)).work == ()
 
 
 @each_way

@@ -176,12 +176,12 @@ async def test_extract_data_stored_text_is_labeled_with_author(agent: AgentClien
 
 
 async def test_extract_data_artifact_of_other_org_is_refused_as_missing(
-    agent: AgentClient, neighbour: AgentClient
+    agent: AgentClient, other_org: AgentClient
 ) -> None:
     artifact_id = await submit_late_result(agent, TEXT)
     for candidate in (None, NILE):
         args = {"artifactId": artifact_id, "schema": RIVER, "candidate": candidate}
-        error = await neighbour.refused("extract_data", **args)
+        error = await other_org.refused("extract_data", **args)
         assert (error["code"], error["message"]) == (
             "NOT_FOUND",
             "there is no artifact with this id here",

@@ -12,13 +12,13 @@ WORD = "quetzalcoatlus"
 
 
 async def test_session_name_used_by_other_org_has_no_effect(
-    agent: AgentClient, neighbour: AgentClient
+    agent: AgentClient, other_org: AgentClient
 ) -> None:
-    theirs = await neighbour.plan()
-    await neighbour.take(theirs, sessionId="the same")
-    run = await neighbour.run()
-    await neighbour.job(run, sessionId="the same")
-    skill = await neighbour.call("start_skill", name="survey", sessionId="the same")
+    theirs = await other_org.plan()
+    await other_org.take(theirs, sessionId="the same")
+    run = await other_org.run()
+    await other_org.job(run, sessionId="the same")
+    skill = await other_org.call("start_skill", name="survey", sessionId="the same")
     plan = await agent.plan(sessionId="the same")
     taken = await agent.take(plan, sessionId="the same")
     assert taken.get("resumed") is not True
@@ -27,9 +27,9 @@ async def test_session_name_used_by_other_org_has_no_effect(
 
 
 async def test_idempotency_key_used_by_other_org_is_available(
-    agent: AgentClient, neighbour: AgentClient
+    agent: AgentClient, other_org: AgentClient
 ) -> None:
-    theirs = await neighbour.plan(idempotencyKey="the same", name="Theirs")
+    theirs = await other_org.plan(idempotencyKey="the same", name="Theirs")
     ours = await agent.plan(idempotencyKey="the same", name="Ours")
     assert ours["planId"] != theirs["planId"]
     assert "replayed" not in ours
@@ -38,11 +38,11 @@ async def test_idempotency_key_used_by_other_org_is_available(
 
 
 async def test_workflow_of_other_org_is_not_found_and_slug_is_available(
-    agent: AgentClient, neighbour: AgentClient
+    agent: AgentClient, other_org: AgentClient
 ) -> None:
     stage = make_stage("views", make_recipe_step("view"))
-    await neighbour.call("add_dag", definition=make_definition("theirs", stage))
-    await neighbour.run("theirs")
+    await other_org.call("add_dag", definition=make_definition("theirs", stage))
+    await other_org.run("theirs")
     for tool, more in (("get_dag_map", {}), ("draw_map", {}), ("start_run", A_RUN)):
         theirs = await agent.refused(tool, dagSlug="theirs", **more)
         assert theirs == await agent.refused(tool, dagSlug="nobodys", **more), tool
@@ -52,15 +52,15 @@ async def test_workflow_of_other_org_is_not_found_and_slug_is_available(
 
 
 async def test_workflow_slug_used_by_two_orgs_runs_own_definition(
-    agent: AgentClient, neighbour: AgentClient
+    agent: AgentClient, other_org: AgentClient
 ) -> None:
     runs = []
-    for who, step in ((neighbour, "theirs"), (agent, "ours")):
+    for who, step in ((other_org, "theirs"), (agent, "ours")):
         definition = make_definition("same", make_stage("views", make_recipe_step(step)))
         await who.call("add_dag", definition=definition)
         runs.append(await who.run("same"))
     # The second time, each is cached.
-    for who, run, step in ((neighbour, runs[0], "theirs"), (agent, runs[1], "ours")):
+    for who, run, step in ((other_org, runs[0], "theirs"), (agent, runs[1], "ours")):
         assert [(await who.job(run))["stepKey"] for _ in "ab"] == [step, step]
         assert f'"{step}"' in json.dumps(await who.progress(run, detail=True))
 
@@ -69,11 +69,11 @@ A_RUN = {"name": "Rivers", "input": "x", "models": ["a"]}
 
 
 async def test_list_active_plans_cursor_of_other_org_shows_own_plans_only(
-    agent: AgentClient, neighbour: AgentClient
+    agent: AgentClient, other_org: AgentClient
 ) -> None:
     for _ in range(2):
-        await neighbour.plan(name=WORD)
-    cursor = (await neighbour.call("list_active_plans", limit=1))["nextCursor"]
+        await other_org.plan(name=WORD)
+    cursor = (await other_org.call("list_active_plans", limit=1))["nextCursor"]
     ours = await agent.plan()
     page = await agent.call("list_active_plans", cursor=cursor)
     assert page["total"] == 1
@@ -82,23 +82,23 @@ async def test_list_active_plans_cursor_of_other_org_shows_own_plans_only(
 
 @pytest.mark.parametrize("kind", ["finding", "note"])
 async def test_search_sources_returns_nothing_of_other_org(world: OrgEnv, kind: str) -> None:
-    agent, neighbour = world.agent, world.other_org
+    agent, other_org = world.agent, world.other_org
     args = {"kind": kind, "title": WORD, "content": f"The {WORD} flew over lakes."}
     source = {"title": f"On the {WORD}", "url": f"https://example.org/{WORD}"}
-    await neighbour.call("store_research", **args, sources=[source], tags=[WORD])
+    await other_org.call("store_research", **args, sources=[source], tags=[WORD])
     await index_all_orgs(world.dispatcher.services)
     for filters in ({}, {"tags": [WORD]}, {"kinds": [kind]}):
         reply = await agent.call("search_sources", query=f"the {WORD} over lakes", **filters)
         assert WORD not in json.dumps(reply["hits"])
-        assert len((await neighbour.call("search_sources", query=WORD, **filters))["hits"]) > 0
+        assert len((await other_org.call("search_sources", query=WORD, **filters))["hits"]) > 0
 
 
 async def test_same_source_in_two_orgs_is_stored_separately(
-    agent: AgentClient, neighbour: AgentClient
+    agent: AgentClient, other_org: AgentClient
 ) -> None:
     source = {"title": "The Nile", "url": "https://example.org/nile", "quote": "Long."}
     args = {"kind": "note", "title": "Nile", "content": "It is long.", "sources": [source]}
-    theirs = await neighbour.call("store_research", **args)
+    theirs = await other_org.call("store_research", **args)
     ours = await agent.call("store_research", **args)
     # The id derives from the source's content; a caller who has the content knows the id already.
     assert ours["sourceIds"] == theirs["sourceIds"]

@@ -71,7 +71,7 @@ async def test_run_uses_initial_definition_version_after_cache_reset(
 
 
 async def test_org_definition_overrides_builtin_definition(
-    agent: AgentClient, neighbour: AgentClient, world: OrgEnv
+    agent: AgentClient, other_org: AgentClient, world: OrgEnv
 ) -> None:
     world.other_org_may_change = True
     shipped = await agent.run("deep-research")
@@ -86,7 +86,7 @@ async def test_org_definition_overrides_builtin_definition(
     assert [stage["stageSlug"] for stage in dag_map["stages"]] == ["views"]
     listed = (await agent.call("list_dags"))["dags"]
     assert [len(d["stages"]) for d in listed if d["dagSlug"] == "deep-research"] == [1]
-    theirs = await neighbour.run("deep-research")
+    theirs = await other_org.run("deep-research")
     assert (theirs["version"], theirs["stages"][0]["stageSlug"]) == (1, "scope")
 
 

@@ -130,12 +130,12 @@ async def test_list_documents_follows_map_order(agent: AgentClient) -> None:
 
 
 async def test_runs_and_documents_of_other_org_are_not_visible(
-    agent: AgentClient, neighbour: AgentClient
+    agent: AgentClient, other_org: AgentClient
 ) -> None:
-    theirs: Body = await neighbour.run(name="Next door")
-    await neighbour.submit_documents(await neighbour.job(theirs))
-    await rendered(neighbour)
-    (document,) = await list_documents(looking(neighbour), theirs["runId"])
+    theirs: Body = await other_org.run(name="Next door")
+    await other_org.submit_documents(await other_org.job(theirs))
+    await rendered(other_org)
+    (document,) = await list_documents(looking(other_org), theirs["runId"])
     assert await find_runs(looking(agent), theirs["runId"], open_only=False) == []
     with pytest.raises(NotFound):
         await resolve_run(looking(agent), "Next door")

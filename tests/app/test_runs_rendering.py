@@ -119,10 +119,10 @@ async def hasty(shared_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
 
 
 async def test_render_all_orgs_renders_documents_of_every_org(
-    world: OrgEnv, agent: AgentClient, neighbour: AgentClient
+    world: OrgEnv, agent: AgentClient, other_org: AgentClient
 ) -> None:
     world.other_org_may_change = True
-    for org_agent in (agent, neighbour):
+    for org_agent in (agent, other_org):
         await org_agent.work_off(await org_agent.run())
     await render_all_orgs(world.dispatcher.services)
-    assert len(await pages(world, agent)) == len(await pages(world, neighbour)) == 1
+    assert len(await pages(world, agent)) == len(await pages(world, other_org)) == 1

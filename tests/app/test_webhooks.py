@@ -175,18 +175,18 @@ async def test_deliveries_are_limited_to_own_org(world: OrgEnv) -> None:
     world.other_org_may_change = True
     async with (
         received_events(world) as (other, teller),
-        make_webhook_env(world, f"{other.url}/theirs", agent=world.other_org) as neighbour,
+        make_webhook_env(world, f"{other.url}/theirs", agent=world.other_org) as other_org,
     ):
-        await neighbour.agent.work_through(world.other_org_plan)
+        await other_org.agent.work_through(world.other_org_plan)
         await make_review(teller.agent)
         (ours,) = await teller.deliveries()
         await teller.deliver()
         assert [request.path for request in other.requests] == ["/hook"]
-        (theirs,) = await neighbour.deliveries()
+        (theirs,) = await other_org.deliveries()
         assert (theirs.event, theirs.status) == ("plan.completed", DeliveryStatus.WAITING)
         for unknown in (ours.id, "none"):
             with pytest.raises(NotFound):
-                await retry_delivery(neighbour.call, unknown)
+                await retry_delivery(other_org.call, unknown)
 
 
 # Formats

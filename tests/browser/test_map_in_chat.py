@@ -26,10 +26,10 @@ async def test_plan_map_in_chat_updates_live_and_records_review_decisions(
     plan = await agent.plan([make_step(title=name) for name in names], name="Rivers & <i>lakes</i>")
     async with open_chat(site.world, "pat", profile="plan") as address:
         await page.goto(address)
-        learnt, app = await call_in_chat(page, "get_plan_status", {"planId": plan["planId"]})
-        assert learnt["mimeType"] == "text/html;profile=mcp-app"
-        assert learnt["bytes"] < MAX_BYTES
-        assert "draw_map" not in learnt["forModels"]
+        learned, app = await call_in_chat(page, "get_plan_status", {"planId": plan["planId"]})
+        assert learned["mimeType"] == "text/html;profile=mcp-app"
+        assert learned["bytes"] < MAX_BYTES
+        assert "draw_map" not in learned["forModels"]
         await expect(app.get_by_role("heading")).to_have_text("Rivers & <i>lakes</i>")
         await expect(app.locator("#done")).to_have_text("0 of 3 steps done")
         await expect(app.locator("svg.waymap")).to_contain_text("Find <b>them</b>")

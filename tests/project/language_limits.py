@@ -6,17 +6,17 @@ from project.language import Allowed
 
 #: Counts when they were last lowered; they are never raised.
 LIMITS: Final = {
-    "docstrings opening with a question word": 4,
-    "docstrings with private idiom": 13,
+    "docstrings opening with a question word": 0,
+    "docstrings with private idiom": 2,
     "comments with private idiom": 0,
-    "strings of the source with private idiom": 75,
-    "lines of templates with private idiom": 24,
-    "lines of docs with private idiom": 15,
-    "names bound": 3_539,
-    "limits outside MAX_ and MIN_": 26,
-    "test names with pronouns or idiom": 1_269,
-    "test names over 70 characters": 74,
-    "British spellings": 92,
+    "strings of the source with private idiom": 1,
+    "lines of templates with private idiom": 0,
+    "lines of docs with private idiom": 1,
+    "names bound": 200,
+    "limits outside MAX_ and MIN_": 0,
+    "test names with pronouns or idiom": 3,
+    "test names over 70 characters": 0,
+    "British spellings": 0,
 }
 
 ALLOWED: Final = (

@@ -193,11 +193,11 @@ def test_retention_as_serving_role_raises_misconfigured(own_place: ServerDatabas
 async def test_retention_idempotency_answer_is_replayed_until_expired(
     own_world: OrgEnv, admin: psycopg.Connection
 ) -> None:
-    agent, neighbour = own_world.agent, own_world.other_org
+    agent, other_org = own_world.agent, own_world.other_org
     for key in ("old", "young"):
         await agent.plan(idempotencyKey=key)
     own_world.other_org_may_change = True
-    await neighbour.plan(idempotencyKey="old")
+    await other_org.plan(idempotencyKey="old")
     admin.execute("update idempotency_answer set created_at = now() - interval '25 hours'")
     admin.execute(
         "update idempotency_answer set created_at = now() - interval '9 days' where key = 'old'"

@@ -70,7 +70,7 @@ analyze;
 def full(server: Server) -> Iterator[ServerDatabase]:
     """Yield a database with many jobs of two orgs."""
     with new_database(server) as place:
-        add_org(place.owner_dsn, UUID(new_id()), "neighbour")
+        add_org(place.owner_dsn, UUID(new_id()), "other_org")
         with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
             admin.execute(FILL.encode())
         yield place

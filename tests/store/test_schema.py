@@ -27,7 +27,7 @@ BY_HASH = {"api_token", "web_session"}
 
 
 @pytest.fixture(scope="module")
-def catalogue(shared_place: ServerDatabase) -> Iterator[psycopg.Connection]:
+def catalog(shared_place: ServerDatabase) -> Iterator[psycopg.Connection]:
     with psycopg.connect(shared_place.admin_dsn, autocommit=True) as connection:
         yield connection
 
@@ -50,16 +50,16 @@ def ask(connection: psycopg.Connection, question: str, **words: str) -> list[tup
     return connection.execute(query.encode()).fetchall()
 
 
-def tables(catalogue: psycopg.Connection) -> set[str]:
-    rows = ask(catalogue, "select c.relname from pg_class c where $tables")
+def tables(catalog: psycopg.Connection) -> set[str]:
+    rows = ask(catalog, "select c.relname from pg_class c where $tables")
     return {str(row[0]) for row in rows} - OUTSIDE
 
 
 def test_tables_and_partitions_have_row_level_security_enabled_and_forced(
-    catalogue: psycopg.Connection,
+    catalog: psycopg.Connection,
 ) -> None:
     unguarded = ask(
-        catalogue,
+        catalog,
         """select c.relname from pg_class c
              where $tables and not (c.relrowsecurity and c.relforcerowsecurity)""",
     )
@@ -67,10 +67,10 @@ def test_tables_and_partitions_have_row_level_security_enabled_and_forced(
 
 
 def test_serving_role_has_no_special_attributes_or_memberships(
-    catalogue: psycopg.Connection,
+    catalog: psycopg.Connection,
 ) -> None:
     (role,) = ask(
-        catalogue,
+        catalog,
         """select rolsuper, rolbypassrls, rolcreaterole, rolcreatedb, rolreplication,
                    (select count(*) from pg_auth_members m where m.member = r.oid)
               from pg_roles r where rolname = '$app'""",
@@ -78,9 +78,9 @@ def test_serving_role_has_no_special_attributes_or_memberships(
     assert role == (False, False, False, False, False, 0)
 
 
-def test_the_serving_role_owns_nothing(catalogue: psycopg.Connection) -> None:
+def test_the_serving_role_owns_nothing(catalog: psycopg.Connection) -> None:
     owned = ask(
-        catalogue,
+        catalog,
         """select c.relname from pg_class c where c.relowner = '$app'::regrole
              union all
             select p.proname from pg_proc p where p.proowner = '$app'::regrole
@@ -91,10 +91,10 @@ def test_the_serving_role_owns_nothing(catalogue: psycopg.Connection) -> None:
 
 
 def test_primary_keys_and_unique_indexes_start_with_org_id(
-    catalogue: psycopg.Connection,
+    catalog: psycopg.Connection,
 ) -> None:
     others = ask(
-        catalogue,
+        catalog,
         """select i.indexrelid::regclass::text
               from pg_index i
               join pg_class c on c.oid = i.indrelid
@@ -105,9 +105,9 @@ def test_primary_keys_and_unique_indexes_start_with_org_id(
     assert {str(row[0]) for row in others} == ACROSS_ORGS
 
 
-def test_btree_indexes_start_with_org_id(catalogue: psycopg.Connection) -> None:
+def test_btree_indexes_start_with_org_id(catalog: psycopg.Connection) -> None:
     others = ask(
-        catalogue,
+        catalog,
         """select i.indexrelid::regclass::text
               from pg_index i
               join pg_class c on c.oid = i.indrelid
@@ -121,10 +121,10 @@ def test_btree_indexes_start_with_org_id(catalogue: psycopg.Connection) -> None:
 
 
 def test_foreign_keys_start_with_org_id_on_both_sides(
-    catalogue: psycopg.Connection,
+    catalog: psycopg.Connection,
 ) -> None:
     others = ask(
-        catalogue,
+        catalog,
         """select k.conname
              from pg_constraint k
              join pg_attribute a on a.attrelid = k.conrelid and a.attnum = k.conkey[1]
@@ -135,9 +135,9 @@ def test_foreign_keys_start_with_org_id_on_both_sides(
     assert others == []
 
 
-def test_every_table_has_a_primary_key(catalogue: psycopg.Connection) -> None:
+def test_every_table_has_a_primary_key(catalog: psycopg.Connection) -> None:
     without = ask(
-        catalogue,
+        catalog,
         """select c.relname from pg_class c
              where $tables and not exists (select from pg_index i
                                              where i.indrelid = c.oid and i.indisprimary)""",
@@ -145,9 +145,9 @@ def test_every_table_has_a_primary_key(catalogue: psycopg.Connection) -> None:
     assert without == []
 
 
-def test_no_plan_or_step_index_contains_status_column(catalogue: psycopg.Connection) -> None:
+def test_no_plan_or_step_index_contains_status_column(catalog: psycopg.Connection) -> None:
     covering = ask(
-        catalogue,
+        catalog,
         """select i.indexrelid::regclass::text
               from pg_index i
               join pg_class c on c.oid = i.indrelid
@@ -197,9 +197,9 @@ def test_serving_role_denied_statement_raises_insufficient_privilege(
 
 
 def test_select_without_org_setting_returns_no_rows(
-    serving: psycopg.Connection, catalogue: psycopg.Connection
+    serving: psycopg.Connection, catalog: psycopg.Connection
 ) -> None:
-    for table in sorted(tables(catalogue)):
+    for table in sorted(tables(catalog)):
         # A partition is accessed through its table only.
         if not re.search(r"_default$|_\d{8}$", table):
             assert ask(serving, "select * from $table", table=table) == [], table

@@ -68,7 +68,7 @@ def full(server: Server) -> Iterator[ServerDatabase]:
     """Yield a database with many plans of two orgs."""
     counted = FILL % {"plans": PLANS, "steps": STEPS}
     with new_database(server) as place:
-        add_org(place.owner_dsn, UUID(new_id()), "neighbour")
+        add_org(place.owner_dsn, UUID(new_id()), "other_org")
         with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
             admin.execute(counted.encode())
         yield place

@@ -64,7 +64,7 @@ PARTITIONS = "select c.relname from pg_class c where $ours and c.relispartition"
 
 
 @pytest.fixture(scope="module")
-def catalogue(shared_place: ServerDatabase) -> Iterator[psycopg.Connection]:
+def catalog(shared_place: ServerDatabase) -> Iterator[psycopg.Connection]:
     with psycopg.connect(shared_place.admin_dsn, autocommit=True) as connection:
         yield connection
 
@@ -86,24 +86,24 @@ def tables(connection: psycopg.Connection) -> set[str]:
 
 
 def test_policies_restrict_rows_to_org_except_listed_exceptions(
-    catalogue: psycopg.Connection,
+    catalog: psycopg.Connection,
 ) -> None:
     policies = ask(
-        catalogue,
+        catalog,
         "select tablename, policyname, qual, with_check, cmd, permissive, roles::text"
         "  from pg_policies where schemaname = 'public'",
     )
     expected = {
         (table, "tenant", EXCEPTIONS.get((table, "tenant"), ORG), ORG, *("ALL", "PERMISSIVE"))
-        for table in tables(catalogue)
+        for table in tables(catalog)
     }
     everybody = {(*row, "{public}") for row in expected}
     assert set(policies) == everybody | BY_HASH
 
 
-def test_all_relations_are_in_public_schema(catalogue: psycopg.Connection) -> None:
+def test_all_relations_are_in_public_schema(catalog: psycopg.Connection) -> None:
     elsewhere = ask(
-        catalogue,
+        catalog,
         """select c.oid::regclass::text from pg_class c
             where c.relnamespace not in ('public'::regnamespace, 'pg_catalog'::regnamespace,
                                          'information_schema'::regnamespace,
@@ -112,9 +112,9 @@ def test_all_relations_are_in_public_schema(catalogue: psycopg.Connection) -> No
     assert elsewhere == []
 
 
-def test_public_schema_contains_only_tables_and_indexes(catalogue: psycopg.Connection) -> None:
+def test_public_schema_contains_only_tables_and_indexes(catalog: psycopg.Connection) -> None:
     kinds = ask(
-        catalogue,
+        catalog,
         """select c.relkind::text, c.relname from pg_class c
             where c.relnamespace = 'public'::regnamespace
               and c.relkind not in ('r', 'p', 'i', 'I')""",
@@ -124,22 +124,22 @@ def test_public_schema_contains_only_tables_and_indexes(catalogue: psycopg.Conne
 
 
 def test_catalog_has_no_rules_or_triggers_except_passage_deleted(
-    catalogue: psycopg.Connection,
+    catalog: psycopg.Connection,
 ) -> None:
-    assert ask(catalogue, "select evtname from pg_event_trigger") == []
+    assert ask(catalog, "select evtname from pg_event_trigger") == []
     # It records deleted passages, with the rights of the deleting role.
-    triggers = ask(catalogue, "select tgname from pg_trigger where not tgisinternal")
+    triggers = ask(catalog, "select tgname from pg_trigger where not tgisinternal")
     assert triggers == [("passage_deleted",)]
     rules = """select r.rulename from pg_rewrite r join pg_class c on c.oid = r.ev_class
                 where c.relnamespace = 'public'::regnamespace"""
-    assert ask(catalogue, rules) == []
+    assert ask(catalog, rules) == []
 
 
 def test_public_schema_functions_are_expected_set_without_definer_rights(
-    catalogue: psycopg.Connection,
+    catalog: psycopg.Connection,
 ) -> None:
     functions = ask(
-        catalogue,
+        catalog,
         """select p.proname, p.prosecdef, l.lanname, p.proconfig::text
               from pg_proc p join pg_language l on l.oid = p.prolang
              where p.pronamespace = 'public'::regnamespace
@@ -153,15 +153,15 @@ def test_public_schema_functions_are_expected_set_without_definer_rights(
     ]
 
 
-def test_database_has_no_security_definer_function(catalogue: psycopg.Connection) -> None:
-    assert ask(catalogue, "select proname from pg_proc where prosecdef") == []
+def test_database_has_no_security_definer_function(catalog: psycopg.Connection) -> None:
+    assert ask(catalog, "select proname from pg_proc where prosecdef") == []
 
 
 def test_column_defaults_are_allowed_expressions_without_identity_columns(
-    catalogue: psycopg.Connection,
+    catalog: psycopg.Connection,
 ) -> None:
     expressions = names(
-        catalogue,
+        catalog,
         """select pg_get_expr(d.adbin, d.adrelid)
               from pg_attrdef d
               join pg_class c on c.oid = d.adrelid
@@ -171,50 +171,50 @@ def test_column_defaults_are_allowed_expressions_without_identity_columns(
     assert expressions <= DEFAULTS
     counted = """select c.relname from pg_attribute a join pg_class c on c.oid = a.attrelid
                    where $ours and a.attidentity <> ''"""
-    assert ask(catalogue, counted) == []
+    assert ask(catalog, counted) == []
 
 
-def test_every_table_has_not_null_org_id_as_first_column(catalogue: psycopg.Connection) -> None:
+def test_every_table_has_not_null_org_id_as_first_column(catalog: psycopg.Connection) -> None:
     having = names(
-        catalogue,
+        catalog,
         """select c.relname from pg_attribute a join pg_class c on c.oid = a.attrelid
              where $ours and a.attname = 'org_id' and a.attnum = 1 and a.attnotnull
                and a.atttypid = 'uuid'::regtype""",
     )
-    assert having == tables(catalogue)
+    assert having == tables(catalog)
 
 
 # Permissions
 
 
 def test_serving_role_can_log_in_only_where_expected(
-    catalogue: psycopg.Connection, shared_place: ServerDatabase
+    catalog: psycopg.Connection, shared_place: ServerDatabase
 ) -> None:
-    ((may_log_in,),) = ask(catalogue, "select rolcanlogin from pg_roles where rolname = '$app'")
+    ((may_log_in,),) = ask(catalog, "select rolcanlogin from pg_roles where rolname = '$app'")
     # With one URL for everything, its user takes the role, and no other user logs in as it.
     assert may_log_in is (shared_place.server.role is None)
 
 
 def test_serving_role_has_no_memberships_and_no_settings(
-    catalogue: psycopg.Connection,
+    catalog: psycopg.Connection,
 ) -> None:
     assert (
         names(
-            catalogue,
+            catalog,
             """select r.rolname from pg_roles r
              where pg_has_role('$app', r.oid, 'member') and r.rolname <> '$app'""",
         )
         == set()
     )
     settings = "select setconfig from pg_db_role_setting where setrole = '$app'::regrole"
-    assert ask(catalogue, settings) == []
+    assert ask(catalog, settings) == []
 
 
 def test_table_privileges_belong_only_to_owner_and_serving_role(
-    catalogue: psycopg.Connection, shared_place: ServerDatabase
+    catalog: psycopg.Connection, shared_place: ServerDatabase
 ) -> None:
     grantees = names(
-        catalogue,
+        catalog,
         """select coalesce(nullif(x.grantee, 0)::regrole::text, 'PUBLIC')
               from pg_class c, aclexplode(c.relacl) x
              where $ours and c.oid not in $extensions""",
@@ -225,36 +225,36 @@ def test_table_privileges_belong_only_to_owner_and_serving_role(
                       where $ours and a.attacl is not null"""
     # An org's own description, its slug being fixed; a user's permissions; and of a token and a
     # session, its last use and its revocation.
-    assert sorted(ask(catalogue, of_columns)) == [
+    assert sorted(ask(catalog, of_columns)) == [
         *(("api_token", name) for name in ("last_used_at", "revoked_at", "revoked_by")),
         *(("org", name) for name in ("audit_hash", "audit_seq", "name", "review_policy")),
         *(("org_user", name) for name in ("disabled_at", "scopes")),
         *(("web_session", name) for name in ("ended_at", "last_seen_at")),
     ]
-    assert ask(catalogue, "select defaclobjtype from pg_default_acl") == []
+    assert ask(catalog, "select defaclobjtype from pg_default_acl") == []
 
 
 def test_serving_role_cannot_create_in_schema_or_database(
-    catalogue: psycopg.Connection,
+    catalog: psycopg.Connection,
 ) -> None:
     query = """select has_schema_privilege('$app', 'public', 'create'),
                       has_database_privilege('$app', current_database(), 'create')"""
-    assert ask(catalogue, query) == [(False, False)]
+    assert ask(catalog, query) == [(False, False)]
 
 
 def test_serving_role_update_and_delete_privileges_are_minimal(
-    catalogue: psycopg.Connection,
+    catalog: psycopg.Connection,
 ) -> None:
     held = """select c.relname from pg_class c
                where $ours and has_table_privilege('$app', c.oid, '$right')"""
-    assert names(catalogue, held, right="update") == MAY_UPDATE
-    assert names(catalogue, held, right="delete") == MAY_DELETE
+    assert names(catalog, held, right="update") == MAY_UPDATE
+    assert names(catalog, held, right="delete") == MAY_DELETE
     for never in ("truncate", "references", "trigger"):
-        assert names(catalogue, held, right=never) == set(), never
+        assert names(catalog, held, right=never) == set(), never
     assert "audit_entry" not in MAY_UPDATE | MAY_DELETE
     # A partition is accessed through its table only.
-    partitions = names(catalogue, PARTITIONS)
-    assert names(catalogue, held, right="select") == tables(catalogue) - partitions
+    partitions = names(catalog, PARTITIONS)
+    assert names(catalog, held, right="select") == tables(catalog) - partitions
 
 
 # Attempts
@@ -310,10 +310,10 @@ def counts(connection: psycopg.Connection, shown: set[str]) -> dict[str, dict[st
 
 
 async def test_serving_role_sees_only_own_org_rows_in_every_table(
-    both: OrgEnv, catalogue: psycopg.Connection
+    both: OrgEnv, catalog: psycopg.Connection
 ) -> None:
-    shown = tables(catalogue) - names(catalogue, PARTITIONS)
-    there = counts(catalogue, shown)
+    shown = tables(catalog) - names(catalog, PARTITIONS)
+    there = counts(catalog, shown)
     orgs = str(both.agent.org_id), str(both.other_org.org_id)
     assert {table for table in shown if not set(orgs) <= set(there[table])} == set()
     with psycopg.connect(both.place.app_dsn) as connection:
@@ -325,9 +325,9 @@ async def test_serving_role_sees_only_own_org_rows_in_every_table(
 
 
 async def test_serving_role_update_and_delete_affect_no_row_of_other_org(
-    both: OrgEnv, catalogue: psycopg.Connection
+    both: OrgEnv, catalog: psycopg.Connection
 ) -> None:
-    before = counts(catalogue, tables(catalogue))
+    before = counts(catalog, tables(catalog))
     theirs = both.other_org.org_id
     touch = sql.SQL("update {0} set org_id = org_id where org_id = {1}")
     drop = sql.SQL("delete from {0} where org_id = {1}")
@@ -339,14 +339,14 @@ async def test_serving_role_update_and_delete_affect_no_row_of_other_org(
                 _tried(both, connection, move.format(sql.Identifier(table), theirs))
         for table in sorted(MAY_DELETE):
             assert _tried(both, connection, drop.format(sql.Identifier(table), theirs)) == 0
-    assert counts(catalogue, tables(catalogue)) == before
+    assert counts(catalog, tables(catalog)) == before
 
 
 async def test_serving_role_insert_for_other_org_raises_insufficient_privilege(
-    both: OrgEnv, catalogue: psycopg.Connection
+    both: OrgEnv, catalog: psycopg.Connection
 ) -> None:
     insertable = names(
-        catalogue,
+        catalog,
         """select c.relname from pg_class c
              where $ours and has_table_privilege('$app', c.oid, 'insert')""",
     )

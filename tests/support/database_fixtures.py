@@ -159,7 +159,7 @@ def agent(world: OrgEnv) -> AgentClient:
 
 
 @pytest.fixture
-def neighbour(world: OrgEnv) -> AgentClient:
+def other_org(world: OrgEnv) -> AgentClient:
     """Return Ned, of the other org."""
     return world.other_org
 

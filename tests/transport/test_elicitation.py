@@ -152,10 +152,10 @@ async def test_elicitation_invalid_request_state_raises_mcp_error(
 async def test_elicitation_state_with_other_orgs_review_is_rejected(
     world: OrgEnv, agent: AgentClient
 ) -> None:
-    neighbour = world.other_org
+    other_org = world.other_org
     world.other_org_may_change = True
-    taken = await neighbour.take(world.other_org_plan)
-    review = await neighbour.call("request_user_review", stepId=taken["stepId"], summary="?")
+    taken = await other_org.take(world.other_org_plan)
+    review = await other_org.call("request_user_review", stepId=taken["stepId"], summary="?")
     responses: wire.InputResponses = {
         "decision": wire.ElicitResult(action="accept", content={"decision": "approve"})
     }
@@ -168,4 +168,4 @@ async def test_elicitation_state_with_other_orgs_review_is_rejected(
         )
     assert isinstance(result, wire.CallToolResult)
     assert result.is_error
-    assert (await neighbour.status(world.other_org_plan))["status"] == "awaiting_review"
+    assert (await other_org.status(world.other_org_plan))["status"] == "awaiting_review"

@@ -52,7 +52,7 @@ class Flooded:
 
     dispatcher: Dispatcher
     agent: AgentClient
-    neighbour: AgentClient
+    other_org: AgentClient
     now: int = 100 * NANOSECONDS
     pauses: list[float] = field(default_factory=list)
     meanwhile: Callable[[], None] = nothing
@@ -75,7 +75,7 @@ class Flooded:
             org = request.headers.get("x-org") if request else None
             if org == "nobody's":
                 raise Forbidden
-            agent = self.neighbour if org == "theirs" else self.agent
+            agent = self.other_org if org == "theirs" else self.agent
             return replace(agent.caller, channel=channel)
 
         return caller

@@ -127,8 +127,8 @@ def test_style_sheet_has_color_rule_for_every_status() -> None:
     style = style_sheet()
     light, dark = style.split("@media (prefers-color-scheme:dark)")
     for part in (light, dark):
-        coloured = set(re.findall(r"\[data-status=(\w+)\]\{color:", part))
-        assert coloured == ON_A_MAP - {"pending", "not_started"}
+        colored = set(re.findall(r"\[data-status=(\w+)\]\{color:", part))
+        assert colored == ON_A_MAP - {"pending", "not_started"}
         assert "[data-status]{color:" in part
     assert len(style.encode()) < 4_000
     assert "/*" not in style

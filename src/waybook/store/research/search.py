@@ -25,7 +25,7 @@ from waybook.store.research.embeddings import ORG_WEIGHT, encode_vector
 
 
 class CapabilitiesRow(NamedTuple):
-    """Whether the server has vectors of pgvector, and whether it can use the full-text index."""
+    """Capabilities of the server: pgvector vectors, and the full-text index."""
 
     has_pgvector: bool
     indexed: bool | None
