@@ -35,7 +35,7 @@ from waybook.research.fusion import RankedPassage, fuse
 from waybook.research.query import parse_query
 from waybook.settings_reading import read_settings
 from waybook.store.driver.database import Database
-from waybook.store.driver.ids import new_id
+from waybook.store.driver.queries import new_id
 from waybook.store.maintenance.migrate import migrate
 from waybook.store.research import artifacts, search
 from waybook.store.research.artifacts import Backend

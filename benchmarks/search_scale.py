@@ -37,8 +37,8 @@ from waybook.research.query import SearchQuery, parse_query
 from waybook.research.ranking import quantize
 from waybook.research.vocabulary import builtin_word_vectors
 from waybook.store.driver.database import Database
-from waybook.store.driver.ids import new_id
 from waybook.store.driver.pool import ConnectionPool
+from waybook.store.driver.queries import new_id
 from waybook.store.maintenance.migrate import APP_ROLE, migrate
 from waybook.store.research import search
 from waybook.store.research.artifacts import Backend, embedding_text

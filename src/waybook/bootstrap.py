@@ -43,8 +43,8 @@ from waybook.store.accounts.accounts import add_org
 from waybook.store.calls import CallLog
 from waybook.store.driver import pg_notify
 from waybook.store.driver.database import Database
-from waybook.store.driver.ids import new_id
 from waybook.store.driver.pool import ConnectionPool
+from waybook.store.driver.queries import new_id
 from waybook.store.driver.startup import WaitReport, wait_until_reachable
 from waybook.store.maintenance.migrate import (
     APP_ROLE,

@@ -13,7 +13,7 @@ from org_env import AgentClient, OrgEnv
 from rls_only_queries import stripping
 from tool_arguments import names_within
 from waybook.app.registry import TOOLS
-from waybook.store.driver.ids import new_id
+from waybook.store.driver.queries import new_id
 
 #: Tenant isolation also holds if the serving role is taken per transaction.
 pytestmark = pytest.mark.pg15

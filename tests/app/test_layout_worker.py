@@ -13,12 +13,14 @@ from org_env import OrgEnv
 from transport.page_client import make_browser
 from waybook.app.request import layout_worker as draughting
 from waybook.app.request.definition_cache import DefinitionCache, builtin_dags, definition_body
-from waybook.app.request.drawing_worker import DrawingJob, Links, render
 from waybook.app.request.layout_worker import (
     MAX_INLINE_COST,
     MAX_QUEUED,
+    DrawingJob,
     DrawingProcess,
     LayoutWorker,
+    Links,
+    render,
 )
 from waybook.dag.diagram.export import Drawing
 from waybook.dag.diagram.model import Diagram, DiagramStep, Lane

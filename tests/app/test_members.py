@@ -29,7 +29,7 @@ from waybook.app.operations.audit_verification import AuditVerdict, audited_subj
 from waybook.app.request.request_context import RequestContext
 from waybook.core.decision_context import Channel, ReviewPolicy, Scope, expand_scopes
 from waybook.errors import Forbidden, InvalidInput, InvalidTransition, NotFound, Unauthenticated
-from waybook.store.driver.ids import new_id
+from waybook.store.driver.queries import new_id
 
 
 async def verdicts(world: OrgEnv) -> list[AuditVerdict]:

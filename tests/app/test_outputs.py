@@ -13,7 +13,7 @@ from waybook.app.queries.plan import plan_as_of
 from waybook.app.request.caller import Answer
 from waybook.app.request.request_context import RequestContext
 from waybook.store.audit import Subject
-from waybook.store.driver.ids import new_id
+from waybook.store.driver.queries import new_id
 
 
 async def deliver(

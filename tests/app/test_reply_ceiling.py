@@ -10,7 +10,7 @@ import pytest
 from org_env import AgentClient, Body
 from sample_definitions import make_definition, make_recipe_step, make_stage
 from waybook.app.registry import TOOLS
-from waybook.app.request import reply_ceiling
+from waybook.app.request import answers
 from waybook.app.request.caller import MAX_REPLY_BYTES
 from waybook.core.decision_context import Channel
 
@@ -141,7 +141,7 @@ async def test_get_artifact_in_detail_can_be_read_to_end(agent: AgentClient) -> 
 @pytest.fixture
 def low_ceiling(agent: AgentClient, monkeypatch: pytest.MonkeyPatch) -> None:
     assert agent.caller.user, "what it needs is made before the ceiling is low"
-    monkeypatch.setattr(reply_ceiling, "MAX_REPLY_BYTES", 100)
+    monkeypatch.setattr(answers, "MAX_REPLY_BYTES", 100)
 
 
 @pytest.mark.usefixtures("low_ceiling")

@@ -33,7 +33,7 @@ from waybook.core.usage import Usage
 from waybook.errors import WaybookError
 from waybook.plan import modify as rules
 from waybook.plan.create import NewCondition, NewPlan, create
-from waybook.plan.decision import Decision
+from waybook.plan.draft import Decision
 from waybook.plan.model import BranchAction, DecisionKind, NewStep, Plan, StepId, StepType
 from waybook.plan.next_step import (
     AwaitingReview,
@@ -43,12 +43,12 @@ from waybook.plan.next_step import (
     StepReady,
     next_step,
 )
+from waybook.plan.progress import detect_stall
 from waybook.plan.review import ReviewRequest, decide, request_review
 from waybook.plan.settle import is_new_session, resume_session
-from waybook.plan.stalls import detect_stall
 from waybook.plan.states import StepStatus
 from waybook.plan.submit import Submission, submit
-from waybook.store.driver import ids
+from waybook.store.driver import queries
 from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Transaction
 
@@ -349,7 +349,7 @@ def test_dispatcher_matches_rule_decisions(
     fresh: deque[str] = deque()
 
     def remembered() -> str:
-        fresh.append(ids.new_id())
+        fresh.append(queries.new_id())
         return fresh[-1]
 
     async def again(locked: LockedPlan, results: Results, tx: Transaction) -> None:

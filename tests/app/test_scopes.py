@@ -9,7 +9,7 @@ from org_env import AgentClient, Body, OrgEnv, make_step
 from waybook.app.registry import TOOLS
 from waybook.core.decision_context import ALL_SCOPES, Channel, ReviewPolicy, Scope, expand_scopes
 from waybook.errors import Forbidden
-from waybook.store.driver.ids import new_id
+from waybook.store.driver.queries import new_id
 
 READ = {Scope.PLAN_READ}
 WRITE = {Scope.PLAN_WRITE}

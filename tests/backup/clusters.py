@@ -19,7 +19,7 @@ from embedded_postgres.processes import eventually
 from embedded_postgres.processes import kill as kill_processes
 from postgres_servers import Server, ServerDatabase, _answers, _has_user
 from run_place import FIFTEEN, NO_FIFTEEN, PLACE
-from waybook.store.driver.ids import new_id
+from waybook.store.driver.queries import new_id
 from waybook.store.maintenance.migrate import APP_ROLE, migrate
 
 DBNAME = "waybook"

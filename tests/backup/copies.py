@@ -15,7 +15,7 @@ from postgres_servers import Server, ServerDatabase, new_database
 from waybook.app.operations.anchors import open_anchors
 from waybook.app.operations.private_file import private_file
 from waybook.app.request.services import Services
-from waybook.store.driver.ids import new_id
+from waybook.store.driver.queries import new_id
 from waybook.store.maintenance import backup, restore
 from waybook.store.maintenance.anchors import Anchor
 from waybook.store.maintenance.archive import Manifest, open_archive

@@ -30,7 +30,7 @@ from waybook.app.operations.private_file import private_file
 from waybook.app.request.request_context import RequestContext
 from waybook.errors import InvalidInput, Misconfigured, Refused
 from waybook.store.accounts.accounts import add_org
-from waybook.store.driver.ids import new_id
+from waybook.store.driver.queries import new_id
 from waybook.store.maintenance import backup, restore
 from waybook.store.maintenance.migrate import (
     applied_migrations,

@@ -21,7 +21,7 @@ from org_env import OrgEnv
 from postgres_servers import ServerDatabase
 from run_place import FIFTEEN
 from waybook.embedded_postgres import cluster
-from waybook.store.driver.ids import new_id
+from waybook.store.driver.queries import new_id
 
 
 def program(place: ServerDatabase, name: str) -> Path:

@@ -8,7 +8,7 @@ import pytest
 from cli.terminal import Terminal
 from waybook.embedded_postgres.supervisor import Attachment
 from waybook.store.accounts.accounts import add_org
-from waybook.store.driver.ids import new_id
+from waybook.store.driver.queries import new_id
 from waybook.store.maintenance.migrate import migrate
 
 

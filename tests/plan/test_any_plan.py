@@ -16,7 +16,7 @@ from waybook.core.replay import replay
 from waybook.errors import WaybookError
 from waybook.json_values import Json
 from waybook.plan.create import NewCondition, NewPlan, create
-from waybook.plan.decision import Decision
+from waybook.plan.draft import Decision
 from waybook.plan.model import BranchAction, DecisionKind, Plan, Step, StepId
 from waybook.plan.modify import (
     AddSteps,
@@ -29,10 +29,9 @@ from waybook.plan.modify import (
     modify,
 )
 from waybook.plan.next_step import next_step
-from waybook.plan.progress import count_done, percent
+from waybook.plan.progress import count_done, detect_stall, percent
 from waybook.plan.review import ReviewRequest, decide, request_review
 from waybook.plan.settle import resume_session
-from waybook.plan.stalls import detect_stall
 from waybook.plan.states import CLOSED_PLAN, StepStatus
 from waybook.plan.submit import Submission, submit
 

@@ -18,7 +18,7 @@ from plan_builders import (
 from waybook.conditions.budget import BUDGET, Budget
 from waybook.json_values import Json
 from waybook.plan.branching import variables
-from waybook.plan.decision import Decision
+from waybook.plan.draft import Decision
 from waybook.plan.model import (
     MAX_CONDITIONS,
     MAX_STEPS,

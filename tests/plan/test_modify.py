@@ -28,7 +28,7 @@ from waybook.errors import (
     TooLarge,
     WaybookError,
 )
-from waybook.plan.decision import Decision
+from waybook.plan.draft import Decision
 from waybook.plan.model import BranchAction, BranchOutcome, Plan, StepId
 from waybook.plan.modify import (
     AddSteps,

@@ -5,13 +5,13 @@ import pytest
 from decision_proofs import decision
 from plan_builders import make_context, make_new_step, make_plan, make_step, step_id
 from waybook.errors import NextCall, PlanTerminal
-from waybook.plan.decision import require_open, status_call
+from waybook.plan.draft import require_open, status_call
 from waybook.plan.model import DecisionKind, Plan
 from waybook.plan.modify import AddSteps, modify
 from waybook.plan.next_step import next_step
+from waybook.plan.progress import detect_stall
 from waybook.plan.review import ReviewRequest, decide, request_review
 from waybook.plan.settle import resume_session
-from waybook.plan.stalls import detect_stall
 from waybook.plan.states import PlanStatus, StepStatus
 from waybook.plan.submit import Submission, submit
 

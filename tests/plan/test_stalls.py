@@ -19,8 +19,7 @@ from waybook.plan.draft import Draft
 from waybook.plan.model import DecisionKind, Plan
 from waybook.plan.modify import FailStep, modify
 from waybook.plan.next_step import NothingPending, next_step
-from waybook.plan.review import ReviewRequest, decide, request_review
-from waybook.plan.stalls import (
+from waybook.plan.progress import (
     DEFAULT_STALL_THRESHOLD,
     detect_stall,
     last_heartbeat,
@@ -29,6 +28,7 @@ from waybook.plan.stalls import (
     stall_threshold,
     stalled_steps,
 )
+from waybook.plan.review import ReviewRequest, decide, request_review
 from waybook.plan.states import PlanStatus, StepStatus
 from waybook.plan.submit import Submission, submit
 

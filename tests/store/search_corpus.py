@@ -15,8 +15,7 @@ from waybook.research.fusion import RankedPassage, fuse
 from waybook.research.query import parse_query
 from waybook.store.accounts.accounts import add_org
 from waybook.store.driver.database import Database
-from waybook.store.driver.ids import new_id
-from waybook.store.driver.queries import Rows
+from waybook.store.driver.queries import Rows, new_id
 from waybook.store.plans import writer
 from waybook.store.research import artifacts, search
 from waybook.store.research.artifacts import Backend, Embeddings, index_artifact

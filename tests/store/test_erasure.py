@@ -22,7 +22,7 @@ from waybook.app.request.caller import Caller
 from waybook.app.request.request_context import RequestContext
 from waybook.core.decision_context import Channel, Scope
 from waybook.errors import Busy, NotFound
-from waybook.store.driver.ids import new_id
+from waybook.store.driver.queries import new_id
 from waybook.store.maintenance import owner
 
 

@@ -32,8 +32,7 @@ from rls_only_queries import SWITCH, stripping
 from waybook.app.operations.erasure import erase_org, erase_user
 from waybook.errors import Misconfigured, Refused
 from waybook.store.accounts.accounts import add_org
-from waybook.store.driver.ids import new_id
-from waybook.store.driver.queries import Query, load
+from waybook.store.driver.queries import Query, load, new_id
 from waybook.store.maintenance import owner as owners
 from waybook.store.maintenance.migrate import MAINTENANCE_ROLE, migrate
 from waybook.store.maintenance.owner_role import examine_owner

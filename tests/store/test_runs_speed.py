@@ -14,8 +14,7 @@ from statements import prepared
 from waybook.accounts.model import LOCAL_ORG
 from waybook.core.holder import Holder
 from waybook.store.accounts.accounts import add_org
-from waybook.store.driver.ids import new_id
-from waybook.store.driver.queries import Statement
+from waybook.store.driver.queries import Statement, new_id
 from waybook.store.runs import jobs, load
 from waybook.store.runs import jobs as documents
 from waybook.store.runs.jobs import JobRequest

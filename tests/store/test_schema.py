@@ -11,7 +11,7 @@ import pytest
 from postgres_servers import ServerDatabase
 from waybook.accounts.model import LOCAL_ORG
 from waybook.store.accounts.accounts import add_org
-from waybook.store.driver.ids import new_id
+from waybook.store.driver.queries import new_id
 from waybook.store.maintenance.migrate import APP_ROLE
 
 #: The migrations' own list belongs to no org; the serving role has no access to it.

@@ -16,7 +16,7 @@ from waybook.research.fusion import fuse
 from waybook.research.passages import source_hash, source_id
 from waybook.research.query import parse_query
 from waybook.store.driver.database import Database
-from waybook.store.driver.ids import new_id
+from waybook.store.driver.queries import new_id
 from waybook.store.research import artifacts, embeddings, search
 from waybook.store.research.artifacts import Backend, index_source
 from waybook.store.research.search import Scope, SearchCapabilities

@@ -13,7 +13,7 @@ from postgres_servers import ServerDatabase
 from waybook.bootstrap import DatabaseServer, open_database, start_application
 from waybook.errors import Misconfigured, Unavailable
 from waybook.settings import Settings
-from waybook.store.driver.ids import new_id
+from waybook.store.driver.queries import new_id
 from waybook.store.maintenance.migrate import APP_ROLE, check_serving_role, list_pending, migrate
 
 GRANT = re.compile(rf"as an administrator run: (grant {APP_ROLE} to .+)$")

@@ -17,8 +17,7 @@ from waybook.app.queries.plans import PAGE_SIZE, PlanFilter, PlanOrder, summarie
 from waybook.core.holder import Holder
 from waybook.store.accounts.accounts import add_org
 from waybook.store.calls import Key
-from waybook.store.driver.ids import new_id
-from waybook.store.driver.queries import Statement
+from waybook.store.driver.queries import Statement, new_id
 from waybook.store.plans import contexts, lists, load
 from waybook.store.plans.load import PlanRequest
 

@@ -18,8 +18,7 @@ from foreign_records import all_foreign_records
 from org_env import NOON, AgentClient, OrgEnv
 from postgres_servers import ServerDatabase
 from waybook.store import deliveries
-from waybook.store.driver.ids import new_id
-from waybook.store.driver.queries import AsJson, Query, Statement
+from waybook.store.driver.queries import AsJson, Query, Statement, new_id
 from waybook.store.maintenance.migrate import APP_ROLE
 
 ORG = "(org_id = app_org())"

@@ -17,7 +17,7 @@ from waybook.core.pseudonyms import Pseudonymization, pseudonymize_details
 from waybook.errors import InvalidInput, NotFound, Refused
 from waybook.json_values import Json
 from waybook.store import audit
-from waybook.store.driver.ids import new_id
+from waybook.store.driver.queries import new_id
 
 PSEUDONYM = re.compile(r"erased-[0-9a-f]{8}")
 

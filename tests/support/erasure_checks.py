@@ -13,7 +13,7 @@ from waybook.app.request.caller import Caller
 from waybook.app.request.request_context import RequestContext
 from waybook.core.decision_context import Channel
 from waybook.store.audit import Subject
-from waybook.store.driver.ids import new_id
+from waybook.store.driver.queries import new_id
 from waybook.store.maintenance.erasure import Erased
 
 #: Rows that remain of an org and of its erased users.

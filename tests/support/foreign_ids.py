@@ -11,7 +11,7 @@ from tool_calls import valid_call
 from waybook.app.context.continuation import PARTS_BY_ID, STEP_PARTS
 from waybook.app.registry import TOOLS
 from waybook.app.request.caller import Answer
-from waybook.store.driver.ids import new_id
+from waybook.store.driver.queries import new_id
 
 #: Path of an id within the arguments of a tool; a part of a packet has its id within.
 Place = tuple[str, ...]

@@ -24,9 +24,8 @@ from waybook.store.accounts import accounts
 from waybook.store.accounts.accounts import add_org
 from waybook.store.calls import CallLog
 from waybook.store.driver.database import Database
-from waybook.store.driver.ids import new_id
 from waybook.store.driver.pool import ConnectionPool
-from waybook.store.driver.queries import Query
+from waybook.store.driver.queries import Query, new_id
 from waybook.store.driver.wire import LOCK_TIMEOUT
 from waybook.store.plans import load
 from waybook.store.plans.cache import ParentCache, PlanCache

@@ -13,7 +13,7 @@ from erasure_checks import add_user, tables
 from foreign_records import all_foreign_records
 from org_env import AgentClient, OrgEnv
 from postgres_servers import Server, ServerDatabase, new_database
-from waybook.store.driver.ids import new_id
+from waybook.store.driver.queries import new_id
 from waybook.store.maintenance.migrate import MAINTENANCE_ROLE, migrate
 
 #: A plain owner; one with BYPASSRLS, as managed servers have; a superuser, as Docker's image has.

@@ -9,7 +9,7 @@ from waybook.app.request.aggregates import LockedPlan
 from waybook.app.request.request_context import RequestContext
 from waybook.core.changes import Entity, Event, as_json
 from waybook.plan.draft import Draft
-from waybook.store.driver.ids import new_id
+from waybook.store.driver.queries import new_id
 from waybook.store.research import artifacts
 from waybook.store.research.artifacts import index_artifact
 

@@ -9,8 +9,7 @@ from waybook.core.changes import Change
 from waybook.core.decision_context import Actor, Channel, DecisionContext
 from waybook.json_values import Json
 from waybook.plan.create import NewCondition, NewPlan, create
-from waybook.plan.decision import Decision
-from waybook.plan.draft import new_step
+from waybook.plan.draft import Decision, new_step
 from waybook.plan.model import (
     BranchAction,
     Condition,

@@ -6,8 +6,7 @@ from functools import lru_cache
 from waybook.core.changes import Change, Entity
 from waybook.core.replay import Row, Rows, _apply
 from waybook.core.usage import NO_USAGE
-from waybook.plan.decision import Decision
-from waybook.plan.draft import RESULT_FIELDS, condition_row, review_row, step_row
+from waybook.plan.draft import RESULT_FIELDS, Decision, condition_row, review_row, step_row
 from waybook.plan.model import Condition, Plan, Step, StepText
 from waybook.plan.next_step import StepReady
 from waybook.plan.progress import count_done

@@ -27,7 +27,7 @@ from plan_invariants import check_decision, check_state
 from waybook.core.decision_context import DecisionContext
 from waybook.errors import WaybookError
 from waybook.json_values import Json
-from waybook.plan.decision import Decision
+from waybook.plan.draft import Decision
 from waybook.plan.model import (
     BranchAction,
     BranchOutcome,
@@ -50,9 +50,9 @@ from waybook.plan.modify import (
     modify,
 )
 from waybook.plan.next_step import next_step
+from waybook.plan.progress import DEFAULT_STALL_THRESHOLD, detect_stall
 from waybook.plan.review import ReviewRequest, decide, request_review
 from waybook.plan.settle import resume_session
-from waybook.plan.stalls import DEFAULT_STALL_THRESHOLD, detect_stall
 from waybook.plan.states import CLOSED_PLAN, DONE_STEP, PlanStatus, StepStatus
 from waybook.plan.submit import Submission, submit
 

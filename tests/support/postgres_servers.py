@@ -22,7 +22,7 @@ from embedded_postgres.processes import eventually
 from run_place import FIFTEEN, PLACE
 from waybook.embedded_postgres.cluster import BOOTSTRAP
 from waybook.embedded_postgres.supervisor import attach
-from waybook.store.driver.ids import new_id
+from waybook.store.driver.queries import new_id
 from waybook.store.maintenance.migrate import APP_ROLE, migrate
 
 #: User of the single URL on 15: it may create roles, and is not a superuser.

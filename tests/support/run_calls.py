@@ -2,7 +2,7 @@
 
 from org_env import AgentClient, Body
 from sample_definitions import make_definition, make_recipe_step, make_stage
-from waybook.store.driver.ids import new_id
+from waybook.store.driver.queries import new_id
 
 
 async def a_map(_: AgentClient) -> Body:

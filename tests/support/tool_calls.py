@@ -9,7 +9,7 @@ import run_calls
 from org_env import AgentClient, Body, make_step
 from waybook.app.registry import TOOLS
 from waybook.app.request.arguments import MutatingArguments
-from waybook.store.driver.ids import new_id
+from waybook.store.driver.queries import new_id
 
 Prepare = Callable[[AgentClient], Awaitable[Body]]
 

@@ -21,7 +21,7 @@ from project.repository import SOURCE
 from rls_only_queries import stripping
 from transport.full_app import TOKEN, free_port, full_app, make_client, routes_of, sample_ids
 from waybook.app.request.caller import Answer
-from waybook.store.driver.ids import new_id
+from waybook.store.driver.queries import new_id
 from waybook.transport.mcp.completions import PROMPTS, URIS
 from waybook.transport.mcp.resource_uris import KINDS
 

@@ -27,7 +27,7 @@ from transport.messages import LEGACY, make_request
 from waybook.app.accounts.members import disable_user
 from waybook.core.decision_context import ReviewPolicy
 from waybook.errors import Unauthenticated
-from waybook.store.driver.ids import new_id
+from waybook.store.driver.queries import new_id
 from waybook.transport.http import failed_credentials
 
 PLAN = {

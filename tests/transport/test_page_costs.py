@@ -13,8 +13,7 @@ from waybook.app.queries.runs import RunFilter, RunOrder, page_statement
 from waybook.background import render_all_orgs
 from waybook.store import audit, calls
 from waybook.store.driver.connection import DbConnection, Message, Results
-from waybook.store.driver.ids import LAST_ID
-from waybook.store.driver.queries import Statement
+from waybook.store.driver.queries import LAST_ID, Statement
 from waybook.store.plans import details
 
 #: Query plans differ between server versions.

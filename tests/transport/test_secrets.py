@@ -29,7 +29,7 @@ from org_env import make_env
 from postgres_servers import Server, ServerDatabase, new_database
 from run_place import PLACE
 from transport.messages import LEGACY, make_request
-from waybook.store.driver.ids import new_id
+from waybook.store.driver.queries import new_id
 
 STEPS = [{"stepType": "search", "instructions": "Find out."}]
 

@@ -18,7 +18,7 @@ from transport.test_route_access import (
     judge,
     status_and_headers,
 )
-from waybook.store.driver.ids import new_id
+from waybook.store.driver.queries import new_id
 
 #: Public routes, and their answers.
 OPEN = {

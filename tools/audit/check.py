@@ -24,7 +24,7 @@ ACCEPTED = {
     "B104: src/waybook/settings.py": "told apart, not listened on",
     "B108: src/waybook/embedded_postgres/layout.py": "private; data_directory.py checks its owner",
     "B108: src/waybook/embedded_postgres/data_directory.py": "the same",
-    "B301: src/waybook/app/request/drawing_worker.py": "written by its own parent process",
+    "B301: src/waybook/app/request/layout_worker.py": "written by its own parent process",
     "B704: src/waybook/transport/http/dashboard/plan_view.py": "our own drawing",
     "B704: src/waybook/transport/http/html/layout.py": "cleaned just before",
     "B704: src/waybook/transport/http/dashboard/run_view.py": "our own drawing",

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from waybook.app.queries.documents import list_outputs, read_document, read_output
 from waybook.app.registry import TOOLS
-from waybook.app.request.answers import error_answer, retry_call
+from waybook.app.request.answers import dumped, error_answer, retry_call, within_ceiling
 from waybook.app.request.arguments import ToolArguments, parse_arguments
 from waybook.app.request.caller import (
     Answer,
@@ -24,7 +24,6 @@ from waybook.app.request.caller import (
     require_scope,
 )
 from waybook.app.request.reply import output_view
-from waybook.app.request.reply_ceiling import dumped, within_ceiling
 from waybook.app.request.request_context import RequestContext
 from waybook.app.request.services import Services
 from waybook.app.request.tool import Tool
@@ -35,7 +34,7 @@ from waybook.json_values import Json
 from waybook.redaction import redact
 from waybook.store.calls import CallLog, Key, LoggedCall, StoredAnswer, hash_arguments
 from waybook.store.driver.bus import Bus
-from waybook.store.driver.ids import is_id
+from waybook.store.driver.queries import is_id
 
 log = logging.getLogger(__name__)
 

@@ -7,8 +7,7 @@ from waybook.core.decision_context import DecisionContext
 from waybook.errors import InvalidInput, InvalidStepReference, TooLarge
 from waybook.json_values import Json
 from waybook.plan.branching import compile_expression
-from waybook.plan.decision import Decision
-from waybook.plan.draft import Draft, condition_row
+from waybook.plan.draft import Decision, Draft, condition_row
 from waybook.plan.model import (
     MAX_CONDITIONS,
     MAX_STEPS,

@@ -14,8 +14,7 @@ from waybook.errors import (
 )
 from waybook.json_values import Json
 from waybook.plan.create import check_size
-from waybook.plan.decision import Decision, require_open, status_call
-from waybook.plan.draft import Draft
+from waybook.plan.draft import Decision, Draft, require_open, status_call
 from waybook.plan.model import NewStep, Plan, Step, StepId
 from waybook.plan.ordering import insertion_point, validate_order
 from waybook.plan.schema import check_schemas

@@ -4,13 +4,11 @@ from dataclasses import dataclass
 
 from waybook.core.changes import Event
 from waybook.core.decision_context import Actor, DecisionContext
-from waybook.plan.decision import Decision
-from waybook.plan.draft import Draft
+from waybook.plan.draft import Decision, Draft
 from waybook.plan.model import Plan, Step, StepText
-from waybook.plan.ordering import first_ready
+from waybook.plan.progress import resume_plan
 from waybook.plan.settle import register_session, settle
-from waybook.plan.stalls import resume_plan
-from waybook.plan.states import PlanStatus, StepStatus
+from waybook.plan.states import TERMINAL_STEP, PlanStatus, StepStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,3 +112,13 @@ def _hand_out(draft: Draft, step: Step, *, resumed: bool) -> Decision[NextStep]:
     )
     plan = draft.plan
     return draft.decide(StepReady(plan.step(step.id), plan.texts.get(step.id), resumed))
+
+
+def is_ready(plan: Plan, step: Step) -> bool:
+    """Return whether all dependencies of this step are over, with any result."""
+    return all(plan.step(before).status in TERMINAL_STEP for before in step.depends_on)
+
+
+def first_ready(plan: Plan) -> Step | None:
+    """Return the first pending step without unfinished dependencies."""
+    return next((s for s in plan.steps_with_status(StepStatus.PENDING) if is_ready(plan, s)), None)

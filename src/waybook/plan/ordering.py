@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 from waybook.errors import InvalidInput, InvalidStepReference, StalePlan
 from waybook.plan.model import NewStep, Plan, Step, StepId
-from waybook.plan.states import TERMINAL_STEP, StepStatus
 
 
 def renumber(steps: tuple[Step, ...], after: int, by: int) -> tuple[Step, ...]:
@@ -54,16 +53,6 @@ def validate_order(plan: Plan, ids: list[StepId]) -> list[StepId]:
             repeated=sorted({i for i in ids if ids.count(i) > 1}),
         )
     return ids
-
-
-def is_ready(plan: Plan, step: Step) -> bool:
-    """Return whether all dependencies of this step are over, with any result."""
-    return all(plan.step(before).status in TERMINAL_STEP for before in step.depends_on)
-
-
-def first_ready(plan: Plan) -> Step | None:
-    """Return the first pending step without unfinished dependencies."""
-    return next((s for s in plan.steps_with_status(StepStatus.PENDING) if is_ready(plan, s)), None)
 
 
 def resolve_dependencies(

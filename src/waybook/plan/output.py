@@ -14,8 +14,7 @@ from types import MappingProxyType
 from waybook.core.changes import Entity, Event, as_json, text_hash
 from waybook.core.decision_context import DecisionContext
 from waybook.errors import InvalidInput, TooLarge
-from waybook.plan.decision import Decision, require_open
-from waybook.plan.draft import Draft
+from waybook.plan.draft import Decision, Draft, require_open
 from waybook.plan.model import MAX_OUTPUTS, Plan
 from waybook.plan.settle import register_session
 from waybook.plan.states import PlanStatus

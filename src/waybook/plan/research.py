@@ -16,8 +16,7 @@ from waybook.core.changes import WHOLE_ROW, Change, Entity, Entry, Event, as_jso
 from waybook.core.decision_context import DecisionContext
 from waybook.errors import InvalidInput, NextCall, PlanTerminal
 from waybook.json_values import Json
-from waybook.plan.decision import Decision
-from waybook.plan.draft import Draft
+from waybook.plan.draft import Decision, Draft
 from waybook.plan.model import Plan, StepId
 from waybook.plan.output import OUTPUT
 from waybook.plan.settle import register_session

@@ -8,12 +8,11 @@ from waybook.core.decision_context import Channel, DecisionContext, require_deci
 from waybook.core.pseudonyms import rejection_reason
 from waybook.errors import InvalidInput, InvalidTransition, NextCall, NotAwaitingReview
 from waybook.json_values import Json
-from waybook.plan.decision import Decision, require_open, status_call
-from waybook.plan.draft import Draft, review_row
+from waybook.plan.draft import Decision, Draft, require_open, review_row, status_call
 from waybook.plan.model import DecisionKind, Plan, Review, ReviewId, StepId
+from waybook.plan.progress import resume_plan
 from waybook.plan.schema import check_result
 from waybook.plan.settle import register_session, settle
-from waybook.plan.stalls import resume_plan
 from waybook.plan.states import PlanStatus, StepStatus, can_move_step
 from waybook.plan.submit import StepDone, complete
 

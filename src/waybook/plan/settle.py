@@ -11,8 +11,7 @@ from waybook.core.changes import Entity, Event, as_json
 from waybook.core.decision_context import DecisionContext
 from waybook.core.usage import Usage
 from waybook.json_values import Json
-from waybook.plan.decision import Decision
-from waybook.plan.draft import Draft
+from waybook.plan.draft import Decision, Draft
 from waybook.plan.model import Plan, StepId
 from waybook.plan.states import (
     CLOSED_PLAN,

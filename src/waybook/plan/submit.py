@@ -12,12 +12,11 @@ from waybook.core.usage import Usage
 from waybook.errors import InvalidInput, InvalidTransition, NextCall, StaleAttempt
 from waybook.json_values import Json
 from waybook.plan.branching import Branch, evaluate_conditions
-from waybook.plan.decision import Decision, require_open, status_call
-from waybook.plan.draft import Draft
+from waybook.plan.draft import Decision, Draft, require_open, status_call
 from waybook.plan.model import BranchOutcome, Plan, Step, StepId, StepText
+from waybook.plan.progress import resume_plan
 from waybook.plan.schema import check_result, result_errors, summarize_errors
 from waybook.plan.settle import record_usage, register_session, settle
-from waybook.plan.stalls import resume_plan
 from waybook.plan.states import StepStatus
 
 #: Maximum number of sources listed in one reply.

@@ -22,8 +22,7 @@ from waybook.core.usage import Totals, Usage
 from waybook.errors import IdempotencyConflict, WaybookError
 from waybook.json_values import Json
 from waybook.store.driver.database import Database
-from waybook.store.driver.ids import new_id
-from waybook.store.driver.queries import BATCH_SIZE, Rows, Statement, Value, load
+from waybook.store.driver.queries import BATCH_SIZE, Rows, Statement, Value, load, new_id
 
 log = logging.getLogger(__name__)
 

@@ -30,8 +30,7 @@ from waybook.integrations.oidc_login import (
 )
 from waybook.store.accounts import accounts
 from waybook.store.accounts.accounts import Member, MemberLookup, SessionUser, TokenIdentity
-from waybook.store.driver.ids import new_id
-from waybook.store.driver.queries import first_value
+from waybook.store.driver.queries import first_value, new_id
 
 
 async def authenticate_token(services: Services, secret: str, channel: Channel) -> Caller:

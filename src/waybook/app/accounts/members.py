@@ -22,8 +22,7 @@ from waybook.accounts.tokens import generate_token, hash_token
 from waybook.app.request.aggregates import LockedOrg, OrgDecision
 from waybook.app.request.caller import require_scope
 from waybook.app.request.locking import Commit, Proposal
-from waybook.app.request.lookups import id_or_nil
-from waybook.app.request.request_context import RequestContext
+from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.app.request.services import Services
 from waybook.core.changes import Entry
 from waybook.core.decision_context import DecisionContext, ReviewPolicy, Scope

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from waybook.app.context.parts import PacketReader
 from waybook.app.queries.audit import entry_details
 from waybook.app.request.answers import build_within
-from waybook.app.request.lookups import not_found
-from waybook.app.request.request_context import RequestContext
+from waybook.app.request.request_context import RequestContext, not_found
 from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json
 from waybook.research.cutting import as_text, json_size, truncate
@@ -20,8 +19,7 @@ from waybook.research.query import SearchQuery, parse_query
 from waybook.store import audit
 from waybook.store.audit import SealedEntry
 from waybook.store.driver.connection import Results
-from waybook.store.driver.ids import is_id
-from waybook.store.driver.queries import Statement
+from waybook.store.driver.queries import Statement, is_id
 from waybook.store.plans.contexts import (
     Page,
     TextSliceRow,

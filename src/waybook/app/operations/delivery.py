@@ -23,7 +23,7 @@ from waybook.notifications.message import (
     decide_retry,
 )
 from waybook.store import deliveries
-from waybook.store.driver.ids import is_id
+from waybook.store.driver.queries import is_id
 
 log = logging.getLogger(__name__)
 

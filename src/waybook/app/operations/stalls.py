@@ -5,7 +5,7 @@ from contextlib import suppress
 from waybook.app.request.aggregates import LockedPlan
 from waybook.app.request.request_context import RequestContext
 from waybook.errors import Busy
-from waybook.plan.stalls import detect_stall
+from waybook.plan.progress import detect_stall
 from waybook.store.driver.queries import first_column
 from waybook.store.plans import load
 from waybook.store.plans.load import LoadedPlan

@@ -12,7 +12,7 @@ from waybook.errors import Unavailable, WaybookError
 from waybook.json_values import Json
 from waybook.research.query import parse_query
 from waybook.store.driver.database import Transaction
-from waybook.store.driver.ids import new_id
+from waybook.store.driver.queries import new_id
 from waybook.store.maintenance.migrate import attempt
 from waybook.store.research import artifacts, embeddings, search
 from waybook.store.research.artifacts import Backend, PassageDraft

@@ -9,17 +9,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias
 
-from waybook.app.request.lookups import id_or_nil
 from waybook.app.request.reply import format_time, non_empty
-from waybook.app.request.request_context import RequestContext
+from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.core.changes import Change
 from waybook.core.decision_context import Scope
 from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json, rfc3339
 from waybook.store import audit
 from waybook.store.audit import SealedEntry
-from waybook.store.driver.ids import LAST_ID, is_id
-from waybook.store.driver.queries import Statement
+from waybook.store.driver.queries import LAST_ID, Statement, is_id
 
 PAGE_SIZE = 500
 

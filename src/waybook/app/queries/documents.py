@@ -8,14 +8,13 @@ from typing import TypeAlias
 
 from waybook.app.request.caller import ReadableDocument, ReadableOutput
 from waybook.app.request.locking import load_run
-from waybook.app.request.lookups import id_or_nil, not_found
-from waybook.app.request.request_context import RequestContext
+from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
 from waybook.dag.templates.rendering import safe_file_name
 from waybook.errors import InvalidInput, NextCall, NotFound
 from waybook.json_values import rfc3339
 from waybook.plan.output import Output, file_extension
 from waybook.run.model import CompiledDag
-from waybook.store.driver.ids import LAST_ID, is_id
+from waybook.store.driver.queries import LAST_ID, is_id
 from waybook.store.plans import details
 from waybook.store.plans.load import PlanRequest
 from waybook.store.runs import jobs

@@ -6,8 +6,7 @@ from datetime import datetime
 from typing import ClassVar
 
 from waybook.app.queries.runs import RunFilter, RunSummary, list_runs, read_run_summaries
-from waybook.app.request.lookups import id_or_nil, not_found
-from waybook.app.request.request_context import RequestContext
+from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
 from waybook.store.plans import lists
 from waybook.store.plans.lists import PendingCounts, PendingReview, ReviewRecord
 from waybook.store.runs import load

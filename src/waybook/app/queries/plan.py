@@ -14,8 +14,7 @@ from typing import Any
 
 from waybook.app.queries.audit import changes_in, read_all_entries
 from waybook.app.queries.plan_map import plan_lane
-from waybook.app.request.lookups import id_or_nil
-from waybook.app.request.request_context import RequestContext
+from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.core.replay import Rows, replay
 from waybook.core.usage import Totals
 from waybook.dag.diagram.layout import exceeds, steps_around
@@ -23,9 +22,8 @@ from waybook.dag.diagram.model import Lane
 from waybook.errors import NotFound
 from waybook.plan.model import Plan, Review, Step, StepId
 from waybook.plan.output import Output
-from waybook.plan.progress import Progress, current_step, plan_outcome, plan_progress
+from waybook.plan.progress import Progress, current_step, plan_outcome, plan_progress, stalled_steps
 from waybook.plan.review import open_review
-from waybook.plan.stalls import stalled_steps
 from waybook.plan.states import CLOSED_PLAN, PlanStatus, StepStatus, derive_plan_status
 from waybook.store import audit, calls
 from waybook.store.audit import SealedEntry

@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 import orjson
 
 from waybook.app.queries.audit import event_label, read_entries
-from waybook.app.request.lookups import id_or_nil
-from waybook.app.request.request_context import RequestContext
+from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.core.replay import Row, Rows
 from waybook.dag.diagram.status_marks import symbol_for
 from waybook.json_values import Body, Json, rfc3339

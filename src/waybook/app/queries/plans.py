@@ -10,8 +10,7 @@ from waybook.app.request.request_context import RequestContext
 from waybook.errors import InvalidInput, NextCall, NotFound
 from waybook.plan.progress import Progress
 from waybook.plan.states import CLOSED_PLAN, PlanStatus, StepStatus
-from waybook.store.driver.ids import is_id
-from waybook.store.driver.queries import Statement
+from waybook.store.driver.queries import Statement, is_id
 from waybook.store.plans import lists
 from waybook.store.plans.lists import PlanCountRow, PlanSummaryRow
 

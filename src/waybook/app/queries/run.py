@@ -9,8 +9,7 @@ from typing import TypeAlias
 
 from waybook.app.queries.documents import DocumentListItem, order_documents
 from waybook.app.request.locking import load_run
-from waybook.app.request.lookups import id_or_nil
-from waybook.app.request.request_context import RequestContext
+from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.dag.expansion.counts import StageCounts
 from waybook.dag.progress.documents import AvailableDocument
 from waybook.dag.progress.report import Report, report

@@ -13,8 +13,7 @@ from waybook.dag.expansion.counts import documents_expected
 from waybook.dag.progress.structure import structure_counts, valid_structure
 from waybook.run.model import CompiledDag
 from waybook.run.status import RunState
-from waybook.store.driver.ids import LAST_ID, is_id
-from waybook.store.driver.queries import Statement
+from waybook.store.driver.queries import LAST_ID, Statement, is_id
 from waybook.store.runs import load
 from waybook.store.runs.rows import RunSummaryRow
 

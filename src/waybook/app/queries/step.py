@@ -9,17 +9,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from waybook.app.queries.plan import step_name, untitled
-from waybook.app.request.lookups import id_or_nil, not_found
-from waybook.app.request.request_context import RequestContext
+from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
 from waybook.core.decision_context import DecisionContext
 from waybook.core.usage import Totals
 from waybook.json_values import Json
 from waybook.plan.model import Condition, Plan, Review, Step, StepId, StepText
 from waybook.plan.modify import FailStep, Modification, RemoveStep, RetryStep, blocking_reason
-from waybook.plan.stalls import stalled_steps
+from waybook.plan.progress import stalled_steps
 from waybook.store import calls as calls_store
 from waybook.store.calls import CallRecord, calls_of_step, read_calls
-from waybook.store.driver.ids import new_id
+from waybook.store.driver.queries import new_id
 from waybook.store.plans import contexts, details, load
 from waybook.store.plans.contexts import StoredArtifact
 from waybook.store.plans.details import HistoryEntry, Result, Source, StepStatusChange

@@ -9,7 +9,7 @@ from waybook.errors import NotFound
 from waybook.notifications.message import Deliveries, Delivery
 from waybook.store import calls, deliveries
 from waybook.store.calls import CallRecord, ToolCallStats, WorkUsageRow, read_totals
-from waybook.store.driver.ids import is_id
+from waybook.store.driver.queries import is_id
 
 #: Maximum calls counted, latest first.
 MAX_COUNTED = 100_000

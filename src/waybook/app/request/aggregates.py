@@ -5,20 +5,13 @@ from typing import NamedTuple, TypeAlias
 from waybook.accounts.manage import record_org
 from waybook.accounts.model import Org
 from waybook.app.request.caller import require_scope
-from waybook.app.request.locking import (
-    Locked,
-    Proposal,
-    Written,
-    load_definition,
-    run_not_found,
-)
-from waybook.app.request.lookups import id_or_nil, require_plan
+from waybook.app.request.locking import Locked, Proposal, Written, load_definition, run_not_found
 from waybook.app.request.outbox import plan_notification_statements, run_notification_statements
-from waybook.app.request.request_context import RequestContext
+from waybook.app.request.request_context import RequestContext, id_or_nil, require_plan
 from waybook.core.changes import Entry
 from waybook.core.decision_context import Scope
 from waybook.core.events import PLAN, RUN, ChangeEvent
-from waybook.plan.decision import Decision
+from waybook.plan.draft import Decision
 from waybook.plan.model import Plan
 from waybook.run.draft import RunDecision
 from waybook.run.model import CompiledDag, Run
@@ -28,10 +21,8 @@ from waybook.store.accounts import writer as org_writer
 from waybook.store.calls import Key, StoredAnswer
 from waybook.store.driver.connection import Message, Results
 from waybook.store.driver.database import Transaction
-from waybook.store.driver.ids import is_id
-from waybook.store.driver.queries import Statement
-from waybook.store.plans import load as plans
-from waybook.store.plans import writer as plan_writer
+from waybook.store.driver.queries import Statement, is_id
+from waybook.store.plans import load, writer
 from waybook.store.plans.load import LoadedPlan, PlanRequest
 from waybook.store.runs import load as runs
 from waybook.store.runs import writer as run_writer
@@ -73,10 +64,10 @@ class LockedPlan(Locked[Decision[object]]):
         return LoadedPlan(self.plan, self.now, self.head)
 
     def statements(self, key: Key | None) -> Message:
-        return [*plans.lock_statements(self._request(), key), *self.more]
+        return [*load.lock_statements(self._request(), key), *self.more]
 
     def stored_answer(self, results: Results, key: Key) -> StoredAnswer | None:
-        return plans.read_answer(results, key)
+        return load.read_answer(results, key)
 
     async def read(self, results: Results, tx: Transaction) -> None:
         loaded = require_plan(results, self._request(), self._step_id)
@@ -125,7 +116,7 @@ class LockedPlan(Locked[Decision[object]]):
             return
         async with self.ctx.transaction() as tx:
             (lock,), *_ = await tx.commit(
-                plans.lock_if_unchanged_statement(self.loaded), *statements
+                load.lock_if_unchanged_statement(self.loaded), *statements
             )
         self.ctx.services.database.clock.set(lock.now)
 
@@ -135,7 +126,7 @@ class LockedPlan(Locked[Decision[object]]):
     def written(self, proposal: PlanProposal) -> Written:
         ctx, before, decision = self.ctx, self.plan, proposal.decision
         plan, write_context = decision.plan, self.write_context
-        statements, head = plan_writer.statements(before, decision, write_context)
+        statements, head = writer.statements(before, decision, write_context)
         moved = plan.status is not before.status
 
         def remember() -> None:

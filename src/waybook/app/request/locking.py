@@ -12,8 +12,7 @@ from enum import Enum, auto
 from typing import Generic, NamedTuple, Self, TypeAlias, TypeVar, cast
 
 from waybook.app.request.definition_cache import compile_definition
-from waybook.app.request.lookups import id_or_nil
-from waybook.app.request.request_context import RequestContext, ToolReply
+from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil
 from waybook.core.decision_context import DecisionContext
 from waybook.core.events import ChangeEvent
 from waybook.errors import Busy, NextCall, NotFound, Refused, Unavailable, WaybookError
@@ -24,10 +23,10 @@ from waybook.store.audit import ChainHead, WriteContext
 from waybook.store.calls import Key, StoredAnswer
 from waybook.store.driver.connection import Message, Results
 from waybook.store.driver.database import Transaction, TransactionScope
-from waybook.store.driver.ids import new_id
-from waybook.store.driver.queries import Statement, first_value
+from waybook.store.driver.queries import Statement, first_value, new_id
 from waybook.store.driver.wire import KeyConflict, StaleCache
-from waybook.store.runs import jobs, load
+from waybook.store.runs import jobs as jobs_store
+from waybook.store.runs import load
 from waybook.store.runs.load import LOAD_STATEMENT_COUNT, LoadedRun
 
 #: A cached copy, a concurrent call with the same idempotency key, and that call's stored answer.
@@ -308,7 +307,7 @@ async def run_of_job(ctx: RequestContext, job_id: str) -> str:
     remembered = ctx.services.job_parents.get(ctx.caller.org_id, job_id)
     if remembered is not None:
         return remembered
-    (rows,) = await ctx.read(jobs.run_of_job_statement(job_id))
+    (rows,) = await ctx.read(jobs_store.run_of_job_statement(job_id))
     if not rows:
         raise job_not_found()
     run_id: str = first_value(rows)

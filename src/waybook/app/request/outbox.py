@@ -12,8 +12,7 @@ from waybook.run.model import CompiledDag, Run
 from waybook.run.notifications import run_notifications
 from waybook.store import deliveries
 from waybook.store.audit import WriteContext
-from waybook.store.driver.ids import new_id
-from waybook.store.driver.queries import Statement
+from waybook.store.driver.queries import Statement, new_id
 
 
 def plan_url(plan_id: str, base_url: str) -> str:

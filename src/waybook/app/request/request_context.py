@@ -1,20 +1,59 @@
-"""Request context: the caller of one tool call, its idempotency key, and the services it uses."""
+"""Request context: the caller of one tool call, its idempotency key, and the services it uses.
+
+Lookups shared by tools: ids, and the requested plan.
+"""
 
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeAlias
 
 from waybook.app.request.caller import Caller
-from waybook.app.request.lookups import id_or_nil, not_found, require_plan
 from waybook.app.request.services import Services
 from waybook.core.decision_context import Actor
+from waybook.errors import NextCall, NotFound
 from waybook.json_values import Body
+from waybook.plan.model import Plan
 from waybook.store.calls import Key, StoredAnswer
 from waybook.store.driver.connection import Results
 from waybook.store.driver.database import TransactionScope
-from waybook.store.driver.queries import Statement, first_value
+from waybook.store.driver.queries import Statement, first_value, is_id
 from waybook.store.plans import load, writer
 from waybook.store.plans.load import LoadedPlan, PlanRequest
+
+#: Id that no row has.
+NIL_ID = "00000000-0000-0000-0000-000000000000"
+
+
+def id_or_nil(row_id: str) -> str:
+    """Return the id if it is well-formed, else the nil id, which no row has."""
+    return row_id if is_id(row_id) else NIL_ID
+
+
+def require_plan(results: Results, wanted: PlanRequest, step_id: str | None = None) -> LoadedPlan:
+    """Return the loaded plan; check that it has the named step, if one was named.
+
+    Raises:
+        NotFound: the plan does not exist, or the step was removed.
+    """
+    loaded = load.read_plan(results, wanted)
+    if loaded is None:
+        raise not_found("plan")
+    if not _has_step(loaded.plan, step_id):
+        raise not_found("step")
+    return loaded
+
+
+def _has_step(plan: Plan, step_id: str | None) -> bool:
+    return step_id is None or any(step.id == step_id.lower() for step in plan.steps)
+
+
+def not_found(what: str) -> NotFound:
+    """Return the error for a missing id, the same if it exists in another org."""
+    return NotFound(
+        f"there is no {what} with this id here",
+        next_call=NextCall("list_active_plans", {}, "see the plans there are"),
+    )
+
 
 #: Reply of a tool, or the stored answer to a repeated call.
 ToolReply: TypeAlias = Body | StoredAnswer

@@ -16,7 +16,7 @@ from waybook.dag.diagram.dimensions import (
     truncate,
     wrap,
 )
-from waybook.dag.diagram.geometry import Box, Layout
+from waybook.dag.diagram.routing import Box, Layout
 from waybook.dag.diagram.status_marks import (
     DONE_STATUSES,
     NO_STATUS,

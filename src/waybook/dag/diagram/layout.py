@@ -17,12 +17,19 @@ from waybook.dag.diagram.dimensions import (
     columns_in,
     dimensions_for,
 )
-from waybook.dag.diagram.geometry import Box, EdgeLine, Frame, Layout, Point, Route, TransitionRoute
 from waybook.dag.diagram.grid import grid_of, order_columns
-from waybook.dag.diagram.layers import StackedLane, layers_of, stack_siblings
+from waybook.dag.diagram.layers import StackedLane, layers_of, stack_siblings, thin_edges
 from waybook.dag.diagram.model import Diagram, Lane
-from waybook.dag.diagram.routing import routes_of
-from waybook.dag.diagram.thinning import thin_edges
+from waybook.dag.diagram.routing import (
+    Box,
+    EdgeLine,
+    Frame,
+    Layout,
+    Point,
+    Route,
+    TransitionRoute,
+    routes_of,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

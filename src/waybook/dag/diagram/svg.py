@@ -21,7 +21,7 @@ from waybook.dag.diagram.boxes import (
     text,
 )
 from waybook.dag.diagram.dimensions import WORD_SIZE, text_width, truncate
-from waybook.dag.diagram.geometry import (
+from waybook.dag.diagram.routing import (
     Box,
     EdgeLine,
     Frame,

@@ -3,21 +3,131 @@
 A call that finds no free connection opens one, up to the size of the pool, or waits for one in the
 fair queue. While the database is unreachable, calls try to connect until their deadline, so the
 first one after it is back succeeds. A broken connection is closed and frees its slot at once.
+
+Fair queue over orgs: the waiting org that holds the fewest connections is served first.
+
+Calls of one org wait in order of arrival. Among orgs that hold equally many connections, the one
+that has waited longest for its turn is served. So an org that floods the server waits for itself,
+and another org waits for one connection to be released.
+
+A single active org may hold all connections. Once there are others, it may hold three quarters: a
+held connection may take seconds to be released, and the others would have to wait for that.
 """
 
 import asyncio
+from collections import defaultdict, deque
+from collections.abc import Hashable
 from random import uniform
-from typing import TypeAlias
+from typing import Final, Generic, TypeAlias, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
-from waybook.errors import Unavailable
+from waybook.errors import Busy, Unavailable
 from waybook.store.driver.addresses import bounded_dsn
 from waybook.store.driver.connection import DbConnection
-from waybook.store.driver.fair_queue import FairQueue
 from waybook.store.driver.wire import LOCK_TIMEOUT, WireSettings
+
+T = TypeVar("T")
+
+#: Maximum number of calls of one org that may wait at the same time.
+MAX_QUEUED: Final = 256
+
+
+class FairQueue(Generic[T]):
+    def __init__(self, size: int, most_waiting: int = MAX_QUEUED) -> None:
+        """Create a queue for `size` connections, with no holders and no waiters."""
+        self._size = size
+        self._share = size - size // 4
+        self._most_waiting = most_waiting
+        self._held: defaultdict[Hashable, int] = defaultdict(int)
+        #: Waiters by the number of connections their org holds; orgs in the order of their turns.
+        self._waiting: defaultdict[int, dict[Hashable, deque[T]]] = defaultdict(dict)
+        #: Number of waiters: usually zero, which skips the search.
+        self._crowd = 0
+        self._first_org: Hashable = None
+        self._most_each = size
+
+    def register(self, org: Hashable) -> None:
+        """Mark an org as active; None is the server itself, which does not reduce the share."""
+        if org == self._first_org or org is None:
+            return
+        if self._first_org is None:
+            self._first_org = org
+        else:
+            self._most_each = self._share
+
+    def can_acquire(self, org: Hashable) -> bool:
+        """Return whether an org may hold one more connection."""
+        return self._held.get(org, 0) < self._most_each
+
+    def acquire(self, org: Hashable) -> None:
+        """Record that an org holds one more connection."""
+        held = self._held[org]
+        self._held[org] = held + 1
+        if self._crowd:
+            self._move(org, held, held + 1)
+
+    def release(self, org: Hashable) -> None:
+        """Record that an org holds one connection less."""
+        held = self._held.pop(org)
+        if held > 1:
+            self._held[org] = held - 1
+        if self._crowd:
+            self._move(org, held, held - 1)
+
+    def enqueue(self, org: Hashable, waiting: T) -> None:
+        """Add a waiter.
+
+        Raises:
+            Busy: too many calls of this org are waiting.
+        """
+        level = self._waiting[self._held.get(org, 0)]
+        queue = level.setdefault(org, deque())
+        if len(queue) >= self._most_waiting:
+            raise Busy(
+                f"{self._most_waiting} calls of your org wait for the database already; nothing "
+                "was written. Wait a second, then repeat the call, and make fewer at a time",
+                limit=self._most_waiting,
+            )
+        queue.append(waiting)
+        self._crowd += 1
+
+    def dequeue(self, org: Hashable, waiting: T) -> None:
+        """Remove a waiter that gave up."""
+        level = self._waiting[self._held.get(org, 0)]
+        queue = level.get(org)
+        if queue is not None and waiting in queue:
+            queue.remove(waiting)
+            self._crowd -= 1
+            if not queue:
+                del level[org]
+
+    def pop_next(self) -> tuple[Hashable, T] | None:
+        """Remove and return the next waiter with its org, which then holds one more connection.
+
+        Return None if every waiting org holds its maximum.
+        """
+        for held in range(self._most_each if self._crowd else 0):
+            level = self._waiting.get(held)
+            if level:
+                org = next(iter(level))
+                queue = level[org]
+                waiting = queue.popleft()
+                self._crowd -= 1
+                if not queue:
+                    del level[org]
+                self.acquire(org)
+                return org, waiting
+        return None
+
+    def _move(self, org: Hashable, old: int, new: int) -> None:
+        """Move an org's waiters to the orgs that hold equally many connections."""
+        queue = self._waiting[old].pop(org, None) if old in self._waiting else None
+        if queue is not None:
+            self._waiting[new][org] = queue
+
 
 #: Org of a call, as a number because that hashes fast; None for the server's own calls.
 Org: TypeAlias = int | None

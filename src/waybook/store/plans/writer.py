@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from waybook.core.changes import Entity, Entry
 from waybook.json_values import Json
-from waybook.plan.decision import Decision
-from waybook.plan.draft import RESULT_FIELDS
+from waybook.plan.draft import RESULT_FIELDS, Decision
 from waybook.plan.model import Plan, StepId
 from waybook.store.audit import (
     ChainHead,

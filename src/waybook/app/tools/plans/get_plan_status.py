@@ -25,7 +25,7 @@ from waybook.app.request.request_context import RequestContext
 from waybook.app.request.tool import Tool, output_schema
 from waybook.json_values import Body, Json
 from waybook.plan.model import Plan, Step
-from waybook.plan.stalls import newly_stalled, whole_minutes
+from waybook.plan.progress import newly_stalled, whole_minutes
 from waybook.plan.states import CLOSED_PLAN, PlanStatus, StepStatus
 
 #: Lists of steps in a reply.

@@ -19,9 +19,8 @@ from waybook.app.queries.audit import changes_in
 from waybook.app.request.aggregates import LockedPlan
 from waybook.app.request.answers import build_within
 from waybook.app.request.arguments import Id, SessionArguments
-from waybook.app.request.lookups import id_or_nil
 from waybook.app.request.reply import next_call
-from waybook.app.request.request_context import RequestContext
+from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.app.request.tool import Tool, output_schema
 from waybook.app.tools.plans.get_step_context import (
     EXCERPT_BYTES,

@@ -14,9 +14,8 @@ from waybook.app.context.parts import (
 from waybook.app.context.step import StepMaterial, named_list, step_frame, step_parts
 from waybook.app.request.answers import build_within
 from waybook.app.request.arguments import Id, ReadArguments
-from waybook.app.request.lookups import id_or_nil, not_found
 from waybook.app.request.reply import next_call
-from waybook.app.request.request_context import RequestContext
+from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
 from waybook.app.request.tool import Tool, output_schema
 from waybook.json_values import Body, Json
 from waybook.plan.model import Plan, Step, StepId

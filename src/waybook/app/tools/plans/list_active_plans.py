@@ -15,7 +15,7 @@ from waybook.app.request.tool import Tool, output_schema
 from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json
 from waybook.plan.states import PlanStatus
-from waybook.store.driver.ids import is_id
+from waybook.store.driver.queries import is_id
 
 
 class ListActivePlans(ReadArguments):

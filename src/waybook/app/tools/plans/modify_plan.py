@@ -14,7 +14,7 @@ from waybook.app.request.tool import Tool, output_schema
 from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json
 from waybook.plan import modify
-from waybook.plan.decision import Decision
+from waybook.plan.draft import Decision
 from waybook.plan.model import Plan, StepId
 
 Action = Literal[

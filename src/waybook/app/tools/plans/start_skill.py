@@ -11,7 +11,7 @@ from waybook.app.skills.skill import Skill
 from waybook.app.tools.plans.list_skills import file_names, find_skill
 from waybook.core.changes import WHOLE_ROW, Change, Entity, Entry, Event
 from waybook.json_values import Body, Json
-from waybook.store.driver.ids import new_id
+from waybook.store.driver.queries import new_id
 from waybook.store.plans import writer
 
 

@@ -5,9 +5,8 @@ from pydantic import Field
 from waybook.app.request.aggregates import LockedPlan, PlanProposal
 from waybook.app.request.arguments import Id, MutatingArguments, Name
 from waybook.app.request.locking import Proposal, update
-from waybook.app.request.lookups import id_or_nil
 from waybook.app.request.reply import next_after_completion, next_call, output_view
-from waybook.app.request.request_context import RequestContext, ToolReply
+from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil
 from waybook.app.request.tool import RESEARCH, Tool, output_schema
 from waybook.json_values import Body, Json
 from waybook.plan.output import NewOutput, Output, StoredOutput, parse_text_type, store_output

@@ -14,7 +14,7 @@ from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.app.request.tool import Tool, output_schema
 from waybook.json_values import Body, Json
 from waybook.plan.branching import Branch
-from waybook.plan.decision import Decision
+from waybook.plan.draft import Decision
 from waybook.plan.model import BranchOutcome, Plan, StepId
 from waybook.plan.progress import plan_progress
 from waybook.plan.states import CLOSED_PLAN, PlanStatus

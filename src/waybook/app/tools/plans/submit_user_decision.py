@@ -15,7 +15,7 @@ from waybook.app.request.tool import Tool, output_schema
 from waybook.app.tools.plans import submit_step_result
 from waybook.core.decision_context import Scope
 from waybook.json_values import Body
-from waybook.plan.decision import Decision
+from waybook.plan.draft import Decision
 from waybook.plan.model import DecisionKind, StepId
 from waybook.plan.review import ReviewSurface, decide
 from waybook.plan.states import StepStatus

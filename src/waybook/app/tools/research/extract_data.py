@@ -17,9 +17,8 @@ from pydantic import Field
 from waybook.app.context.job import fit_views
 from waybook.app.request.arguments import AnyJson, Id, ReadArguments, check_json, decode
 from waybook.app.request.locking import OpenTransaction, Written
-from waybook.app.request.lookups import id_or_nil, not_found
 from waybook.app.request.reply import MAX_COMPACT_REPLY_BYTES, format_time, next_call
-from waybook.app.request.request_context import RequestContext
+from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
 from waybook.app.request.tool import RESEARCH, Tool, output_schema
 from waybook.core.decision_context import Scope
 from waybook.core.usage import Usage
@@ -36,7 +35,7 @@ from waybook.research.extraction import (
     retry_prompt,
 )
 from waybook.store import calls
-from waybook.store.driver.ids import new_id
+from waybook.store.driver.queries import new_id
 from waybook.store.research import artifacts
 from waybook.store.research.artifacts import ArtifactRow
 

@@ -6,9 +6,8 @@ from typing import cast
 from pydantic import Field
 
 from waybook.app.request.arguments import Id, ReadArguments
-from waybook.app.request.lookups import id_or_nil
 from waybook.app.request.reply import format_time, next_call, non_empty
-from waybook.app.request.request_context import RequestContext
+from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.app.request.tool import RESEARCH, Tool, output_schema
 from waybook.errors import InvalidInput, NextCall, NotFound
 from waybook.json_values import Body, Json

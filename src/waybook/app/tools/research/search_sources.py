@@ -8,9 +8,8 @@ from pydantic import Field
 from waybook.app.context.continuation import SearchResults, run_search
 from waybook.app.context.job import fit_views
 from waybook.app.request.arguments import Id, LenientJson, ReadArguments
-from waybook.app.request.lookups import id_or_nil, not_found
 from waybook.app.request.reply import format_time, next_call, non_empty
-from waybook.app.request.request_context import RequestContext
+from waybook.app.request.request_context import RequestContext, id_or_nil, not_found
 from waybook.app.request.tool import RESEARCH, Tool, output_schema
 from waybook.app.tools.research.get_artifact import source_view
 from waybook.app.tools.research.store_research import Moment, Query, Tag, Word

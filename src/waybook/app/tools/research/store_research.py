@@ -19,9 +19,8 @@ from waybook.app.request.arguments import (
     check_result_size,
 )
 from waybook.app.request.locking import OpenTransaction, Proposal, Written, update
-from waybook.app.request.lookups import NIL_ID, id_or_nil
 from waybook.app.request.reply import next_call, non_empty
-from waybook.app.request.request_context import RequestContext, ToolReply
+from waybook.app.request.request_context import NIL_ID, RequestContext, ToolReply, id_or_nil
 from waybook.app.request.tool import RESEARCH, Tool, output_schema
 from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json

@@ -18,7 +18,7 @@ from waybook.app.queries.diagrams import plan_drawing, run_drawing
 from waybook.app.queries.plan import PlanDetail, PlanInclude, read_plan_detail
 from waybook.app.queries.run import RunDetail, RunInclude, read_run_detail
 from waybook.app.request.arguments import Id, ReadArguments
-from waybook.app.request.drawing_worker import DrawingJob
+from waybook.app.request.layout_worker import DrawingJob
 from waybook.app.request.outbox import review_url
 from waybook.app.request.reply import (
     MAX_COMPACT_REPLY_BYTES,

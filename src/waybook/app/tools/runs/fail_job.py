@@ -5,9 +5,8 @@ from pydantic import Field
 from waybook.app.request.aggregates import LockedRun, RunProposal
 from waybook.app.request.arguments import Attempt, Id, MutatingArguments, Text
 from waybook.app.request.locking import Proposal, job_not_found, run_of_job, update
-from waybook.app.request.lookups import id_or_nil
 from waybook.app.request.reply import format_time, job_view, next_job_call, non_empty
-from waybook.app.request.request_context import RequestContext, ToolReply
+from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil
 from waybook.app.request.tool import RUNS, Tool, output_schema
 from waybook.run.failure import fail_job as decide_failure
 from waybook.run.model import MAX_ATTEMPTS

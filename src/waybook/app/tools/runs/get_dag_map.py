@@ -8,9 +8,8 @@ from pydantic import Field
 from waybook.app.queries.plan_map import plan_structure
 from waybook.app.request.arguments import Id, LenientJson, ReadArguments
 from waybook.app.request.locking import load_run
-from waybook.app.request.lookups import id_or_nil
 from waybook.app.request.reply import fit_reply, next_call, next_job_call, non_empty, reply_limit
-from waybook.app.request.request_context import RequestContext
+from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.app.request.tool import RUNS, Tool, output_schema
 from waybook.dag.model import RecipeStep
 from waybook.dag.progress.structure import Structure, map_json, valid_structure

@@ -18,9 +18,8 @@ from waybook.app.context.job import (
 from waybook.app.request.aggregates import LockedRun
 from waybook.app.request.arguments import Id, ReadArguments
 from waybook.app.request.locking import job_not_found, run_of_job
-from waybook.app.request.lookups import id_or_nil
 from waybook.app.request.reply import format_time, next_call, non_empty
-from waybook.app.request.request_context import RequestContext
+from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.app.request.tool import RUNS, Tool, output_schema
 from waybook.errors import InvalidInput, NextCall, NotFound
 from waybook.json_values import Body, Json

@@ -10,7 +10,6 @@ from waybook.app.context.job import build_job_packet
 from waybook.app.request.aggregates import LockedRun, RunProposal
 from waybook.app.request.arguments import Id, LenientJson, MutatingArguments
 from waybook.app.request.locking import OpenTransaction, Proposal, Written, update
-from waybook.app.request.lookups import id_or_nil
 from waybook.app.request.outbox import run_url
 from waybook.app.request.reply import (
     MAX_COMPACT_REPLY_BYTES,
@@ -19,7 +18,7 @@ from waybook.app.request.reply import (
     next_call,
     non_empty,
 )
-from waybook.app.request.request_context import RequestContext, ToolReply
+from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil
 from waybook.app.request.tool import RUNS, Tool, output_schema
 from waybook.dag.model import JobStatus, JobType
 from waybook.errors import InvalidInput

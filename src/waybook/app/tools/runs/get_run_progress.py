@@ -8,7 +8,6 @@ from pydantic import Field
 from waybook.app.queries.plan_map import plan_report
 from waybook.app.queries.run import RunInclude, read_run_detail
 from waybook.app.request.arguments import Id, ReadArguments
-from waybook.app.request.lookups import id_or_nil
 from waybook.app.request.reply import (
     MAX_COMPACT_REPLY_BYTES,
     fit_reply,
@@ -17,7 +16,7 @@ from waybook.app.request.reply import (
     non_empty,
     reply_limit,
 )
-from waybook.app.request.request_context import RequestContext
+from waybook.app.request.request_context import RequestContext, id_or_nil
 from waybook.app.request.tool import RUNS, Tool, output_schema
 from waybook.dag.progress.report import Report
 from waybook.errors import InvalidInput

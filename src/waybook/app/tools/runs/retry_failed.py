@@ -3,9 +3,8 @@
 from waybook.app.request.aggregates import LockedRun, RunProposal
 from waybook.app.request.arguments import Id, MutatingArguments
 from waybook.app.request.locking import Proposal, update
-from waybook.app.request.lookups import id_or_nil
 from waybook.app.request.reply import next_job_call, stage_view
-from waybook.app.request.request_context import RequestContext, ToolReply
+from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil
 from waybook.app.request.tool import RUNS, Tool, output_schema
 from waybook.json_values import Body
 from waybook.run.failure import retry_failed as decide_retry

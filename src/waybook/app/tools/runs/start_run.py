@@ -21,8 +21,7 @@ from waybook.errors import InvalidInput
 from waybook.json_values import Body
 from waybook.run.model import CompiledDag
 from waybook.run.start import new_run
-from waybook.store.driver.ids import new_id
-from waybook.store.driver.queries import Statement
+from waybook.store.driver.queries import Statement, new_id
 from waybook.store.runs import load, writer
 
 

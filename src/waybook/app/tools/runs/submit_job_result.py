@@ -15,7 +15,6 @@ from waybook.app.request.arguments import (
     check_result_size,
 )
 from waybook.app.request.locking import Proposal, job_not_found, run_of_job, update
-from waybook.app.request.lookups import id_or_nil
 from waybook.app.request.outbox import run_url
 from waybook.app.request.plan_arguments import UsageArgument, to_usage
 from waybook.app.request.reply import (
@@ -27,7 +26,7 @@ from waybook.app.request.reply import (
     non_empty,
     stage_view,
 )
-from waybook.app.request.request_context import RequestContext, ToolReply
+from waybook.app.request.request_context import RequestContext, ToolReply, id_or_nil
 from waybook.app.request.tool import RUNS, Tool, output_schema
 from waybook.errors import InvalidInput
 from waybook.json_values import Body, Json

@@ -12,8 +12,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from waybook.app.dispatcher import Dispatcher
 from waybook.app.queries.inbox import count_pending
 from waybook.app.request.caller import Answer, Caller, require_scope
-from waybook.app.request.drawing_worker import DrawingJob
-from waybook.app.request.layout_worker import layout_cost
+from waybook.app.request.layout_worker import DrawingJob, layout_cost
 from waybook.app.request.request_context import RequestContext
 from waybook.core.decision_context import Scope
 from waybook.dag.model import Dag

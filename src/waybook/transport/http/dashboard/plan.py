@@ -27,7 +27,7 @@ from waybook.app.queries.plan_export import (
 )
 from waybook.app.queries.step import StepDetail, read_step_detail
 from waybook.app.request.caller import ReadableOutput
-from waybook.app.request.drawing_worker import DrawingJob
+from waybook.app.request.layout_worker import DrawingJob
 from waybook.app.request.request_context import RequestContext
 from waybook.dag.diagram.export import Drawing, DrawingFormat, export_drawing
 from waybook.dag.templates.rendering import build_page, markdown_to_html, safe_file_name, sanitize

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from waybook.app.queries.diagrams import drawing_of_steps
 from waybook.app.queries.plan import PAGE_SIZE, PlanDetail, StepWindow, focus_step
-from waybook.app.request.drawing_worker import DrawingJob, Links, render
+from waybook.app.request.layout_worker import DrawingJob, Links, render
 from waybook.core.usage import to_dollars
 from waybook.dag.diagram.dimensions import STACK_FROM
 from waybook.dag.diagram.layers import stack_siblings
@@ -22,8 +22,14 @@ from waybook.dag.diagram.status_marks import STATUS_SYMBOLS
 from waybook.plan.model import Step
 from waybook.plan.modify import MODIFIABLE
 from waybook.plan.output import Output, latest
-from waybook.plan.progress import BudgetShare, Progress, shares, warning
-from waybook.plan.stalls import last_heartbeat, stall_threshold
+from waybook.plan.progress import (
+    BudgetShare,
+    Progress,
+    last_heartbeat,
+    shares,
+    stall_threshold,
+    warning,
+)
 from waybook.plan.states import StepStatus
 from waybook.transport.http.dashboard.activity import (
     HistoryRow,

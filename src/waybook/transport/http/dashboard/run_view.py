@@ -11,7 +11,7 @@ from waybook.app.queries.audit import RUN, event_label
 from waybook.app.queries.diagrams import run_drawing
 from waybook.app.queries.documents import DocumentListItem
 from waybook.app.queries.run import FailedJob, RunDetail, RunEvent
-from waybook.app.request.drawing_worker import DrawingJob, Links
+from waybook.app.request.layout_worker import DrawingJob, Links
 from waybook.dag.progress.report import StageReport, StepReport
 from waybook.run.model import CompiledDag, StageRun
 from waybook.transport.http.dashboard.cards import FeedbackCard

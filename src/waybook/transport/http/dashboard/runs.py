@@ -22,7 +22,7 @@ from waybook.app.queries.diagrams import run_drawing
 from waybook.app.queries.run import RunDetail, RunInclude, read_run_detail
 from waybook.app.queries.runs import OPEN, RunFilter, RunOrder, list_runs
 from waybook.app.request.caller import Answer
-from waybook.app.request.drawing_worker import DrawingJob
+from waybook.app.request.layout_worker import DrawingJob
 from waybook.dag.diagram.export import DrawingFormat, export_drawing
 from waybook.dag.templates.rendering import safe_file_name
 from waybook.run.status import RunState

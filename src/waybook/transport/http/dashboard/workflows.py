@@ -13,7 +13,7 @@ from waybook.app.queries.workflows import (
     list_workflows,
     read_workflow,
 )
-from waybook.app.request.drawing_worker import DrawingJob, Links
+from waybook.app.request.layout_worker import DrawingJob, Links
 from waybook.dag.diagram.export import Drawing
 from waybook.dag.diagram.model import diagram_from_structure
 from waybook.dag.progress.structure import valid_structure
