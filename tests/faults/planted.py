@@ -51,7 +51,7 @@ HOLDER: Final = "return self.session is not None and self == other"
 BUGS: Final = (
     Bug(
         "no plan lock",
-        _by("few_internal_errors", "one_holder", "audit_is_sealed"),
+        _by("few_internal_errors", "single_holder", "audit_is_sealed"),
         (
             Edit(
                 "store/plans/load.py",
@@ -74,7 +74,7 @@ BUGS: Final = (
     ),
     Bug(
         "idempotency row stored after the commit",
-        _by("one_effect_per_key"),
+        _by("single_effect_per_key"),
         (
             Edit(
                 "app/request/locking.py",
@@ -101,7 +101,7 @@ BUGS: Final = (
     ),
     Bug(
         "session ignored",
-        _by("one_holder"),
+        _by("single_holder"),
         (Edit("core/holder.py", HOLDER, "return other is not None and self[0] == other[0]"),),
         shows="get_next_step",
     ),
@@ -118,7 +118,7 @@ BUGS: Final = (
     ),
     Bug(
         "lease 50 times too short",
-        _by("one_holder"),
+        _by("single_holder"),
         (
             Edit(
                 "app/tools/runs/get_next_job.py",
@@ -141,7 +141,7 @@ BUGS: Final = (
     ),
     Bug(
         "failure to commit swallowed",
-        _by("acknowledged_effects", "one_effect_per_key"),
+        _by("acknowledged_effects", "single_effect_per_key"),
         (
             Edit(
                 "app/request/locking.py",
@@ -159,7 +159,7 @@ BUGS: Final = (
     ),
     Bug(
         "holder without user",
-        _by("one_holder"),
+        _by("single_holder"),
         (Edit("core/holder.py", HOLDER, "return other is not None and self[1] == other[1]"),),
         shows="get_next_step",
     ),

@@ -90,7 +90,7 @@ def test_acknowledged_claim_without_audit_entry_is_caught() -> None:
 def test_idempotency_key_with_two_effects_is_caught() -> None:
     rows = Rows()
     rows.effects["create_research_plan", KEY] = 2
-    assert caught(evidence(make_call("create_research_plan"), rows=rows)) == {"one_effect_per_key"}
+    assert caught(evidence(make_call("create_research_plan"), rows=rows)) == {"single_effect_per_key"}
 
 
 def test_call_with_unknown_outcome_and_one_effect_passes() -> None:
@@ -104,19 +104,19 @@ def test_refused_call_with_effect_is_caught() -> None:
     rows = Rows()
     rows.effects["submit_step_result", KEY] = 1
     refused = make_call("submit_step_result", outcome=Outcome.REFUSED, code="INVALID_TRANSITION")
-    assert caught(evidence(refused, rows=rows)) == {"one_effect_per_key"}
+    assert caught(evidence(refused, rows=rows)) == {"single_effect_per_key"}
 
 
 def test_acknowledged_call_without_stored_answer_is_caught() -> None:
     run_evidence = evidence(make_claim(), rows=started())
     run_evidence.rows.answers.clear()
-    assert caught(run_evidence) == {"one_effect_per_key"}
+    assert caught(run_evidence) == {"single_effect_per_key"}
 
 
 @pytest.mark.parametrize(("user", "session"), [("bob", "main"), ("ann", "side")])
 def test_attempt_claimed_by_two_holders_is_caught(user: str, session: str) -> None:
     run_evidence = evidence(make_claim(), make_claim(user, session), rows=started())
-    assert caught(run_evidence) == {"one_holder"}
+    assert caught(run_evidence) == {"single_holder"}
 
 
 def test_attempt_handed_twice_to_same_holder_is_sound() -> None:
@@ -130,7 +130,7 @@ def test_holder_with_two_claimed_steps_is_caught() -> None:
             make_entry(2, "step_started", held(OTHER), stepId=OTHER, attempt=1),
         ]
     )
-    assert caught(evidence(rows=rows)) == {"one_holder"}
+    assert caught(evidence(rows=rows)) == {"single_holder"}
 
 
 def make_job_claim(user: str, attempt: int, at: float) -> Call:
@@ -143,7 +143,7 @@ def jobs_started() -> Rows:
     return Rows(audit=[replace(entry, actor=f"user-{entry.seq}") for entry in entries])
 
 
-@pytest.mark.parametrize(("at", "expected"), [(1.0, {"one_holder"}), (7.0, set[str]())])
+@pytest.mark.parametrize(("at", "expected"), [(1.0, {"single_holder"}), (7.0, set[str]())])
 def test_job_taken_over_within_lease_is_caught(at: float, expected: set[str]) -> None:
     run_evidence = evidence(
         make_job_claim("ann", 1, 0.0), make_job_claim("bob", 2, at), rows=jobs_started()

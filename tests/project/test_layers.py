@@ -58,7 +58,7 @@ def test_unit_test_with_a_database_fixture_is_refused(tmp_path: Path) -> None:
     for name in ("conftest.py", "layers.py"):
         shutil.copy(TESTS / name, tmp_path)
     options = ["--collect-only", "-q", "-p", "no:cacheprovider", "--import-mode=importlib"]
-    paths = ["-o", f"pythonpath={tmp_path} {TESTS}", "-o", "asyncio_mode=auto"]
+    paths = ["-o", f"pythonpath={tmp_path} {TESTS} {TESTS / 'support'}", "-o", "asyncio_mode=auto"]
     command = [sys.executable, "-m", "pytest", *options, *paths, f"--rootdir={tmp_path}"]
 
     def collect(*folders: str) -> str:
