@@ -4,7 +4,7 @@ Measured from the loaded plan to the response text: map layout and drawing, time
 Sizes are limited here and in tests; times are targets, printed next to the measured values, because
 they depend on the machine.
 
-    PYTHONPATH=tests python benchmarks/pages.py [--rounds 9]
+    PYTHONPATH=tests:tests/support python benchmarks/pages.py [--rounds 9]
 """
 
 import argparse

@@ -79,4 +79,6 @@ def test_network_guard_external_address_is_not_local(address: object) -> None:
 
 def test_network_guard_is_enabled_for_every_test() -> None:
     assert Path(os.environ[NOTED]).exists()
-    assert str(Path(__file__).parent / "guarded") in os.environ["PYTHONPATH"].split(os.pathsep)
+    assert str(Path(__file__).parent / "network_guard") in os.environ["PYTHONPATH"].split(
+        os.pathsep
+    )

@@ -11,7 +11,7 @@ from packet_checks import completed, hostile_texts, store_all
 from waybook.json_values import Json
 from waybook.research.cutting import as_text
 from waybook.store.driver.connection import DbConnection
-from waybook.store.research.search import SearchCapabilities
+from waybook.store.research.search import CapabilitiesRow, SearchCapabilities
 
 MAX_STEPS = 48_000
 BUDGETS = (500, 700, 1_500, 6_000, 20_000, 200_000)
@@ -147,7 +147,9 @@ async def test_get_step_context_ranks_relevant_artifacts_before_newest(agent: Ag
 
 
 async def test_get_step_context_without_vectors_ranks_by_full_text(agent: AgentClient) -> None:
-    agent.dispatcher.services.search_backend.store_capabilities([[(False, False)]])
+    agent.dispatcher.services.search_backend.store_capabilities(
+        [[CapabilitiesRow(has_pgvector=False, indexed=False)]]
+    )
     plan = await agent.plan([make_step("How deep is Lake Baikal?")])
     notes = [(None, "Baikal", "Lake Baikal is 1,642 metres deep.")]
     notes += [(None, f"Tax {n}", f"Paragraph {n} of a law.") for n in range(50)]

@@ -130,7 +130,7 @@ def test_attach_external_cluster_missing_raises_misconfigured() -> None:
             client.complete()
         remove_data_directory(data_dir)
         assert ControlDirectory(data_dir).home.exists()
-        with pytest.raises(Misconfigured, match="which is not there"):
+        with pytest.raises(Misconfigured, match="which does not exist"):
             attach(data_dir, durable=False)
 
 

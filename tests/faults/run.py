@@ -1,4 +1,4 @@
-"""Run the fault harness: `python -m faults.run short`, with PYTHONPATH=tests."""
+"""Run the fault harness: `python -m faults.run short`, with PYTHONPATH=tests:tests/support."""
 
 import argparse
 import asyncio

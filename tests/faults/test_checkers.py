@@ -90,7 +90,9 @@ def test_acknowledged_claim_without_audit_entry_is_caught() -> None:
 def test_idempotency_key_with_two_effects_is_caught() -> None:
     rows = Rows()
     rows.effects["create_research_plan", KEY] = 2
-    assert caught(evidence(make_call("create_research_plan"), rows=rows)) == {"single_effect_per_key"}
+    assert caught(evidence(make_call("create_research_plan"), rows=rows)) == {
+        "single_effect_per_key"
+    }
 
 
 def test_call_with_unknown_outcome_and_one_effect_passes() -> None:

@@ -9,7 +9,7 @@ from project.repository import ROOT
 def test_page_benchmark_renders_every_page() -> None:
     run = subprocess.run(
         [sys.executable, str(ROOT / "benchmarks" / "pages.py"), "--rounds", "1"],
-        env={"PYTHONPATH": str(ROOT / "tests")},
+        env={"PYTHONPATH": f"{ROOT / 'tests'}:{ROOT / 'tests/support'}"},
         capture_output=True,
         text=True,
         check=False,

@@ -99,5 +99,5 @@ def test_readme_python_block_completes_a_plan(address: str) -> None:
 
 
 def test_examples_are_all_run_by_this_module() -> None:
-    run = set(re.findall(r'told_by\("(\w+\.py)"', Path(__file__).read_text(encoding="utf-8")))
+    run = set(re.findall(r'output_of\("(\w+\.py)"', Path(__file__).read_text(encoding="utf-8")))
     assert run == {path.name for path in (ROOT / "examples").glob("*.py")}
