@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from importlib.resources import files
 from itertools import count
@@ -100,6 +101,12 @@ def columns_of(connection: psycopg.Connection, prepared_name: str) -> tuple[str,
     return tuple((described.fname(n) or b"").decode() for n in range(described.nfields))
 
 
+@cache
+def mentions() -> Counter[tuple[str, str]]:
+    """Count the mentions of each query in the source, by its file and its name."""
+    return Counter(uses())
+
+
 def uses() -> Iterator[tuple[str, str]]:
     """Yield every mention of a query in the source: its file and its name."""
     mention = re.compile(r'(?:(\w+)\.)?SQL\[\s*"(\w+)"\s*\]')
@@ -115,8 +122,7 @@ def uses() -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize("file", [file for file in FILES if file not in BY_NAME])
 def test_every_named_query_is_used_exactly_once(file: str) -> None:
-    mentioned = Counter(uses())
-    assert {name: mentioned[file, name] for name in load(file)} == dict.fromkeys(load(file), 1)
+    assert {name: mentions()[file, name] for name in load(file)} == dict.fromkeys(load(file), 1)
 
 
 def test_query_part_is_included_in_several_queries_and_always_expanded() -> None:
@@ -136,7 +142,7 @@ def test_expand_parts_leaves_type_casts_unchanged() -> None:
 
 
 def test_every_used_query_is_defined() -> None:
-    assert set(uses()) <= {(file, name) for file in FILES for name in load(file)}
+    assert set(mentions()) <= {(file, name) for file in FILES for name in load(file)}
 
 
 def test_query_values_resembling_placeholders_are_not_substituted() -> None:
