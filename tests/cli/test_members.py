@@ -54,7 +54,7 @@ def test_org_add_duplicate_fails_and_unknown_org_gets_suggestion(
 
 
 def test_user_add_disable_and_enable_change_listed_user(terminal: Terminal, org: str) -> None:
-    assert "Nobody yet" in terminal.say("user", "list", "--org", org)
+    assert "No users yet" in terminal.say("user", "list", "--org", org)
     output = terminal.say("user", "add", "ann", "--org", org, "--email", "ann@example.org")
     assert f"waybook token add ann --label laptop --org {org}" in output
     [ann] = terminal.json_output("user", "list", "--org", org)

@@ -95,6 +95,6 @@ async def test_migrate_as_non_owner_raises_misconfigured_naming_owner_url(
 ) -> None:
     with open_stranger(own_place, f"serving_{new_id()}") as dsn:
         for look in (migrate, list_pending):
-            with pytest.raises(Misconfigured, match="owner_url must name its owner") as refused:
+            with pytest.raises(Misconfigured, match="owner_url must name the owner") as refused:
                 look(dsn)
             assert f"grant {APP_ROLE} to" in refused.value.message

@@ -127,7 +127,7 @@ async def test_user_erase_tombstone_contains_pseudonym_only(world: OrgEnv, name:
     (verdict,) = await verdicts(world, world.agent.org_id)
     assert verdict.note is not None
     assert f"the user who is now {erasure.who} was erased at " in verdict.note
-    assert f"by {erasure.who}; chains sealed anew: 1" in verdict.note
+    assert f"by {erasure.who}; chains resealed: 1" in verdict.note
 
 
 async def test_user_erase_unknown_or_erased_user_raises_and_changes_nothing(
@@ -136,7 +136,7 @@ async def test_user_erase_unknown_or_erased_user_raises_and_changes_nothing(
     before = rows_of(world.place, world.agent.org_id)
     with pytest.raises(NotFound, match="ever did anything"):
         await erased(world, world.agent, name)
-    with pytest.raises(InvalidInput, match="erased already"):
+    with pytest.raises(InvalidInput, match="pseudonym of an erased user"):
         await erased(world, world.agent, "erased-1a2b3c4d")
     assert rows_of(world.place, world.agent.org_id) == before
     assert not LEFT & set(before)

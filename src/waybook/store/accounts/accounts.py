@@ -151,7 +151,7 @@ def used_statement(token_ids: Iterable[str]) -> Statement:
 
 def read_org(rows: list[OrgRow], last: Sequence[Sequence[datetime]] = ()) -> LoadedOrg:
     """Return the org that `org` or `lock_org` found; `last` has the last audit entry's time."""
-    (row,) = rows
+    row = rows[0]
     at, seq = _in_utc(first_value(last)), row.audit_seq
     return LoadedOrg(
         _org(row), ChainHead(seq, row.audit_hash or GENESIS, at) if seq else ChainHead()
