@@ -44,12 +44,12 @@ async def test_inbox_review_returned_with_feedback_then_approved_completes_plan(
     await tab.goto(site.address)
     await tab.get_by_role("link", name="Rivers of the south, step 1").click()
     card = tab.get_by_role("article")
-    await expect(card).to_contain_text("asked by ann")
+    await expect(card).to_contain_text("requested by ann")
     await expect(card).to_contain_text("Which source counts?")
     await expect(card).to_contain_text("6650")
     await card.get_by_label("Feedback").fill("Take the farther source.")
     await card.get_by_role("button", name="Request changes").click()
-    await expect(tab.get_by_text("Done: pat sent it back").or_(nothing(tab))).to_be_visible()
+    await expect(tab.get_by_text("Done: pat requested changes").or_(nothing(tab))).to_be_visible()
     again = await agent.take(plan)
     assert again["instructions"].endswith("User feedback: Take the farther source.")
     await agent.call("request_user_review", stepId=again["stepId"], summary="So the Amazon?")
@@ -69,11 +69,11 @@ async def test_inbox_reject_requires_confirmation_and_preserves_reason(
     await tab.goto(f"{site.address}/inbox")
     await tab.get_by_label("Feedback").fill("Beyond repair.")
     await tab.get_by_role("button", name="Reject…").click()
-    await expect(tab.get_by_text("Reject it?")).to_be_visible()
+    await expect(tab.get_by_text("Reject?")).to_be_visible()
     await expect(tab.get_by_label("Reason")).to_have_value("Beyond repair.")
     assert (await agent.status(plan))["status"] == "awaiting_review"
     await tab.get_by_role("button", name="Reject and fail the plan").click()
-    await expect(tab.get_by_text("Done: pat rejected it").or_(nothing(tab))).to_be_visible()
+    await expect(tab.get_by_text("Done: pat rejected").or_(nothing(tab))).to_be_visible()
     assert (await agent.status(plan))["status"] == "failed"
 
 
@@ -115,7 +115,7 @@ async def test_inbox_is_accessible_and_updates_live(page: Page, site: Site) -> N
     await expect(page.get_by_role("article")).to_have_count(2)
     await accessible(page)
     await page.get_by_role("button", name="Reject…").click()
-    await expect(page.get_by_text("Reject it?")).to_be_visible()
+    await expect(page.get_by_text("Reject?")).to_be_visible()
     await accessible(page)
     await page.get_by_role("button", name="Send feedback and start the next stage").click()
     await expect(page.get_by_role("alert")).to_contain_text("say something of the stage")

@@ -44,7 +44,7 @@ async def test_run_page_feedback_and_regenerate_work_without_javascript(
     await page.get_by_role("button", name="Send feedback and start the next stage").click()
     await expect(page).to_have_url(re.compile(f"/runs/{run['runId']}$"))
     await expect(page.locator("#stage-2")).to_contain_text("in progress")
-    await page.get_by_role("button", name="Write", exact=False).first.click()
+    await page.get_by_role("button", name="Regenerate", exact=False).first.click()
     await expect(page.get_by_role("status").last).to_contain_text("Regeneration queued")
     await context.close()
 

@@ -69,9 +69,9 @@ def test_usage_since_without_results_prints_empty_message(
 
 def test_status_and_run_print_usage(terminal: Terminal, spent: tuple[str, str]) -> None:
     status = terminal.say("status", spent[0])
-    assert "1,200 tokens in, 50 out, $0.25, told by 1 result" in status
+    assert "1,200 tokens in, 50 out, $0.25, reported by 1 result" in status
     assert "1,250 of 1,500 tokens, 83 %" in status
     assert "$0.25 of $9.00, 2 %" in status
     assert terminal.json_output("status", spent[0])["budget"]["warning"].startswith("83 %")
-    assert "0 tokens in, 0 out, $0.000125, told by 1 result" in terminal.say("run", spent[1])
+    assert "0 tokens in, 0 out, $0.000125, reported by 1 result" in terminal.say("run", spent[1])
     assert terminal.json_output("run", spent[1])["usage"]["costUsd"] == 0.000125

@@ -93,7 +93,7 @@ def test_command(*, as_json: bool, **flags: object) -> None:
 
 
 @group.command("retry")
-@click.argument("letter", metavar="ID")
+@click.argument("message", metavar="ID")
 @json_option
 @database_options
 def retry_command(*, message: str, as_json: bool, **flags: object) -> None:
