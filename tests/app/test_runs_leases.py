@@ -301,7 +301,7 @@ async def test_get_next_job_filters_by_job_types(agent: AgentClient, run: Body) 
         assert error["code"] == "INVALID_INPUT"
 
 
-# Without a run
+# get_next_job without a run id
 
 
 async def test_get_next_job_without_run_returns_job_of_oldest_run(

@@ -37,7 +37,7 @@ class Workload:
     #: Plans and runs each org keeps open at a time.
     open_plans: int = 4
     open_runs: int = 2
-    #: New plans and runs are made while this is set.
+    #: While set, agents keep creating plans and runs.
     makes_new: bool = True
     #: Agents die, pause at work, and abandon calls while this is set.
     misbehaves: bool = True

@@ -1,4 +1,4 @@
-"""Fuzzer inputs worth keeping: a file for each target, each byte a character."""
+"""Saved fuzzer inputs: one JSON file per target, bytes stored as Latin-1 characters."""
 
 import json
 from collections.abc import Iterable

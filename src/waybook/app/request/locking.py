@@ -70,7 +70,7 @@ class Written(NamedTuple):
     statements: list[Statement]
     notifications: Sequence[Statement] = ()
     event: ChangeEvent | None = None
-    #: Update of this process's caches.
+    #: Updates the caches of this process after the commit.
     remember: Callable[[], None] | None = None
     #: Error to raise once the statements are committed.
     refusal: Refused | None = None

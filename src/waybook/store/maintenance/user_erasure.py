@@ -38,7 +38,7 @@ from waybook.store.maintenance.owner import OwnerTransaction, Tombstone, owner_t
 
 
 class NamedChain(NamedTuple):
-    """A chain that names the user."""
+    """Audit chain with entries that contain the user's name."""
 
     subject: str
     subject_id: str
