@@ -35,7 +35,7 @@ DATABASE_FIXTURES = "database_fixtures"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Create the directory of this run, unless the process that started this one did."""
+    """Create the directory of this run, unless the process that started this one has created it."""
     for name, meaning in MARKERS.items():
         config.addinivalue_line("markers", f"{name}: {meaning}")
     if run_place.PLACE not in os.environ:
@@ -125,7 +125,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.line(f"{len(left_out)} tests did not run {what}: {why}")
 
 
-# Every test
+# Applied to every test
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:

@@ -50,7 +50,8 @@ LAYERS = {
 
 WITHOUT_DATABASE = frozenset({"unit", "model"})
 
-#: These layers are above the store, where the servers differ: on 15 they run in `make test-15`.
+#: Layers above the store, which behave the same on every server version. On version 15 they run in
+#: `make test-15`.
 SAME_ON_EVERY_SERVER = ("app", "transport")
 
 
@@ -68,5 +69,5 @@ def layer_of(path: Path) -> str:
 
 
 def is_repetition(path: Path) -> bool:
-    """Return whether a run of this file on PostgreSQL 15 repeats the one on 18."""
+    """Return whether a run of this file on PostgreSQL 15 only repeats its run on 18."""
     return path.relative_to(TESTS).parts[0] in SAME_ON_EVERY_SERVER

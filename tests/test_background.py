@@ -29,7 +29,7 @@ async def waiting(seconds: float) -> None:
 
 
 class Turns:
-    """Iterations that fail a given number of times; the next one ends the wait of the test."""
+    """Loop body that fails a given number of times; its next call ends the wait of the test."""
 
     def __init__(self, *errors: Exception) -> None:
         self.errors, self.ended = [*errors], asyncio.Event()

@@ -19,7 +19,7 @@ CONNECTS = f"import socket; socket.create_connection(('{NOBODY}', 9), 1)"
 
 @pytest.fixture
 def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a file for attempts made on purpose."""
+    """Return a file that records the connection attempts that a test makes on purpose."""
     monkeypatch.setenv(NOTED, str(tmp_path / "noted"))
     return tmp_path / "noted"
 

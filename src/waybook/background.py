@@ -68,7 +68,7 @@ async def repeat(
 
 
 def backoff_seconds(failures: int) -> float:
-    """Return the delay after so many failures in a row, with jitter.
+    """Return the delay after this many consecutive failures, with jitter.
 
     >>> all(MAX_BACKOFF_SECONDS / 2 <= backoff_seconds(9_999) <= MAX_BACKOFF_SECONDS for _ in "abc")
     True
@@ -102,7 +102,7 @@ async def sweep_all_orgs(services: Services) -> int:
 async def _in_every_org(
     services: Services, work: Callable[[RequestContext], Awaitable[int]]
 ) -> int:
-    """Return the sum of some work over all orgs; an org that fails does not stop the others.
+    """Run the work for every org and return the sum; an org that fails does not stop the others.
 
     Raises:
         Exception: the first failure, after all orgs were processed.
@@ -141,7 +141,7 @@ async def render_loop(services: Services, every_seconds: float) -> None:
 
 
 async def _wait_and_clear(event: asyncio.Event, at_most_seconds: float) -> None:
-    """Wait for the event, at most for so long, and clear it."""
+    """Wait for the event or until the timeout, then clear the event."""
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(event.wait(), at_most_seconds)
     event.clear()
@@ -227,7 +227,7 @@ async def event_listen_loop(services: Services) -> None:
 
 
 async def change_poll_loop(services: Services, every_seconds: float) -> None:
-    """Poll for changes that were not announced, for new subscribers and periodically."""
+    """Poll for unannounced changes periodically and whenever there is a new subscriber."""
     bus, lookout = services.bus, pg_notify.ChangePoller()
 
     async def turn() -> None:

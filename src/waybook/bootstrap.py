@@ -190,7 +190,7 @@ def _rate_limit(settings: Settings) -> TokenBuckets | None:
 
 
 async def run_migrations(settings: Settings) -> list[str]:
-    """Only migrate the database; return the names of the migrations that ran."""
+    """Migrate the database and start nothing else; return the names of the migrations that ran."""
     async with database_server(settings) as postgres:
         return await asyncio.to_thread(migrate, postgres.owner_dsn, postgres.vectors)
 
@@ -291,7 +291,7 @@ async def _working(
 
 
 def freeze_gc() -> None:
-    """Exclude the objects made at startup from garbage collection; call it when all is running.
+    """Exclude the startup objects from garbage collection; call this once everything is running.
 
     A call makes a few thousand objects that are freed by reference counting, so the collection
     thresholds are raised.

@@ -50,7 +50,7 @@ class NextCall:
 
     @property
     def is_retry(self) -> bool:
-        """True if it is the call just made; `args` then contains only the changed ones."""
+        """True if this repeats the call just made; `args` then contains only changed arguments."""
         return self.why.startswith(SAME_CALL)
 
 
@@ -64,7 +64,7 @@ class WaybookError(Exception):
     def __init__(
         self, message: str = "", *, next_call: NextCall | None = None, **details: object
     ) -> None:
-        """Use the message, or the class docstring if it is empty.
+        """Use the message, or the class docstring if the message is empty.
 
         Secrets in the message are redacted, so that neither the reply nor a log repeats them.
         """

@@ -11,5 +11,5 @@ Body = dict[str, Json]
 
 @lru_cache(maxsize=4096)
 def rfc3339(at: datetime) -> str:
-    """Return a time in RFC 3339, in UTC; cached: a call formats the same time repeatedly."""
+    """Return a time in RFC 3339, in UTC; cached, since a call formats the same time repeatedly."""
     return at.astimezone(UTC).isoformat()

@@ -1,4 +1,4 @@
-"""The built-in skills, executed literally.
+"""The built-in skills, with their instructions followed literally.
 
 The plan each skill describes is created exactly as written, and scripted agents complete it, with a
 person where the skill requires one.

@@ -1,4 +1,4 @@
-"""Calls canceled half-way: no transaction stays open, and no partial write remains."""
+"""Calls canceled while they run: no transaction stays open, and no partial write remains."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -88,7 +88,7 @@ async def test_call_canceled_before_commit_writes_nothing(
 async def test_canceled_tool_call_commits_completely_or_not_at_all(
     own_world: OrgEnv,
 ) -> None:
-    """Each canceled call must be complete or absent; the fixture verifies the audit at the end."""
+    """Each canceled call takes effect completely or not at all; the fixture verifies the audit."""
     agent = own_world.agent
     plan = await agent.plan(100)
     for turns in range(60):

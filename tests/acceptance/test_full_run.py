@@ -11,7 +11,7 @@ from waybook.dag.progress.invariants import check
 
 
 def promised(n: int) -> list[int]:
-    """Return the expected units of the five dialectic stages with n models throughout."""
+    """Return the expected units of the five dialectic stages if every stage uses n models."""
     return [4 * n + 1, 7 * n**2, 4 * n**3 + 4 * n + 5, 3 * n + 1, 3 * n + 1]
 
 
@@ -121,7 +121,7 @@ async def test_dialectic_with_four_models_creates_the_expected_jobs(alone: OrgEn
 async def test_feedback_changes_models_between_stages_job_counts_match_map(
     world: OrgEnv, agent: AgentClient
 ) -> None:
-    """Use fewer, other and more models: what the map promises is what is made."""
+    """Use fewer, other and more models; the created jobs match the counts in the map."""
     run = await agent.run("dialectic", ["a", "b"], input="Build a lighthouse.")
     chosen = iter([["c"], ["a", "c", "d"], ["d"], ["e", "a"]])
     while True:

@@ -68,7 +68,7 @@ def open_worker(
 
 
 async def resumed(agent: AgentClient, plan: Body, session: str) -> Body:
-    """Return the reply to a new conversation with the same session name."""
+    """Return the next step for a new conversation that uses the same session name."""
     await agent.call("get_research_context", planId=plan["planId"], sessionId=session)
     return await agent.take(plan, sessionId=session)
 

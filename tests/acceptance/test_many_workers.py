@@ -19,7 +19,7 @@ from waybook.dag.progress.invariants import check
 WORKERS = 32
 POOL = 16
 MODELS = [f"model-{number}" for number in range(13)]
-#: One for each origin, reviewer and model.
+#: One job for each combination of origin, reviewer and model.
 JOBS = len(MODELS) ** 3
 
 
@@ -155,7 +155,7 @@ async def rendering(world: OrgEnv, over: asyncio.Event) -> None:
 
 
 async def test_concurrent_workers_finish_a_run_without_conflicts(crowded: OrgEnv) -> None:
-    """Check for no deadlock, no rejected call, and every expected document at the end."""
+    """Check that no deadlock occurs, no call is rejected, and every expected document exists."""
     agent = crowded.agent
     run = await agent.run("dialectic", ["a", "b"])
     over = asyncio.Event()

@@ -1,4 +1,4 @@
-"""One plan through tool reply, lists, page, terminal and exports: all show the same."""
+"""One plan in tool reply, lists, page, terminal and exports: all show the same figures."""
 
 import io
 import re

@@ -1,4 +1,4 @@
-"""The last two jobs of a step ending concurrently: the step closes once, and its successor opens.
+"""The last two jobs of a step end concurrently: the step closes once, and its successor opens.
 
 Two hundred tries here; WAYBOOK_WALK=wide makes it ten thousand (`make fan-in`).
 """
@@ -88,7 +88,7 @@ async def test_two_last_jobs_ending_concurrently_close_step_once(
 
 
 async def all_as_it_should(world: OrgEnv, *, closed: int) -> None:
-    """Check that every step whose jobs are done is closed and opened its successor exactly once."""
+    """Check that every step whose jobs are done is closed and has opened its successor once."""
     queries = (
         """select count(*) from stage_step
             where step_key = 'both' and closed_at is not null and done = 2 and failed = 0""",
@@ -104,7 +104,7 @@ async def all_as_it_should(world: OrgEnv, *, closed: int) -> None:
 async def test_step_with_concurrent_done_and_failed_job_stays_open_until_retry(
     two_lines: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After the failed job is retried and done, the step closes."""
+    """The step closes after the failed job has been retried and completed."""
     agent = two_lines.agent
     for _ in range(20):
         good, bad = await ready(agent)

@@ -39,7 +39,7 @@ TABLES = (
 
 
 class Cut:
-    """Sends statements one by one, and closes the connection before a chosen one.
+    """Sender of single statements that closes the connection before a chosen statement.
 
     An index past the last statement means: everything is committed, but the answer was not
     received.
@@ -72,7 +72,7 @@ def end_backend(world: OrgEnv, pid: int) -> None:
 
 @asynccontextmanager
 async def elsewhere(world: OrgEnv) -> AsyncIterator[AgentClient]:
-    """Yield Ann's agent, as another process serves her."""
+    """Yield Ann's agent, served by a separate dispatcher as in another process."""
     async with open_test_database(world.place) as database:
         database.frozen_now = world.clock.now
         yield AgentClient(
@@ -141,9 +141,9 @@ Act = Callable[[AgentClient], Awaitable[tuple[Body, str, Body]]]
 
 
 async def once(world: OrgEnv, act: Act) -> tuple[list[int], int]:
-    """Return the number of added rows and of statements when no connection is lost."""
+    """Return the numbers of added rows and of sent statements if no connection is lost."""
     _, tool, args = await act(world.agent)
-    await world.agent.ask(tool, args)  # so that the definition is cached from now on
+    await world.agent.ask(tool, args)  # caches the definition
     _, tool, args = await act(world.agent)
     before = await counts(world)
     with pytest.MonkeyPatch.context() as patch:

@@ -34,7 +34,7 @@ insert into artifact (id, kind, title, content, created_at, created_by, audit_se
 values ('01890000-0000-7000-8000-000000000001', 'note', 'bees', '"A forager."', now(), 'ann', 0,
         '');
 """
-#: Only where the extension runs: elsewhere, writing a vector crashes the server.
+#: Executed only if the extension runs: otherwise, writing a vector crashes the server.
 VECTOR = """
 insert into passage_vector (org_id, subject_id, part, model, embedding)
 select org_id, subject_id, part, 'static-1', array_fill(0.05, array[288])::halfvec from passage;
@@ -101,7 +101,8 @@ async def test_upgrade_from_pgvector_of_running_server_keeps_search_working(
 
 
 async def test_stopped_server_is_upgraded_before_listening(old_data_dir: Path) -> None:
-    # The earlier version had another bootstrap; this version's must be repeated at the start.
+    # The earlier version had a different bootstrap, so the server must run this version's bootstrap
+    # at its start.
     remove_data_directory(old_data_dir)
     server_home(old_data_dir).bootstrapped.write_bytes(b"of an earlier version")
     with (

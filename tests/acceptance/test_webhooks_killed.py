@@ -1,4 +1,4 @@
-"""Processes killed between a change and its notification: none is lost, none is invented."""
+"""Processes killed between a change and its notification: none is lost or sent without a change."""
 
 import json
 import subprocess

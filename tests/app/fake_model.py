@@ -1,4 +1,4 @@
-"""An agent on a server with a model, and the model's answers: for extract_data."""
+"""Helpers for extract_data: an agent on a server with a model, and the model's answers."""
 
 import json
 from collections.abc import AsyncIterator, Callable
@@ -31,7 +31,7 @@ RIVER: Body = {
 NILE = {"river": "Nile"}
 TEXT = "The Nile is 6,650 km long."
 SECONDS = 20.0
-#: Enough for a request on loopback to arrive; the timeout of calls that must time out.
+#: Timeout of calls that must time out; long enough for a request on loopback to arrive.
 SHORT = 0.2
 USED = {"inputTokens": 12, "outputTokens": 3, "model": "m-2030"}
 TWICE = {"inputTokens": 24, "outputTokens": 6, "model": "m-2030"}
@@ -50,7 +50,7 @@ def message(text: str) -> Play:
 
 
 def tool_use_reply(text: str) -> Play:
-    """Return the same answer as a call of the required tool."""
+    """Return this text as an endpoint's answer that calls the required tool."""
     usage = {"input_tokens": 12, "output_tokens": 3}
     block = {"type": "tool_use", "id": "1", "name": "hand_in", "input": {"data": json.loads(text)}}
     payload = {"model": "m-2030", "content": [block], "stop_reason": "tool_use", "usage": usage}
@@ -92,7 +92,7 @@ async def extracted(world: OrgEnv, way: str, *texts: str) -> tuple[Body, Endpoin
 async def unavailable(
     world: OrgEnv, *plays: Play, api: str = "openai", seconds: float = SECONDS
 ) -> tuple[Body, EndpointServer]:
-    """Return the error for an endpoint that failed."""
+    """Return the error of extract_data for a model endpoint that fails."""
     async with (
         fake_endpoint(*plays) as other,
         model_requests(world, other.url, api, seconds) as agent,
@@ -109,7 +109,7 @@ USED_ONCE = Totals(input_tokens=12, output_tokens=3, results=1)
 
 
 async def recorded_usage(agent: AgentClient) -> Totals:
-    """Return the org's usage, which here is that of its extractions."""
+    """Return the org's usage, after checking that all of it comes from extract_data."""
     org_usage = await count_usage(
         RequestContext(services=agent.dispatcher.services, caller=agent.caller)
     )

@@ -30,7 +30,7 @@ async def test_list_active_plans_and_plan_status_return_plan_author(world: OrgEn
 
 
 async def test_completed_by_is_submitter_not_holder(world: OrgEnv) -> None:
-    """The submitter is recorded, even if another user had claimed the step, or none had."""
+    """The submitter is recorded even if another user, or no user, had claimed the step."""
     ann, bob = world.agent, world.agent.acting_as("bob")
     plan = await ann.plan(3)
     taken = await ann.take(plan)

@@ -1,4 +1,4 @@
-"""Bad input changes nothing and gets a named error with the fix; nothing breaks."""
+"""Invalid input changes and breaks nothing, and gets an error with a code and the fix."""
 
 import json
 import logging
@@ -140,7 +140,7 @@ async def test_invalid_argument_values_are_rejected_without_writes_or_warnings(
 
 
 def is_stored_refusal(answer: Answer) -> bool:
-    """Return whether this refusal is the one that writes: a late result is refused, and kept."""
+    """Return whether this is the only refusal that writes: a late result is refused but stored."""
     error: Any = answer.body["error"]
     return answer.is_error and error["code"] == "STALE_ATTEMPT"
 

@@ -1,4 +1,4 @@
-"""A boolean is not a number: every numeric argument of every tool refuses it, nested ones too."""
+"""A boolean is not a number: every numeric argument of every tool refuses it, even if nested."""
 
 import json
 from collections.abc import Iterator, Mapping

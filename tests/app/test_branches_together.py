@@ -1,4 +1,4 @@
-"""Combinations of branch actions in one decision: the database accepts what the rules decide."""
+"""Combinations of branch actions in one decision: the database accepts the rules' decisions."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The tool-call log: written after the calls, bounded, its drops counted, never for ping (A37)."""
+"""The tool-call log: written after each call, bounded, counts dropped entries, omits ping (A37)."""
 
 import asyncio
 

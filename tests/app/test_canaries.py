@@ -11,21 +11,22 @@ from org_env import OrgEnv
 from read_all_tools import read_all
 
 MARK = re.compile(r"q\d{4}q")
-#: Texts of tools that store nothing, or names of existing things.
+#: Texts that are not stored: arguments of tools that store nothing, and names of existing objects.
 NOT_STORED = {
     ("extract_data", "text"),
     ("list_skills", "name"),
     ("search_sources", "tags"),
     ("start_skill", "name"),
 }
-#: Texts that no tool returns: people read them, and the audit keeps them.
+#: Texts that no tool returns: they are written for people and kept in the audit.
 FOR_PEOPLE = {
     ("complete_skill", "outcome"),
     ("fail_job", "error"),
     ("submit_step_result", "stepExecutionReport"),
 }
-#: Fields in which a text may be found again. A title is also drawn; a workflow's prompt has
-#: placeholders that its author chose; an extraction's prompt has the text after a mark.
+#: Reply fields in which a text may appear. A title also appears in drawings; a workflow's prompt
+#: contains placeholders that its author chose; an extraction's prompt contains the text after a
+#: marker.
 PLACES = {
     "content": {"content", "snippet", "prompt"},
     "feedback": {"feedback", "instructions", "details", "prompt", "svg"},
@@ -46,13 +47,13 @@ PLACES = {
     "title": {"title", "name", "about", "prompt", "svg"},
     "url": {"url"},
 }
-#: Fields written by Waybook only, anywhere.
+#: Fields that only Waybook writes, at any depth of a reply.
 OURS = {"next", "why", "tool", "args", "get", "cut", "message", "code", "oddCharacters", "status"}
 KEY = "a key"
 
 
 def marks_in(value: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield every mark in an answer, and the names on the path to it."""
+    """Yield every mark in an answer, with the keys on the path to it."""
     if isinstance(value, str):
         yield from ((mark, path) for mark in MARK.findall(value))
     elif isinstance(value, dict):
@@ -65,7 +66,7 @@ def marks_in(value: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, t
 
 
 def is_astray(leaf: Leaf, path: tuple[str, ...]) -> bool:
-    """Return whether a text is found where it was not written to."""
+    """Return whether a text was found in a field that it was not written to."""
     return bool(OURS & {*path}) or not PLACES[leaf[-1]] & {*path}
 
 

@@ -1,4 +1,4 @@
-"""Limits of arguments, exactly; anything beyond is refused before all else."""
+"""Exact limits of arguments; arguments beyond a limit are refused before any other check."""
 
 from typing import Any
 

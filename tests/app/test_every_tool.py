@@ -82,7 +82,7 @@ async def advice_repeats_nothing_that_was_sent(case: Case) -> None:
 
 
 async def valid_call_succeeds_and_every_call_is_logged(case: Case) -> None:
-    """Make the prepared call: its reply matches the output schema and names the next call."""
+    """Make the prepared call: its reply matches the output schema and contains the next call."""
     before = await case.logged()
     reply = await case.agent.call(case.tool, **case.arguments)
     await case.agent.refused(case.tool, nonsense=1)
@@ -106,7 +106,7 @@ async def structures_may_arrive_as_json_text(case: Case) -> None:
 
 
 async def calls_in_other_words_work(case: Case) -> None:
-    """Make a call with each argument that replaces others."""
+    """Make a valid call with each argument that can replace other arguments."""
     for tool, name in INSTEAD:
         if tool == case.tool:
             arguments = await valid_call(case.agent, tool, using=name)
@@ -114,7 +114,7 @@ async def calls_in_other_words_work(case: Case) -> None:
             assert (await case.agent.call(tool, **arguments))["next"]["tool"] in TOOLS, name
 
 
-#: In this order: the first ones leave the prepared call as it is, the fifth makes it.
+#: The order matters: the first four do not carry out the prepared call, and the fifth does.
 PROPERTIES: tuple[Callable[[Case], Awaitable[None]], ...] = (
     every_argument_is_used,
     unknown_argument_is_refused_by_name,

@@ -78,7 +78,7 @@ async def test_extract_data_anthropic_sends_messages_request(world: OrgEnv) -> N
 
 
 def check_instructions(instructions: str, text: str) -> None:
-    """Check that the instructions are ours alone, and name the mark of the separate text."""
+    """Check that the instructions contain the delimiter of the text, but not the text itself."""
     assert text == fence_text(TEXT)
     assert unused_delimiter(TEXT) in instructions
     assert TEXT not in instructions

@@ -78,7 +78,7 @@ async def test_extract_data_many_errors_are_bounded(agent: AgentClient) -> None:
     assert len(orjson.dumps(reply)) < MAX_TOKENS
 
 
-# All of them
+# Properties of all schemas
 
 
 @settings(max_examples=150)

@@ -120,7 +120,7 @@ async def test_extract_data_unreachable_endpoint_advises_prompt_only(world: OrgE
 
 
 class Fading:
-    """A model that answers with nonsense first and then not at all, and records its timeouts."""
+    """A model that first answers with nonsense and then not at all, and records its timeouts."""
 
     def __init__(self) -> None:
         self.given: list[float] = []

@@ -15,13 +15,13 @@ from tool_arguments import names_within
 from waybook.app.registry import TOOLS
 from waybook.store.driver.queries import new_id
 
-#: Tenant isolation also holds if the serving role is taken per transaction.
+#: Tenant isolation must also hold if the serving role is assumed per transaction.
 pytestmark = pytest.mark.pg15
 
-#: Arguments that look something up by the caller's own name for it: see below.
+#: Arguments that look up an object by a name that the caller chose: see below.
 NAMES = {"sessionId", "idempotencyKey", "dagSlug", "cursor", "modelId", "models"}
 NAMES |= {"stageSlug", "stepKey", "documentKey", "part"}
-#: Arguments that are stored, weighed or enumerated, and lead to no row by themselves.
+#: Arguments that are stored, measured or enumerated, and identify no row by themselves.
 TEXTS = {
     *("name", "title", "instructions", "researchQuestion", "outputFormattingNotes", "reason"),
     *("summary", "questions", "feedback", "modificationRationale", "error", "outcome", "model"),
@@ -29,7 +29,7 @@ TEXTS = {
     *("text", "schema", "candidate", "definition", "query", "kind", "kinds", "tags", "url"),
     *("quote", "mediaType", "file", "seen", "jobTypes", "conditionExpression"),
 }
-#: Ids that are looked up within our plan or job only: foreign ones are not even queried there.
+#: Ids that are looked up only within our plan or job, so that foreign ids are not even queried.
 WITHIN_OURS = {
     "get_job_input.documentId",
     "get_research_context.part",
@@ -44,7 +44,7 @@ WITHIN_OURS = {
 
 @pytest.fixture(params=["with conditions", "without"])
 def conditions(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Use the queries unchanged; and without their org conditions."""
+    """Run each test with the queries unchanged, and with their org conditions removed."""
     with nullcontext() if request.param == "with conditions" else stripping():
         yield
 
@@ -89,7 +89,7 @@ async def test_malformed_id_is_answered_like_unknown_id(agent: AgentClient) -> N
     for probe in await foreign_id_calls(agent):
         expected = await probe.answers(agent, new_id())
         for text in ("nope", "'; drop table plan; --", "☃", "%s", "{nope}"):
-            if probe.path != ("part",):  # its error describes the format of a part
+            if probe.path != ("part",):  # the error for `part` describes its format
                 escaped = json.dumps(text)[1:-1]
                 assert await probe.answers(agent, text, escaped) == expected, probe.name
 

@@ -1,4 +1,4 @@
-"""get_next_step: a step for the caller, or the reason for no step."""
+"""get_next_step: returns a step for the caller, or the reason for returning no step."""
 
 from org_env import AgentClient, FakeClock, make_step
 from waybook.core.decision_context import Channel

@@ -1,4 +1,4 @@
-"""A retried call never takes effect twice, in any way of retrying (A11)."""
+"""A retried call never takes effect twice, however it is retried (A11)."""
 
 import asyncio
 from collections.abc import Callable
@@ -37,7 +37,8 @@ TABLES = (
 )
 
 
-#: A definition is its own record; and a stage is started by the feedback that opens it.
+#: Tools without audit entries of their own: a definition is its own record, and feedback starts the
+#: stage that it opens.
 UNAUDITED = {"add_dag", "start_stage"}
 
 
@@ -88,7 +89,7 @@ async def test_a11_concurrent_calls_with_same_key_have_one_effect_and_one_answer
 async def test_a11_concurrent_calls_at_commit_with_same_key_have_one_effect(
     world: OrgEnv, agent: AgentClient, tool: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If there is no row to lock, both reach the commit, and the key itself decides.
+    """If there is no row to lock, both calls reach the commit, and the idempotency key decides.
 
     If a row is locked, only one gets that far; the barrier then opens for it alone.
     """

@@ -1,4 +1,4 @@
-"""Every limit: the maximum passes, one more is refused by name and nothing is written."""
+"""Every limit: the maximum is accepted; one more is refused with an error code and not written."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from typing import NamedTuple
@@ -20,7 +20,7 @@ PROMISED = {MAX_BODY: 2**20, MAX_STEPS: 200, MAX_CONDITIONS: 50, MAX_RESULT: 256
 
 
 class Limit(NamedTuple):
-    """A call of a certain size, with its maximum."""
+    """A limit: its maximum, its error code, its tool, and arguments of a given size."""
 
     most: int
     code: str
@@ -99,7 +99,7 @@ async def required(_: AgentClient, count: int) -> Body:
 
 
 async def result(agent: AgentClient, size: int) -> Body:
-    """Return a text that takes this many bytes as JSON."""
+    """Return arguments with a result that takes this many bytes as JSON."""
     step = await agent.take(await agent.plan())
     return {"stepId": step["stepId"], "resultSummary": make_text(size - 2)}
 
@@ -113,7 +113,7 @@ async def report(agent: AgentClient, size: int) -> Body:
 async def depth(agent: AgentClient, levels: int) -> Body:
     step = await agent.take(await agent.plan())
     value: object = "x"
-    for _ in range(levels - 1):  # the arguments are a level themselves
+    for _ in range(levels - 1):  # the arguments object itself is one level
         value = [value]
     return {"stepId": step["stepId"], "resultSummary": value}
 

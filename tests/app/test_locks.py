@@ -77,7 +77,7 @@ async def test_call_waiting_for_lock_reads_changes_committed_meanwhile(
 
 
 async def until_waiting(world: OrgEnv, number: int) -> None:
-    """Wait until this many wait for a lock."""
+    """Wait until this many transactions wait for a lock."""
     counting = "select count(*) from pg_locks where not granted"
     async with asyncio.timeout(10):
         while (await world.database.read_org(world.agent.org_id, counting))[0][0][0] < number:  # noqa: ASYNC110 - nothing rings when somebody waits

@@ -1,4 +1,4 @@
-"""modify_plan: all or nothing, audited, and never on a plan that waits or is closed."""
+"""modify_plan: atomic, audited, and refused for a plan that awaits review or is closed."""
 
 import json
 from typing import Any

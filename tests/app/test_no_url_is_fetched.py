@@ -37,7 +37,7 @@ async def open_trap() -> AsyncIterator[Trap]:
 
 
 def texts(where: str) -> str:
-    """Return every form in which a text may ask to be fetched."""
+    """Return a text with every kind of address that a program might fetch."""
     return "\n\n".join(
         [
             f"http://{where}/plain",

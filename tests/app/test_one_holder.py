@@ -11,7 +11,7 @@ from org_env import AgentClient, Body, OrgEnv, make_env
 from postgres_servers import ServerDatabase
 from sample_definitions import make_definition, make_recipe_step, make_stage
 
-#: Conversations that share names; the last two are one user with and without a session.
+#: Conversations that share names; two of them are the same user with and without a session.
 WHO = (("ann", "main"), ("bob", "main"), ("ann", "other"), ("bob", "other"), ("bob", None))
 ID_OF = {"get_next_step": "stepId", "get_next_job": "jobId"}
 

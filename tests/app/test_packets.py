@@ -1,4 +1,4 @@
-"""Packets through the dispatcher: within budget, few database messages, and nothing lost."""
+"""Packets through the dispatcher: within budget, with few database messages and no lost text."""
 
 from random import Random
 from typing import Any
@@ -89,7 +89,7 @@ async def test_packet_stays_within_budget_and_fetch_calls_return_rest(
 
 
 def check_complete(plan: Body, packet: Body, last: Body, results: dict[str, Json]) -> None:
-    """Check that nothing is missing: the texts of the plan are as submitted."""
+    """Check that no text of the plan is missing and that each is as submitted."""
     if "earlierResults" in packet:
         assert packet["instructions"] == last["instructions"]
         summaries = {e["stepId"]: e.get("resultSummary") for e in packet["earlierResults"]}

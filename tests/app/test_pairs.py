@@ -216,7 +216,7 @@ async def test_a12_concurrent_pair_of_calls_leaves_plan_consistent(
 
 
 async def both(world: OrgEnv, scene: Scene, left: Party, right: Party) -> list[Answer]:
-    """Make both calls, released from the plan's lock together."""
+    """Make both calls concurrently: both wait for the plan's lock, which is then released."""
     async with world.database.org_transaction(world.agent.org_id) as tx:
         results = await tx.send(
             f"select pg_backend_pid() from plan where id = '{scene.plan_id}' for update"  # noqa: S608 - our own id
@@ -229,7 +229,7 @@ async def both(world: OrgEnv, scene: Scene, left: Party, right: Party) -> list[A
 
 
 async def until_held_up(world: OrgEnv, holder: int, tasks: list[Any]) -> None:
-    """Wait until each of these is blocked by the holder, or is done without waiting."""
+    """Wait until each of these tasks is blocked by the holder, or is done without waiting."""
     counting = (
         f"select count(*) from pg_stat_activity where {holder} = any (pg_blocking_pids(pid))"  # noqa: S608 - a number
         f" or cardinality(pg_blocking_pids(pid)) > 0 and datname = current_database()"
@@ -257,7 +257,7 @@ async def check_steps(agent: AgentClient, plan: Body) -> None:
 
 
 async def drive_to_its_end(agent: AgentClient, plan: Body) -> None:
-    """Work on until the plan is closed, as any new agent could."""
+    """Work on the plan until it is closed, as any new agent could."""
     for _ in range(30):
         reply = await agent.call("get_next_step", planId=plan["planId"])
         if reply["status"] in ENDED:

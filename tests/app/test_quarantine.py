@@ -1,4 +1,4 @@
-"""Passages whose indexing breaks the connection are set aside, reported, and tried again later."""
+"""Passages whose indexing breaks the connection are quarantined, reported, and retried later."""
 
 import logging
 
@@ -39,7 +39,7 @@ def run(place: ServerDatabase, text: str, values: tuple[object, ...] = ()) -> No
 
 @pytest.fixture
 async def deadly(own_world: OrgEnv) -> OrgEnv:
-    """Return a world in which one passage waits for its vector, and storing that crashes."""
+    """Return a world with one passage that has no vector yet; storing its vector crashes."""
     run(own_world.place, PASSAGE, (own_world.agent.org_id, NOON))
     run(own_world.place, DEADLY)
     return own_world

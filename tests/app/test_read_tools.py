@@ -286,7 +286,7 @@ async def test_get_research_context_since_seq_returns_only_changes(agent: AgentC
 
 
 async def test_replies_about_largest_plan_stay_within_size_limit(agent: AgentClient) -> None:
-    """Without detail, the limit is 48 kB; omitted entries are counted."""
+    """Without detail, the limit is 48 kB; the reply contains the number of omitted entries."""
     step = {"stepType": "synthesize", "title": "é" * 200, "instructions": "z" * 4_000}
     plan = await agent.plan([step] * 200)
     named = {"planId": plan["planId"]}

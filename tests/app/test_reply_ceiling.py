@@ -27,7 +27,7 @@ async def make_full_plan(agent: AgentClient) -> Body:
             "stepType": "search",
             "title": "é" * 200,
             "instructions": WIDE * 3_000,
-            # The first ones have no dependencies, so that they can be worked on.
+            # The first steps have no dependencies, so that agents can work on them.
             "dependsOn": [*range(1, order)] if order > 12 else [],
         }
         for order in range(1, STEPS + 1)

@@ -1,4 +1,4 @@
-"""Default advice of an error: the same call, and what to change in it."""
+"""Default advice of an error: repeat the same call, with a hint about what to change."""
 
 import pytest
 

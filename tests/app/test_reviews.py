@@ -1,4 +1,4 @@
-"""request_user_review and submit_user_decision: a pause for a person, decided once."""
+"""request_user_review and submit_user_decision: the plan pauses for a person, who decides once."""
 
 import json
 

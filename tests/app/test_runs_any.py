@@ -77,7 +77,7 @@ class Crew:
 
 
 async def promised(agent: AgentClient, run: Body) -> dict[tuple[str, str], int]:
-    """Return the number of units each step was expected to have."""
+    """Return the number of units that the map expects for each step."""
     dag_map = await agent.call("get_dag_map", runId=run["runId"], detail=True)
     return {
         (stage["stageSlug"], key): count

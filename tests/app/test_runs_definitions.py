@@ -13,7 +13,7 @@ from waybook.dag.progress.invariants import check
 
 
 def views(prompt: str = "Look.") -> Body:
-    """Return a definition of one stage in which every model has a view."""
+    """Return a definition of one stage in which every model writes a view."""
     return make_definition("views", make_stage("views", make_recipe_step("view", prompt=prompt)))
 
 
@@ -118,7 +118,7 @@ async def test_new_builtin_version_applies_to_new_runs_only(
 
 
 async def test_definition_of_user_named_waybook_overrides_builtin(agent: AgentClient) -> None:
-    """A user may have the server's name; what they add is theirs."""
+    """A user may have the same name as the server; definitions they add belong to the user."""
     waybook = agent.acting_as("waybook")
     await waybook.call("add_dag", definition={**views(), "slug": "dialectic"})
     assert (await agent.run("dialectic"))["stages"][0]["stageSlug"] == "views"
@@ -217,7 +217,7 @@ def _start(slug: str) -> Body:
 
 
 async def test_slugs_and_step_keys_accept_any_characters(agent: AgentClient) -> None:
-    """Two stages and steps whose names, joined with a slash, would be the same."""
+    """Use stages and steps whose names would be identical if joined with a slash."""
     names = [("a", "b/c"), ("a/b", "c"), ("~1", "'; drop table job; --"), ("☃ %s", "{{ x }}")]
     stages = [make_stage(slug, make_recipe_step(key)) for slug, key in names]
     await agent.call("add_dag", definition=make_definition("names / 100%", *stages))
@@ -257,7 +257,7 @@ async def test_skipped_step_completes_without_jobs_and_run_completes(agent: Agen
 
 
 async def test_joining_stage_waits_for_feedback_on_all_forked_stages(agent: AgentClient) -> None:
-    """The last stage waits for the feedback on both before it; the forks run in parallel."""
+    """The forked stages run in parallel; the last stage waits for the feedback on both of them."""
     stages = [make_stage(slug, make_recipe_step(f"{slug}-step")) for slug in ("a", "b", "c", "d")]
     ways = [{"from": x, "to": y} for x, y in ("ab", "ac", "bd", "cd")]
     await agent.call("add_dag", definition=make_definition("fork", *stages, transitions=ways))

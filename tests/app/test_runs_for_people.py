@@ -1,4 +1,4 @@
-"""Runs on the dashboard: found by a few letters, viewed, read; and never another org's."""
+"""Runs on the dashboard: found by part of name or id, viewed, read, and hidden from other orgs."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Rendered documents: made by the server itself, without blocking other work."""
+"""Rendered documents: the server itself creates them, without blocking other work."""
 
 import asyncio
 import threading
@@ -97,7 +97,7 @@ async def test_slow_rendering_does_not_block_agents_or_other_renderers(
 async def test_render_all_locked_run_does_not_block_other_runs(
     hasty: OrgEnv, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The first run is locked; the second is rendered, the first later."""
+    """While the first run is locked, the second is rendered; the first is rendered later."""
     agent = hasty.agent
     views = make_definition("views", make_stage("views", make_recipe_step("view")))
     await agent.call("add_dag", definition=views)

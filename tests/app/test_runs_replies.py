@@ -228,11 +228,11 @@ async def test_get_job_input_unknown_document_key_is_refused(agent: AgentClient)
     assert (past["content"], past["left"]) == ("", 0)
 
 
-# Many inputs
+# Jobs with many inputs
 
 
 async def test_job_many_inputs_are_paged_completely(agent: AgentClient) -> None:
-    """With long names there is not even space for all of them."""
+    """The names are so long that not all inputs can be listed in one reply."""
     each = make_recipe_step("each", "per_source_document_by_lineage")
     wanted = [{"documentKey": "each", "stage": "two"}]
     last = make_recipe_step("last", "all_to_one", inputsRequired=wanted)

@@ -110,7 +110,7 @@ class SameAsTheRules(RuleBasedStateMachine):
         tool_call: tuple[str, Body],
         decided: Callable[[DecisionContext], Decision[Any]],
     ) -> tuple[Body, Any]:
-        """Return the replies of the dispatcher and of the rules, or the same refusal of both."""
+        """Return the replies of the dispatcher and of the rules; refusals must be equal."""
         user, session, channel = who
         tool, arguments = tool_call
         self.fresh.clear()
@@ -129,7 +129,7 @@ class SameAsTheRules(RuleBasedStateMachine):
         return answer.body, decision.reply if decision and not code else None
 
     def keep(self, decision: Decision[Any]) -> None:
-        """Keep the decided plan as it will be loaded, with the heartbeats."""
+        """Store the decided plan as the database will load it, including the heartbeats."""
         now = self.world.clock.now
         seen = set(decision.touched)
         self.plan = decision.plan._replace(

@@ -26,7 +26,7 @@ HEAD = {"name": "a-skill", "description": "Does it."}
 
 
 def make_text(body: str = "Do it.", **head: Any) -> str:  # noqa: ANN401 - whatever somebody may write there
-    """Return a `SKILL.md`; JSON is YAML too."""
+    """Return the text of a `SKILL.md`; its fields are written as JSON, which is valid YAML."""
     fields = {name: value for name, value in {**HEAD, **head}.items() if value is not None}
     lines = "\n".join(f"{name}: {json.dumps(value)}" for name, value in fields.items())
     return f"---\n{lines}\n---\n\n{body}\n"

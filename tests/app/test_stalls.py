@@ -1,4 +1,4 @@
-"""Stalls: recorded once, resumed by the next worker; time of a review is excluded."""
+"""Stalled steps: recorded once, resumed by the next worker; the time of a review is excluded."""
 
 import asyncio
 import json

@@ -178,7 +178,7 @@ ACTS = st.tuples(
 
 @dataclass
 class Worker:
-    """Works on a plan and on a run, and keeps its own count of its reported usage."""
+    """Worker on a plan and a run that keeps its own count of its reported usage."""
 
     agent: AgentClient
     plan: Body
@@ -190,7 +190,7 @@ class Worker:
     keys: int = 0
 
     async def act(self, act: str, usage: Body, *, twice: bool) -> None:
-        """Do one thing; repeating the call changes nothing."""
+        """Perform one action; if `twice`, repeat the call, which must change nothing."""
         if act in {"submit", "late step", "closed step"}:
             await self.act_on_plan(act, usage, twice=twice)
         else:
@@ -221,7 +221,7 @@ class Worker:
         self.count("run", accepted, usage)
 
     async def send(self, tool: str, args: Body, usage: Body, *, twice: bool) -> bool:
-        """Return whether it was accepted: taken, or refused as late and kept."""
+        """Send a call; return whether it was accepted, or refused as late but stored."""
         self.keys += 1
         call = {**args, "usage": usage, "idempotencyKey": f"key {self.keys}"}
         answer = await self.agent.ask(tool, call)

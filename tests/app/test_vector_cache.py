@@ -1,4 +1,4 @@
-"""Embeddings in memory: as fresh as the database, within bounds, in several processes at once."""
+"""Embeddings in memory: as current as the database, bounded, and used by several processes."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -39,7 +39,7 @@ async def library(database: Database, shared_place: ServerDatabase) -> SearchCor
 
 
 def another_process(library: SearchCorpus) -> SearchCorpus:
-    """Return the same org, seen by a process with its own cache."""
+    """Return the same org as a process with its own cache sees it."""
     return replace(library, cache=VectorCache())
 
 
@@ -91,7 +91,7 @@ async def test_vector_cache_refresh_reads_only_changes(
 async def test_vector_cache_refresh_includes_transaction_committed_out_of_order(
     library: SearchCorpus,
 ) -> None:
-    """Transactions commit in another order than they begin; none may be missed."""
+    """Transactions may commit in a different order than they begin; the cache must miss none."""
     subject = artifacts.index_artifact(
         artifact_id="00000000-0000-7000-8000-00000000beef",
         plan_id=None,
@@ -149,7 +149,7 @@ async def test_deleted_passage_is_not_returned_by_next_search(
     [
         (Snapshot(running=100, database=5, at=1_000.0), True),
         (Snapshot(running=120, database=5, at=1_060.0), True),
-        (Snapshot(running=120, database=6, at=1_060.0), False),  # dropped and restored
+        (Snapshot(running=120, database=6, at=1_060.0), False),  # database dropped and restored
         (Snapshot(running=99, database=5, at=1_060.0), False),  # gone back in time
         (Snapshot(running=120, database=5, at=1_000.0 + 86_400), False),  # deletions expired
     ],

@@ -176,7 +176,7 @@ async def test_concurrent_processes_deliver_each_webhook_message_once(world: Org
     both = asyncio.Event()
 
     async def meet(writer: Writer) -> None:
-        """Answer no request before both are in progress."""
+        """Answer no request until both processes have requests in progress."""
         nonlocal in_flight
         in_flight += 1
         if in_flight > MAX_CONCURRENT:

@@ -1,4 +1,4 @@
-"""PostgreSQL 15 clusters private to a test: archived, copied, recovered, followed, killed.
+"""PostgreSQL 15 clusters for one test: with archive, copies, recovery, standby and crash.
 
 Each cluster ends with the test run, even if that crashes: it lives only while the controller holds
 a pipe open.
@@ -65,7 +65,7 @@ class Cluster:
         return ServerDatabase(server=server, dbname=DBNAME)
 
     def configure(self, **settings: str) -> None:
-        """Set these, effective with the next start or reload; `{home}` is the cluster's folder."""
+        """Write these settings for the next start or reload; `{home}` is the cluster's folder."""
         settings = {"unix_socket_directories": "{home}", "listen_addresses": "", **settings}
         with (self.data / "postgresql.auto.conf").open("a") as file:
             file.writelines(
@@ -73,7 +73,7 @@ class Cluster:
             )
 
     def recover(self, **settings: str) -> None:
-        """Start this copy from archived WAL, up to the configured target, and promote it."""
+        """Start this copy, replay archived WAL up to the configured target, and promote it."""
         self.configure(archive_mode="off", recovery_target_action="promote", **settings)
         signal = self.data / "recovery.signal"
         signal.touch()

@@ -1,4 +1,4 @@
-"""A backup or restore that stops in the middle, prints so, and waits to be killed.
+"""A backup or restore that stops in the middle, reports that, and waits to be killed.
 
 Run as `python stopped.py backup|restore DSN FILE`.
 """

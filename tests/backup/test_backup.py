@@ -61,7 +61,7 @@ async def test_restored_backup_has_the_same_rows_in_every_table(
 async def test_backup_during_concurrent_writes_restores_consistent_snapshot(
     own_world: OrgEnv, tmp_path: Path
 ) -> None:
-    """Writers continue in the middle of the backup, which waits until they have written."""
+    """The backup pauses in the middle until concurrent writers have written."""
     await fill(own_world)
     file = tmp_path / "backup.zip"
     started, written = threading.Event(), threading.Event()
@@ -103,7 +103,7 @@ async def test_backup_from_postgres_15_restores_on_postgres_18(
             await fill(world)
             back_up(old, file)
         restore_into(new, file)
-        # Words are stemmed by the server that searches them.
+        # Generated columns are excluded, because each server stems words itself.
         assert all_rows(new, generated=False) == all_rows(old, generated=False)
         await check_audit_of(new)
 
@@ -233,7 +233,7 @@ def test_backup_leaves_out_tables_with_extension_types(fifteen: Server, tmp_path
 
 
 async def test_canceled_backup_leaves_no_file(own_world: OrgEnv, tmp_path: Path) -> None:
-    """The second block is not reached: the first waits until the task is canceled."""
+    """The backup never reaches the second block, because it waits in the first until canceled."""
     await fill(own_world)
     reached, canceled = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
@@ -256,7 +256,7 @@ async def test_canceled_backup_leaves_no_file(own_world: OrgEnv, tmp_path: Path)
 
 
 def test_schema_contains_only_tables_that_backup_covers(shared_place: ServerDatabase) -> None:
-    """Sequences, triggers and tables without an org would each need their own code."""
+    """The backup has no code for sequences, triggers, or tables without an org."""
     with psycopg.connect(shared_place.admin_dsn) as admin:
         carried = {table.name for table in org_tables(admin)}
         relations = admin.execute(
@@ -268,5 +268,5 @@ def test_schema_contains_only_tables_that_backup_covers(shared_place: ServerData
         triggers = admin.execute("select tgname from pg_trigger where not tgisinternal").fetchall()
     assert {name for name, kind in relations} == carried | {"schema_migration"}
     assert {kind for _, kind in relations} == {"r", "p"}
-    # Fires when passages are deleted, which a restore never does.
+    # This trigger fires when passages are deleted, which a restore never does.
     assert triggers == [("passage_deleted",)]

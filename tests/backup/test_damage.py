@@ -113,7 +113,7 @@ def test_restore_damage_found_while_loading_rolls_back(
 
 
 def test_archive_with_replaced_member_is_rejected(original: Path, tmp_path: Path) -> None:
-    """The archive is a zip file with valid checksums, but one row less than was written."""
+    """The archive is a zip file with valid checksums, but one row is missing."""
     file = tmp_path / "replaced.zip"
     with zipfile.ZipFile(original) as source, zipfile.ZipFile(file, "w") as target:
         for name in source.namelist():

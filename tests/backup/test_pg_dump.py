@@ -25,7 +25,7 @@ from waybook.store.driver.queries import new_id
 
 
 def program(place: ServerDatabase, name: str) -> Path:
-    """Return a program of the server's version; the wheel of the embedded server has it too."""
+    """Return the path of a PostgreSQL program of the server's version."""
     directory = FIFTEEN if place.server.name == "15" else cluster._carried() / "bin"
     return directory / name
 

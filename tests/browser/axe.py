@@ -15,7 +15,7 @@ PACKAGES: Final = Path(__file__).parent / "axe_core"
 THEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
 #: Every rule; nodes are described only where a rule is violated.
 EVERY_RULE: Final = {"resultTypes": ["violations"]}
-#: Only the rules that depend on colors, which is all that differs between the themes.
+#: Only the rules that depend on colors, because the themes differ in nothing else.
 COLORS_ONLY: Final = {
     **EVERY_RULE,
     "runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]},

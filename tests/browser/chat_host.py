@@ -46,7 +46,7 @@ def packages() -> Path:
 
 @asynccontextmanager
 async def open_chat(world: OrgEnv, user: str, profile: str = "all") -> AsyncIterator[str]:
-    """Serve MCP to a chat as this user, and the chat page; yield its address."""
+    """Serve MCP to a chat as this user, and serve the chat page; yield the address of the page."""
     package_directory = packages()
 
     async def dispatcher() -> Dispatcher:

@@ -8,12 +8,12 @@ from org_env import AgentClient, Body
 from sample_definitions import make_definition, make_recipe_step, make_stage
 from waybook.background import render_all_orgs
 
-#: Short texts, one payload each; as long as an id may be.
+#: Short texts with one payload each, cut to the maximum length of an id.
 SHORT = [payload.replace("\n", " ").replace("\t", " ")[:180] for payload in PAYLOADS]
 
 
 async def hostile_pages(agent: AgentClient) -> list[str]:
-    """Write all of it; return the pages that show it."""
+    """Write hostile texts into every field; return the pages that show them."""
     pages = ["/", "/?state=all", "/inbox", "/runs", "/dags", "/outputs", "/audit", "/calls"]
     for piece in payloads(180):
         pages += await _plan(agent, piece)
@@ -80,7 +80,7 @@ async def _research(agent: AgentClient, plan: Body, step: Body, text: str) -> No
     }
     await agent.call("store_research", **named, **research, sources=sources)
     evil = [{"url": "javascript:window.__pwned=1", "title": "x"}]
-    # Refused or stored, it must not become a link.
+    # Whether the URL is refused or stored, it must not become a link.
     await agent.ask("store_research", {**named, **research, "sources": evil})
 
 

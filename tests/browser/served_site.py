@@ -33,7 +33,7 @@ class Site:
     faults: list[str] = field(default_factory=list)
 
     async def person(self, _: Request | None) -> Caller:
-        """Return the signed-in user, as the pages know them."""
+        """Return the signed-in user as a caller of the dashboard."""
         return replace(self.world.agent.caller, user=self.user, channel=Channel.DASHBOARD)
 
     def watch(self, page: Page) -> None:

@@ -13,7 +13,8 @@ from transport.full_app import free_port
 from transport.valid_forms import valid_forms
 from waybook.transport.http.html.forms import COOKIE
 
-#: Cookies ignore ports: a server on another port of this host can set this one.
+#: Cookie value set by another site: cookies ignore ports, so a server on another port of this host
+#: can set our cookie.
 PLANTED = "p" * 43
 
 #: Background attempts by scripts; each must fail.
@@ -132,7 +133,7 @@ async def _opened(page: Page, site: str) -> None:
 
 
 async def _sent(page: Page, where: str, fields: dict[str, str]) -> str:
-    """Return the result of a forged form submission, with the cookie already planted."""
+    """Return the result of a forged form submission from a page that has already set the cookie."""
     async with page.context.expect_page() as opening:
         await page.evaluate(
             """([where, fields]) => {

@@ -8,7 +8,7 @@ from browser.hostile import SHORT, hostile_pages
 from browser.served_site import Site
 from browser.xss_payloads import PAYLOADS
 
-#: Finds texts that were interpreted as markup or script.
+#: Script that finds texts that were interpreted as markup or script.
 STRANGE = """() => {
   const found = [];
   if ('__pwned' in window) found.push('executed');

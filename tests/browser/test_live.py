@@ -34,7 +34,7 @@ async def test_open_page_shows_changes_live(page: Page, site: Site) -> None:
 
 
 async def test_live_update_keeps_typed_text(page: Page, site: Site) -> None:
-    """The field is part of every update until it is not: then the typed text stays."""
+    """The typed text stays both while updates contain the field and after they no longer do."""
     offered = [FORM]
 
     async def with_form(route: Route) -> None:
@@ -76,7 +76,7 @@ async def test_live_update_keeps_typed_text(page: Page, site: Site) -> None:
 async def test_many_tabs_receive_live_updates_and_reconnect_after_restart(
     world: OrgEnv, context: BrowserContext
 ) -> None:
-    """A browser opens six connections per server: all tabs share one stream."""
+    """A browser opens at most six connections per server, so all tabs share one stream."""
     plan = await world.agent.plan(4, name="Rivers of the north")
     async with serve_site(world) as site:
         tabs = [await context.new_page() for _ in range(TABS)]

@@ -1,4 +1,4 @@
-"""A run in a browser: watched, answered, read, and every page of it accessible."""
+"""A run in a browser: a user watches it, gives feedback and reads it; all pages are accessible."""
 
 import re
 

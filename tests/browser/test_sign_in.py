@@ -92,7 +92,7 @@ async def test_sign_in_review_and_sign_out_leaves_no_page_readable(tab: Page, do
 
 
 async def test_sign_in_with_org_issuer_returns_to_requested_page(tab: Page, door: Door) -> None:
-    """The session cookie is not sent with cross-site requests, yet the callback ends signed in."""
+    """The user is signed in after the callback, although cross-site requests omit the cookie."""
     known = {"email": "ann@example.org", "email_verified": True}
     door.team.there.person |= known
     plan = await door.world.agent.plan(1, name="Rivers of the south")
@@ -100,7 +100,8 @@ async def test_sign_in_with_org_issuer_returns_to_requested_page(tab: Page, door
     await tab.get_by_role("link", name="Sign in with your organization").click()
     await expect(tab).to_have_url(f"{door.address}/plans/{plan['planId']}")
     await expect(tab.get_by_text("ann@example.org in org-")).to_be_visible()
-    # A cross-site link: that request carries no session, the one it redirects to does.
+    # After a cross-site link, the first request carries no session, but the request that it
+    # redirects to does.
     elsewhere = door.team.there.url.replace("127.0.0.1", "localhost")
     await tab.goto(f"{elsewhere}/link?to={door.address}/inbox")
     await tab.get_by_role("link", name="There").click()

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 MEBIBYTE = 1024 * 1024
-#: Limits beyond what is already loaded: bytes of memory at any time, seconds of CPU in total.
+#: Limits in addition to the resources used at startup: bytes of memory at any time, seconds of CPU
+#: in total.
 MEMORY = 200 * MEBIBYTE
 SECONDS = 100
 PATIENCE = 120.0

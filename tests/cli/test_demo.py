@@ -28,7 +28,8 @@ def played(terminal: Terminal) -> str:
 def test_demo_completes_plan_and_passes_audit_verify(terminal: Terminal, played: str) -> None:
     assert "the plan is complete" in played
     assert "every seal holds, state = replay(audit)" in played
-    # Newest first; the demo is played again if its module is run in two parts.
+    # Plans are listed newest first. There may be several, because the demo runs again if this
+    # module is run in two parts.
     plan, *_ = [p for p in terminal.json_output("plans", "--all") if p["name"] == script.PLAN_NAME]
     assert plan["status"] == "completed"
     assert plan["counts"] == {"done": 11, "total": 11, "completed": 10, "skipped": 1}

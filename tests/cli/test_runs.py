@@ -92,7 +92,7 @@ def test_run_json_is_report(terminal: Terminal, half: str) -> None:
 
 
 async def tools_and_pages(here: AppSession, run_id: str) -> tuple[Body, Body, Body, str, str]:
-    """Return the replies about a run and its open runs, and the pages of both."""
+    """Return the tool replies about a run, and the texts of the run list and the run page."""
     agent = AgentClient(here.app.dispatcher, here.call.caller)
     async with make_reader(agent) as reader:
         pages = [visible_text(await reader.get(path)) for path in ("/runs", f"/runs/{run_id}")]

@@ -16,7 +16,8 @@ from waybook.conditions.evaluator import start
 from waybook.conditions.values import ConditionError, Json
 from waybook.errors import BadExpression
 
-#: The value as text that tells 1 from 1.0 and true; or "error"; or "refused", at compile time.
+#: Function that returns the value as text that distinguishes 1, 1.0 and true; or "error"; or
+#: "refused" if compilation fails.
 Reading: TypeAlias = Callable[[str, Mapping[str, Json]], str]
 
 
@@ -25,7 +26,7 @@ def _written(value: object) -> str:
 
 
 def _read_back(result: cel.Value) -> object:
-    """Return the value, read piece by piece: each null read as a whole costs a reference to None.
+    """Return the value, read item by item: a null inside a container costs a reference to None.
 
     The binding does not count that reference, and some thousand nulls later Python aborts.
     """

@@ -1,4 +1,4 @@
-"""No condition or result makes an evaluation expensive: cost is counted, not time."""
+"""No condition or result makes an evaluation expensive: these tests count cost, not time."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""CEL corner cases, each checked against a real one: escapes, signs, brackets, ranges, errors."""
+"""CEL corner cases, each checked against a real CEL: escapes, signs, brackets, ranges, errors."""
 
 from collections.abc import Callable, Mapping
 from typing import TypeAlias

@@ -1,4 +1,4 @@
-"""Arbitrary text compiles or is refused; on arbitrary values it fires or does not."""
+"""Arbitrary text compiles or is refused; a compiled condition fires or does not, on any values."""
 
 import re
 import string

@@ -23,7 +23,7 @@ from waybook.plan.states import PlanStatus
 from waybook.plan.submit import Submission, submit
 from waybook.run.next_job import JobReady, next_job
 
-#: A step or a job, by its id and its attempt.
+#: Step or job, identified by its id and its attempt.
 Attempt: TypeAlias = tuple[str, int]
 
 ACTORS = st.builds(
@@ -31,7 +31,7 @@ ACTORS = st.builds(
     user=st.sampled_from(["ann", "bob"]),
     channel=st.just(Channel.MCP),
     session=st.sampled_from([None, "main", "main", "other"]),
-    # Credentials of one user differ; they are the same user.
+    # Different credentials of one user still identify the same user.
     principal=st.sampled_from(["token:1", "token:2"]),
 )
 CALLS = st.sampled_from(["ask", "ask", "ask", "another", "submit", "take_back", "wait", "review"])
@@ -47,7 +47,7 @@ class Holdings:
     def check(
         self, claimed: Attempt, actor: Actor, held_before: list[Attempt], *, another: bool
     ) -> None:
-        """Check one reply: its attempt is new, or was the caller's own conversation's."""
+        """Check one reply: its attempt is new, or the caller's own conversation already held it."""
         before = self.holders.setdefault(claimed, actor.holder)
         assert before == actor.holder
         mine = [
@@ -124,7 +124,7 @@ class RunDesk:
         self.world.fail(self.world.job(attempt[0]))
 
     def review(self, _: Actor, __: Attempt) -> None:
-        """Jobs have no reviews."""
+        """Do nothing: jobs have no reviews."""
 
     def wait(self) -> None:
         self.world.pass_time()
@@ -165,7 +165,7 @@ def test_job_holder_any_call_order_is_single_user_and_session(
 
 
 def test_next_job_held_job_of_other_user_returns_candidate() -> None:
-    """The rule decides, even if the store finds the wrong job."""
+    """The rule checks the holder itself, even if the store finds another user's job."""
     ann, bob = (Actor(user, Channel.MCP, "main") for user in ("ann", "bob"))
     world = RunDesk().world
     held = world.claim(ann)

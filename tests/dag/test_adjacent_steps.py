@@ -1,4 +1,4 @@
-"""The part of a too large map that is drawn: steps near one, the edges among them, bounded."""
+"""The drawn part of a too large map: steps near a given step, and their edges, bounded."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +11,7 @@ from waybook.dag.diagram.model import DiagramStep, Lane
 
 @st.composite
 def lanes(draw: st.DrawFn) -> Lane:
-    """Return steps with edges that lead on."""
+    """Generate a lane whose edges all lead from earlier to later steps."""
     count = draw(st.integers(1, 40))
     kinds = draw(st.lists(st.sampled_from("ab"), min_size=count, max_size=count))
     steps = tuple(DiagramStep(f"s{n}", "", kind) for n, kind in enumerate(kinds))

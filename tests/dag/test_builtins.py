@@ -1,4 +1,4 @@
-"""The built-in definitions, and the one among the examples: valid and readable."""
+"""The built-in definitions and the definition among the examples are valid and readable."""
 
 import re
 from collections.abc import Mapping

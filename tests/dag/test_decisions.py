@@ -1,4 +1,4 @@
-"""Coverage of the decisions about runs: each that rules can prove has a test that names it."""
+"""Coverage of the decisions about runs: each that rules can prove has a test marked with it."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,8 @@ from decision_proofs import RUN_DECISIONS
 TESTS = Path(__file__).parents[1]
 NAMED = re.compile(r"^@decision\(([^)]*)\)", re.MULTILINE)
 
-#: Decisions that need a database: two jobs that end at once, a stage that has been started.
+#: Decisions whose tests need a database: two jobs that end at the same time, a stage that has been
+#: started.
 STORED = {"B17", "X3"}
 
 

@@ -337,7 +337,7 @@ def test_read_definition_deeply_nested_input_does_not_overflow_stack() -> None:
         ("bad_form", f"{STEPS_AT}[0].prompt")
     ]
     assert read_definition({**make_definition(), "more": deep}, strict=False).slug == "d"
-    while isinstance(deep, list) and deep:  # or the interpreter frees it by recursion
+    while isinstance(deep, list) and deep:  # otherwise the interpreter frees it recursively
         deep = deep.pop()
 
 

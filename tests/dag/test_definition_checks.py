@@ -228,7 +228,7 @@ def test_definition_errors_several_errors_are_reported_together() -> None:
     ]
 
 
-# Any definition, damaged
+# Arbitrary damaged definitions
 
 
 def _edited(dag: Dag, place: int, edit: Callable[[Recipe], Recipe]) -> Dag:
@@ -238,12 +238,12 @@ def _edited(dag: Dag, place: int, edit: Callable[[Recipe], Recipe]) -> Dag:
 
 
 def _with(*steps: RecipeStep) -> Callable[[Recipe], Recipe]:
-    """Return the recipe with some steps added."""
+    """Return a function that adds these steps to a recipe."""
     return lambda recipe: replace(recipe, steps=(*recipe.steps, *steps))
 
 
 def _with_edges(make: Callable[[str], Edges]) -> Callable[[Recipe], Recipe]:
-    """Return the recipe with edges added, made of the key of its first step."""
+    """Return a function that adds edges to a recipe, built from the key of its first step."""
     return lambda recipe: replace(recipe, edges=(*recipe.edges, *make(recipe.steps[0].key)))
 
 

@@ -1,4 +1,4 @@
-"""Readable documents, and the message for a document with a missing half."""
+"""Readable documents, and the warning if a render job or its document is missing."""
 
 from random import Random
 

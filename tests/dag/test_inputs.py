@@ -21,7 +21,7 @@ MODELS = ["a", "b"]
 
 
 class ResolvedDag:
-    """A DAG with all documents made, and the inputs of its units."""
+    """A DAG with all documents produced, and the inputs of its units."""
 
     def __init__(self, dag: Dag, models_of: Mapping[str, Sequence[str]] | None = None) -> None:
         """Use two models in each stage unless others are given."""

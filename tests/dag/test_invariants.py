@@ -44,14 +44,14 @@ def test_check_report_of_any_evidence_returns_no_violations(dag: Dag, data: st.D
 
 
 def broken(change: Callable[[Report], object]) -> list[str]:
-    """Return the violated invariants when a report of a completed stage is changed like this."""
+    """Return the invariants that the report of a completed stage violates after this change."""
     changed = deepcopy(make_report(a=DONE, b=DONE))
     change(changed)
     return check(changed)
 
 
 def first(result: Report) -> tuple[dict[str, int], list[dict[str, object]]]:
-    """Return the counts and the steps of the first stage, to be changed."""
+    """Return the counts and the steps of the first stage, which a test then changes."""
     stage = result["stages"][0]
     return stage["progress"], stage["steps"]  # type: ignore[return-value]  # they are not null
 

@@ -234,7 +234,7 @@ def test_template_output_replaces_nul_and_lone_surrogate() -> None:
     assert rendered("{{ text }}", text="a\0b\ud800c") == "a\ufffdb?c"
 
 
-# All of them
+# Properties of all templates
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),

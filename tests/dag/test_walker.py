@@ -56,7 +56,7 @@ class Workshop:
         return len(self.run.units(key))
 
     def state(self, key: str) -> StepState:
-        """Return the unit's state; it is done when no job of its chain is left to do."""
+        """Return the step's state; a unit is done when no job of its chain is left to do."""
         jobs = self.jobs[key]
         left = {job.unit.number for job in jobs if job.status is not JobStatus.COMPLETED}
         total = len({job.unit.number for job in jobs})
@@ -102,7 +102,7 @@ class Workshop:
         self.open.append(job)
 
     def follow(self, step_changes: Walk) -> None:
-        """Apply the walker's decision: all units of an opened step at once."""
+        """Apply the walker's decision: create jobs for all units of an opened step at once."""
         place = {key: number for number, key in enumerate(self.run.graph.order)}
         for keys in (step_changes.closed, step_changes.opened):
             assert list(keys) == sorted(keys, key=place.__getitem__)

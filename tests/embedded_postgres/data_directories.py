@@ -15,7 +15,7 @@ from waybook.embedded_postgres.layout import ControlDirectory, ServerDirectory
 
 @contextmanager
 def make_data_directory(mode: int = 0o755) -> Iterator[Path]:
-    """Yield a directory that others may enter, or not; removed with its server afterwards."""
+    """Yield a directory with this mode; remove it and its server afterwards."""
     place = Path(tempfile.mkdtemp(prefix="waybook-test-")).resolve()
     place.chmod(mode)
     try:

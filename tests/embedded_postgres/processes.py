@@ -60,12 +60,12 @@ class Client:
         return reply
 
     def kill(self) -> None:
-        """Kill it, as the system would when memory is short."""
+        """Kill the client, as the system would when memory is short."""
         self.process.kill()
         self.end()
 
     def end(self) -> None:
-        """Close its input, and wait until it has exited."""
+        """Close the client's input, and wait until the client has exited."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         with suppress(OSError):

@@ -81,7 +81,7 @@ def test_supervisor_survives_sigint_and_sighup_in_separate_session(used: Path) -
         for number in (signal.SIGINT, signal.SIGHUP):
             os.kill(keeper, number)
         before = postmasters(server_home(used).cluster)
-        kill(*before)  # only a live supervisor process restarts it so soon
+        kill(*before)  # only a live supervisor restarts the server so soon
         eventually(lambda: reached(dsn), "the server is back")
         assert keepers(used) == [keeper]
 
@@ -96,7 +96,7 @@ def test_supervisor_sigterm_stops_server_and_clients_restart_both(used: Path) ->
 
 
 def make_orphan(used: Path) -> int:
-    """Orphan a server: kill its supervisor, and its client too soon to notice; return its pid."""
+    """Orphan a server and return its pid: kill its supervisor, then its client before it reacts."""
     client = start_client(used)
     client.complete()
     client.process.send_signal(signal.SIGSTOP)

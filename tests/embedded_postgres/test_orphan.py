@@ -1,4 +1,4 @@
-"""A stale pid file that names an unrelated process: neither it nor the start is affected."""
+"""A stale pid file with the pid of an unrelated process affects neither it nor the start."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ from waybook.embedded_postgres.supervisor import attach
 
 @contextmanager
 def open_innocent_process() -> Iterator[subprocess.Popen[bytes]]:
-    """Run a process of the server's user, which could be mistaken for the server."""
+    """Run a process as the server's user that could be mistaken for the server."""
     account = server_account()
     user = account.uid if account.is_other_user else None
     process = subprocess.Popen(["sleep", "300"], user=user, cwd="/")

@@ -20,7 +20,7 @@ from waybook.embedded_postgres.layout import ControlDirectory, ServerDirectory
 from waybook.embedded_postgres.leftovers import ORPHAN_SECONDS, claim, remove_orphans
 
 LATER = ORPHAN_SECONDS + 60
-#: Has no process.
+#: User id without any process.
 UNUSED_USER = 64_321
 
 pytestmark = pytest.mark.skipif(
@@ -48,7 +48,7 @@ def record_of(home: ServerDirectory) -> Path:
 
 
 def make_cluster(base: Path, name: str) -> tuple[ControlDirectory, ServerDirectory]:
-    """Return a cluster that a supervisor process made and left, and its data directory."""
+    """Create a cluster as a supervisor process leaves it; return its control and server paths."""
     control_dir, home = ControlDirectory(base.parent / name), ServerDirectory(base / name)
     control_dir.directory.mkdir(parents=True)
     home.cluster.mkdir(parents=True)

@@ -20,7 +20,8 @@ MAX_CALL_SECONDS: Final = 90.0
 MAX_LAST_SECONDS: Final = 10.0
 MIN_BACKOFF_SECONDS: Final = 0.02
 MAX_BACKOFF_SECONDS: Final = 0.4
-#: Answers that leave the outcome open, or mean that nothing happened: the call is repeated.
+#: Codes of answers that leave the outcome open or mean that nothing happened; the agent repeats the
+#: call.
 RETRIED_CODES: Final = frozenset({"UNAVAILABLE", "BUSY", "RATE_LIMITED"})
 HTTP_OK: Final = 200
 SERVER_ERROR: Final = 500
@@ -49,7 +50,7 @@ class Workload:
     keys: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def new_key(self) -> str:
-        """Return a key no call has had: it also marks what the call writes."""
+        """Return a key that no call has used; it also marks the data that the call writes."""
         return f"k-{next(self.keys):07d}"
 
     def chance(self, share: float) -> bool:
@@ -72,7 +73,7 @@ class Agent:
         self.body: Body = {}
 
     async def call(self, tool: str, args: Body, key: str | None = None) -> Call:
-        """Make a call until it is answered, always with the same key, and record it."""
+        """Repeat a call with the same key until it is answered, and record it."""
         arguments = {**args, "sessionId": self.session}
         if key is not None:
             arguments["idempotencyKey"] = key
@@ -155,7 +156,7 @@ class Agent:
         raise NotImplementedError
 
     async def die(self) -> None:
-        """Forget everything; return as the same conversation, or as a new one."""
+        """Forget everything; come back as the same conversation or as a new one."""
         self.wire.close()
         await asyncio.sleep(self.rng.uniform(0.1, 1.5))
         if self.rng.random() < 0.3:

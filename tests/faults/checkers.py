@@ -16,7 +16,7 @@ OVER: Final = frozenset({"completed", "failed"})
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A property that does not hold, and where."""
+    """A violated property: the checker that found it, and a message."""
 
     checker: str
     message: str
@@ -32,7 +32,7 @@ class Evidence:
     before: dict[str, tuple[str, ...]]
     #: Lines of the servers' logs that report an internal error.
     internal_errors: tuple[str, ...] = ()
-    #: Data seen through the pooler by a transaction that names no org.
+    #: Rows visible through the pooler to a transaction that sets no org.
     unnamed_sees: tuple[str, ...] = ()
     #: Whether all faults were healed and the agents had time to finish.
     was_drained: bool = True
@@ -76,7 +76,7 @@ MARKED_TOOLS: Final = frozenset(
 
 
 def single_effect_per_key(evidence: Evidence) -> Violations:
-    """A key has one effect at most, and a stored answer if it was acknowledged."""
+    """A key has at most one effect, and has a stored answer if its call was acknowledged."""
     rows = evidence.rows
     for call in evidence.history.calls:
         if call.key is None:
@@ -102,7 +102,7 @@ def single_holder(evidence: Evidence) -> Violations:
 
 
 def _early_takeovers(history: History) -> Violations:
-    """Find jobs that went to another holder before the lease of the first was over."""
+    """Find jobs assigned to another holder before the lease of the first holder expired."""
     claims: dict[str, dict[int, Call]] = defaultdict(dict)
     released_attempts = {
         (call.args["jobId"], call.args["attempt"])
@@ -127,7 +127,7 @@ def _early_takeovers(history: History) -> Violations:
 
 
 def no_stale_result(evidence: Evidence) -> Violations:
-    """A result is accepted only for the attempt it was made in."""
+    """A result is accepted only for the attempt in which it was produced."""
     completed = {
         (entry.details.get("stepId") or entry.details.get("jobId")): entry.details.get("attempt")
         for entry in evidence.rows.audit
@@ -156,7 +156,7 @@ def replay_equals_rows(evidence: Evidence) -> Violations:
 
 
 def counts_never_fall(evidence: Evidence) -> Violations:
-    """A reply never counts less done than a reply received before its request was sent."""
+    """A reply never reports less done than a reply received before its request was sent."""
     replies: dict[str, list[tuple[float, float, int]]] = defaultdict(list)
     for call in evidence.history.calls:
         done = _done(call)
@@ -267,7 +267,7 @@ def few_internal_errors(evidence: Evidence) -> Violations:
 
 
 def describe(call: Call) -> str:
-    """Return a call in a few words."""
+    """Return a short description of a call."""
     who = f"{call.org}/{call.user}/{call.session}"
     return f"{call.tool} {call.key or ''} by {who} at {call.sent:.3f}"
 

@@ -49,8 +49,8 @@ class Options:
     #: The folder with the package to serve.
     source: Path = SOURCE
     lease_seconds: int = LEASE_SECONDS
-    #: Size of the separate file system for the data, which can be filled; None leaves them on the
-    #: disk of temporary files.
+    #: Size of the separate file system for the data, which can be filled; None keeps the data in
+    #: the directory for temporary files.
     disk_megabytes: int | None = DISK_MEGABYTES
 
 
@@ -158,7 +158,7 @@ class Cluster:
     # Faults of the network
 
     async def network(self, hop: str, server: str, do: str, **more: object) -> None:
-        """Have the proxy act on one hop of one server, and return when it has."""
+        """Send the proxy a command for one hop of one server, and wait until it is carried out."""
         assert self.proxy is not None
         assert self.proxy.stdin is not None
         assert self.proxy.stdout is not None
@@ -182,12 +182,12 @@ class Cluster:
         return False
 
     async def await_postgres(self) -> float:
-        """Wait until PostgreSQL accepts connections; return the monotonic time it did."""
+        """Wait until PostgreSQL accepts connections; return the monotonic time at that point."""
         await until(self.postgres_is_ready, "PostgreSQL accepts connections")
         return time.monotonic()
 
     async def await_listening(self, name: str) -> float:
-        """Wait until a process listens on its port; return the monotonic time it did."""
+        """Wait until a process listens on its port; return the monotonic time at that point."""
         await until(lambda: _listens(self.ports[name]), f"{name} listens")
         return time.monotonic()
 
@@ -200,7 +200,7 @@ def query(dsn: str, text: str, values: tuple[object, ...] = ()) -> list[tuple[An
 
 
 async def until(condition: Callable[[], Any], what: str, seconds: float = START_SECONDS) -> None:
-    """Wait for a condition, asking for it again and again.
+    """Wait until a condition is true, checking it repeatedly.
 
     Raises:
         TimeoutError: it did not come about.
@@ -242,7 +242,7 @@ def _new_home() -> Path:
 
 @asynccontextmanager
 async def running_cluster(options: Options) -> AsyncIterator[Cluster]:
-    """Start everything, and end it by process id; the files stay for the caller to remove."""
+    """Start all processes, and end them by process id; leave the files for the caller to remove."""
     home = _new_home()
     hops = [f"{hop}-{name}" for hop in (HTTP, DATABASE) for name in SERVERS]
     cluster = Cluster(home, options, free_ports(["postgres", "pgbouncer", *SERVERS, *hops]))
@@ -282,7 +282,7 @@ async def _start(cluster: Cluster) -> None:
 
 
 def _configure_pooler(cluster: Cluster) -> None:
-    """Write pgbouncer's settings: transaction pooling, and a new try every second."""
+    """Write pgbouncer's settings: transaction pooling, and a retry every second."""
     ports = cluster.ports
     target = f"host={HOST} port={ports[f'{DATABASE}-{POOLED}']} user={OWNER} dbname={DBNAME}"
     settings = {

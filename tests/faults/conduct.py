@@ -1,4 +1,4 @@
-"""One run from start to end: start everything, break it, heal it, drain it, read what is left."""
+"""One complete run: start the system, break it, heal it, drain it, and read the remaining data."""
 
 import asyncio
 import contextlib
@@ -182,7 +182,7 @@ async def _drain(cluster: Cluster, work: Workload) -> float:
 
 
 async def _adopt(cluster: Cluster, tenants: list[Tenant]) -> None:
-    """Give the agents every open plan and run, also those whose creators never got the answer."""
+    """Give the agents every open plan and run, including those whose creators got no answer."""
     for tenant in tenants:
         for statement, known in ((OPEN_PLANS, tenant.plans), (OPEN_RUNS, tenant.runs)):
             rows = await cluster.sql(statement, tenant.org_id)

@@ -23,11 +23,11 @@ def unprivileged_user() -> str | None:
 
 
 def make_disk(disk: Path, megabytes: int | None) -> None:
-    """Make the folder of the data; as root, a file system of this size for it alone."""
+    """Create the data folder; as root, mount a file system of this size for it alone."""
     disk.mkdir(mode=0o755)
     if megabytes is not None and os.getuid() == 0:
         options = f"size={megabytes}m,mode=0755"
-        # A container may forbid it; the fault is then skipped, and the report says so.
+        # A container may forbid mounting; the fault is then skipped, and the report says so.
         subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", disk], check=False)
     user = unprivileged_user()
     if user is not None:
@@ -62,7 +62,7 @@ def free(disk: Path) -> None:
 
 
 def initialize(disk: Path, binaries: Path, port: int) -> None:
-    """Make the cluster: durable, on the loopback interface only."""
+    """Create the cluster: durable, on the loopback interface only."""
     cluster = disk / "cluster"
     made = ("-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
     command = [str(binaries / "initdb"), "-D", str(cluster), *made]

@@ -62,7 +62,7 @@ class Call:
     #: Monotonic seconds: first sent, and last answer received.
     sent: float = 0.0
     received: float = 0.0
-    #: Time the finally answered request was sent.
+    #: Time at which the request that was finally answered was sent.
     answered_sent: float = 0.0
     outcome: Outcome = Outcome.UNKNOWN
     code: str = ""
@@ -99,7 +99,7 @@ class History:
     """All calls of a run, in the order they ended; written to a file as well."""
 
     def __init__(self, canaries: Mapping[str, str], file: Path | None = None) -> None:
-        """Record for these orgs, each with a text that occurs in its own data only."""
+        """Create an empty history for these orgs, each with a text that only its data contain."""
         self.calls: list[Call] = []
         self.hung: list[Hung] = []
         #: Texts or ids of one org that were found in replies to another.
@@ -127,7 +127,7 @@ class History:
         return self.counts[Outcome.ACKNOWLEDGED]
 
     def inspect(self, org: str, raw: str) -> None:
-        """Look for data of other orgs in a reply to this one."""
+        """Look for data of other orgs in a reply to this org, and record leaks."""
         for other, canary in self._canaries.items():
             if other != org and canary in raw:
                 self.leaks.append(f"a reply to {org} contains the canary of {other}: {raw[:300]}")

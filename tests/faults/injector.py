@@ -1,4 +1,4 @@
-"""Causes faults, heals them, and measures how long the system takes to serve again."""
+"""Injector that causes and heals faults, and measures how long the system takes to serve again."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ TERMINATE: Final = """select pg_terminate_backend(pid) from pg_stat_activity
 
 @dataclass(slots=True)
 class Injector:
-    """Carries out faults, one after the other."""
+    """Injector that causes faults one after the other."""
 
     cluster: Cluster
     #: A token for each of the probes.
@@ -214,7 +214,7 @@ class Injector:
         return time.monotonic() if is_ok else None
 
 
-#: Faults that both servers feel.
+#: Faults that affect both servers.
 EVERYWHERE: Final = frozenset({Kind.DATABASE_KILL, Kind.TERMINATE, Kind.DISK_FULL})
 
 

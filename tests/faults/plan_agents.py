@@ -46,7 +46,7 @@ def fan(mark: str) -> Body:
 
 
 class PlanAgent(Agent):
-    """Takes steps, submits results, asks for reviews and decides those of others."""
+    """Agent that takes steps, submits results, requests reviews and decides those of others."""
 
     async def turn(self) -> None:
         """Work on a plan of the org, or create one."""

@@ -167,7 +167,7 @@ BUGS: Final = (
 
 
 def edited(bug: Bug, package: Path) -> dict[str, str]:
-    """Return the files that a bug changes, as they are with it.
+    """Return the files that a bug changes, with the bug applied.
 
     Raises:
         ValueError: a text is not there exactly once; update the bug to the current source.

@@ -32,7 +32,8 @@ class Link:
     delay_seconds: float = 0.0
     #: Bytes are received and not forwarded.
     is_black_hole: bool = False
-    #: The number of answers to lose: the request is forwarded, the response dropped, then a reset.
+    #: Number of answers to lose: the proxy forwards the request, drops the response, then resets
+    #: the connection.
     answers_to_lose: int = 0
     #: Only requests that contain all of these lose their answer.
     markers: tuple[bytes, ...] = ()
@@ -54,7 +55,7 @@ class Pair:
         self.is_over = False
 
     def forward(self, data: bytes, *, to_target: bool) -> None:
-        """Pass data on, now or later, as the link's faults demand."""
+        """Forward data, now or later, according to the active faults of the link."""
         link = self.link
         if to_target and link.answers_to_lose and all(marker in data for marker in link.markers):
             link.answers_to_lose -= 1
@@ -68,7 +69,7 @@ class Pair:
             self._release_later(data, to_target=to_target)
 
     def release(self) -> None:
-        """Pass on what was held back."""
+        """Forward the data that was held back."""
         held, self.held = self.held, []
         for to_target, data in held:
             self._release_later(data, to_target=to_target)
@@ -78,7 +79,7 @@ class Pair:
         self.end()
 
     def half_close(self, *, to_target: bool) -> None:
-        """End one direction in order; the other one stays open."""
+        """Close one direction in an orderly way; the other direction stays open."""
         transport = self.target if to_target else self.client
         if transport is not None and not transport.is_closing() and transport.can_write_eof():
             transport.write_eof()
@@ -122,7 +123,7 @@ class Side(asyncio.Protocol):
         self.is_client = is_client
 
     def connection_made(self, made: asyncio.BaseTransport) -> None:
-        """Prepare the socket; a client's connection opens the one to the target."""
+        """Prepare the socket; for a client's connection, also open the connection to the target."""
         transport = cast("asyncio.Transport", made)
         sock = transport.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
@@ -130,7 +131,7 @@ class Side(asyncio.Protocol):
         pair = self.pair
         if not self.is_client:
             pair.target = transport
-            if pair.is_over:  # it was cut while this connection was being made
+            if pair.is_over:  # the pair was cut while this connection was being opened
                 transport.abort()
                 return
             if not pair.link.is_black_hole:
@@ -143,16 +144,16 @@ class Side(asyncio.Protocol):
         connecting.add_done_callback(TASKS.discard)
 
     def data_received(self, data: bytes) -> None:
-        """Forward to the other side."""
+        """Forward the data to the other side."""
         self.pair.forward(data, to_target=self.is_client)
 
     def eof_received(self) -> bool:
-        """Pass an orderly end on; the pair ends when both sides have."""
+        """Forward the end of the stream; the pair ends when both sides have ended theirs."""
         self.pair.half_close(to_target=self.is_client)
         return False
 
     def connection_lost(self, _: Exception | None) -> None:
-        """End the other side too."""
+        """End both connections of the pair."""
         self.pair.end()
 
 

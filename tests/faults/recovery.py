@@ -50,7 +50,7 @@ class Measured:
 async def light_load(
     cluster: Cluster, tenants: list[Tenant], seed: int, *, pause_seconds: float
 ) -> AsyncIterator[Workload]:
-    """Let agents work that do not misbehave, with pauses."""
+    """Run agents that do not misbehave and that make pauses."""
     canaries = {tenant.slug: tenant.canary for tenant in tenants}
     history = History(canaries, cluster.home / "history.jsonl")
     work = Workload(cluster.addresses(), history, random.Random(seed), tenants)
@@ -64,7 +64,7 @@ async def light_load(
 
 
 async def measure(seed: int, source: Path) -> Measured:
-    """Cause every round, and compare with the limits."""
+    """Run every round of faults, and compare the recovery times with the limits."""
     async with running_cluster(Options(source=source, disk_megabytes=None)) as cluster:
         tenants = await make_tenants(cluster, random.Random(seed))
         await start_servers(cluster)
@@ -88,7 +88,7 @@ async def _warm_up(injector: Injector) -> None:
 
 
 async def _round(injector: Injector, kind: Kind, seconds: float) -> None:
-    """Cause a fault; one that a single server feels happens to both, one after the other."""
+    """Cause a fault; if it affects a single server, cause it on each server in turn."""
     both = kind not in {Kind.TERMINATE, Kind.DATABASE_KILL}
     for server in SERVERS if both else SERVERS[:1]:
         error = Fault(kind=kind, server=server, seconds=seconds, pause_seconds=0, forward=True)

@@ -15,14 +15,14 @@ WHOLE_ROW: Final = "*"
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A conversation was assigned work while it held other work of the same plan or run."""
+    """Violation: a conversation was assigned work while it held other work of that plan or run."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """A step was started before everything it depends on had ended."""
+    """Violation: a step was started before everything it depends on had ended."""
 
     message: str
 

@@ -40,7 +40,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageStep:
-    """A step of a run, which all its jobs have to end."""
+    """A step of a run, which ends when all its jobs have ended."""
 
     total: int
     done: int

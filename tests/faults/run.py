@@ -55,7 +55,7 @@ async def long(seed: int, source: Path) -> int:
 
 
 async def _reported(assignment: Assignment, least: Mapping[Kind, int] | None = None) -> int:
-    """Conduct a run, print its result, and count violations and unreached targets."""
+    """Conduct a run, print its result, and return how many violations and missed targets it had."""
     result = await conduct(assignment)
     say(report.summary(result))
     if not result.violations:
@@ -74,7 +74,7 @@ async def _reported(assignment: Assignment, least: Mapping[Kind, int] | None = N
 
 
 async def planted_bugs(seed: int, only: str) -> int:
-    """Plant one bug after the other; each must be caught, and without a bug nothing must be."""
+    """Plant one bug at a time: each must be caught, and without a bug no violation may be found."""
     chosen = [bug for bug in BUGS if only in bug.name]
     missed = []
     sound = await _look_for(None, seed)
@@ -156,7 +156,7 @@ def _report_violations(violations: list[str]) -> int:
 
 
 def main() -> int:
-    """Read the arguments, and run."""
+    """Read the arguments, and run the selected mode."""
     parser = argparse.ArgumentParser(description="break the system, and check what is left")
     parser.add_argument("mode", choices=["short", "long", "planted", "recovery", "soak"])
     parser.add_argument("--seed", type=int, default=None)

@@ -10,7 +10,7 @@ DONE: Final = "run_complete"
 
 
 class RunAgent(Agent):
-    """Takes jobs, submits their documents, returns some, and retries failed ones."""
+    """Agent that takes jobs, submits their documents, returns some, and retries failed ones."""
 
     #: Longer than the lease: the job goes to another agent, and its result is late.
     doze_seconds = 8.0

@@ -40,11 +40,11 @@ class Fault:
     server: str
     seconds: float
     pause_seconds: float
-    #: The direction that is closed, or whether the clock goes forward.
+    #: Direction that is closed (True: to the target), or direction in which the clock is moved.
     forward: bool
 
 
-#: Minimum and maximum duration of faults that last.
+#: Minimum and maximum duration in seconds of the faults that have a duration.
 LASTING: Final[Mapping[Kind, tuple[float, float]]] = {
     Kind.SERVER_PAUSE: (0.5, 4.0),
     Kind.DISK_FULL: (3.0, 5.0),
@@ -56,7 +56,7 @@ LASTING: Final[Mapping[Kind, tuple[float, float]]] = {
     Kind.DATABASE_LOST_ANSWER: (0.2, 0.5),
 }
 
-#: About two minutes.
+#: Number of faults of each kind in a short run of about two minutes.
 SHORT: Final = Counter(
     {
         Kind.SERVER_KILL: 6,

@@ -46,7 +46,7 @@ class Tenant:
     #: Plans and runs that are not known to be over.
     plans: set[str] = field(default_factory=set)
     runs: set[str] = field(default_factory=set)
-    #: Steps that were found held, and the first time, in monotonic seconds.
+    #: Steps that were found held, and the time they were first found, in monotonic seconds.
     held_since: dict[tuple[str, int], float] = field(default_factory=dict)
 
 

@@ -31,7 +31,7 @@ def recorded_requests() -> list[RecordedRequest]:
 
 
 def replay_request(requests: Iterable[RecordedRequest]) -> None:
-    """Keep the first of these of each kind, without duplicates."""
+    """Save the first of these requests of each kind, without duplicates."""
     selected: list[RecordedRequest] = []
     kinds: Counter[tuple[str, str, int]] = Counter()
     for request in dict.fromkeys(requests):

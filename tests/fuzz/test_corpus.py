@@ -24,7 +24,7 @@ def test_corpus_every_target_has_bounded_inputs() -> None:
 def test_fuzz_target_unexpected_exception_propagates(
     target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An unnamed exception inside the target propagates, so that a fuzzer sees it."""
+    """An unexpected exception inside the target propagates, so that a fuzzer sees it."""
 
     def broken(*_: object, **__: object) -> object:
         raise KeyError(target)

@@ -25,7 +25,7 @@ KEY = "sk-of-the-operator"
 
 
 def embeddings_reply(*vectors: list[Any]) -> dict[str, Any]:
-    """Return an answer with these, the last first: an answer need not keep the order."""
+    """Return an answer with these vectors in reverse order: an answer need not keep the order."""
     data = [{"object": "embedding", "index": n, "embedding": v} for n, v in enumerate(vectors)]
     return {"object": "list", "model": "m", "data": data[::-1]}
 

@@ -25,7 +25,7 @@ from waybook.integrations.http_client import MAX_BYTES, MAX_RETRIES, BoundedHttp
 
 KEY = "sk-of-the-operator"
 SECONDS = 20.0
-#: Enough for a request on loopback to arrive; the timeout of exchanges that must time out.
+#: Timeout of exchanges that must time out; long enough for a request on loopback to arrive.
 SHORT = 0.2
 
 

@@ -127,7 +127,7 @@ def test_slack_message_any_name_contains_no_angle_brackets(
 
 
 def odd_in_all(value: Json) -> Json:
-    """Return the same with a hidden character in every text."""
+    """Return a copy of the value with a hidden character in every text."""
     match value:
         case str():
             return f"{value}\u202e"

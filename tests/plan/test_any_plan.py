@@ -124,7 +124,7 @@ moves = st.lists(st.tuples(st.sampled_from(CALLS), st.integers(0, 2**12)), max_s
 
 
 def play(story: Story, move: Move) -> None:
-    """Make one call, with either outcome: an answer, or a named refusal and no change."""
+    """Make one call and accept either outcome: an answer, or a named refusal without a change."""
     name, number = move
     if name == "wait":
         story.minutes += number % 45

@@ -1,4 +1,4 @@
-"""Coverage of the decisions about plans: each has a test that names it."""
+"""Coverage of the decisions about plans: each decision has a test marked with it."""
 
 import re
 from pathlib import Path

@@ -12,7 +12,7 @@ from waybook.plan.states import CLOSED_PLAN, PlanStatus
 
 BOUNDS = Bounds(orders=os.environ.get("WAYBOOK_WALK") == "wide")
 
-#: The expected errors of the walk. Any other exception ends it.
+#: Errors that the walk is expected to encounter. Any other exception ends the walk.
 MET = {
     "INVALID_STEP_REFERENCE",
     "INVALID_TRANSITION",

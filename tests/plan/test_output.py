@@ -124,7 +124,7 @@ def test_store_output_new_session_is_recorded_on_open_plan_only() -> None:
 
 
 def stored(*handed_in: NewOutput) -> list[Output]:
-    """Return the stored outputs after these were submitted in order."""
+    """Submit these outputs in order; return the stored ones."""
     there: list[Output] = []
     for minutes, new in enumerate(handed_in):
         reply = store_output(COMPLETE, new, there, make_context(minutes=minutes)).reply

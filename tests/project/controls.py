@@ -32,9 +32,10 @@ class Control:
     name: str
     #: Row of the table in docs/concepts/trust.md.
     threat: str
-    #: Several if each of them alone is sufficient: they are removed together.
+    #: Mutations that remove the control. If each of several protections is sufficient alone, all
+    #: are removed together.
     breaks: tuple[Mutation, ...]
-    #: Files or single tests, of which at least one must fail then.
+    #: Files or single tests; at least one must fail without the control.
     tests: tuple[str, ...]
 
 

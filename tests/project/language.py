@@ -32,7 +32,7 @@ NAMES: Final = frozenset(
 CONSTANT: Final = re.compile(
     r"^_?(?:MOST|LONGEST|LARGEST|LEAST|FEWEST|DEEPEST|WIDEST|NARROWEST|SHORTEST|FARTHEST)(?:_|$)"
 )
-#: Words that name no role; a test name states the role.
+#: Words that do not describe a role; a test name must state the role.
 PRONOUNS: Final = frozenset(
     {"it", "its", "itself", "they", "them", "their", "theirs", "he", "him", "his", "she", "her"}
     | {"we", "us", "our", "ours", "you", "your", "who", "whom", "whose", "what"}

@@ -7,16 +7,17 @@ import pytest
 
 from project.repository import ROOT, tracked
 
-#: Paths of a machine, not of the product; directories that the product may use are not included.
+#: Paths of a developer's machine; directories that the product may use are not included.
 MACHINE = re.compile(r"(?<![\w.])/(?:work|root|home/\w+|Users/\w+)/[\w.]")
 
-#: Package indexes: a lock file pins by content, and the installer chooses the index.
+#: URLs of package indexes, which are not allowed: a lock file pins packages by content, and the
+#: installer chooses the index.
 INDEXES = re.compile(
     r"(?:files\.pythonhosted|pypi\.org/simple|test\.pypi|registry\.npmjs|registry\.yarnpkg)",
     re.IGNORECASE,
 )
 
-#: Texts describe the project only, not how it was written.
+#: Texts about how the project was written, which are not allowed; texts describe only the project.
 MAKING = re.compile(
     r"\b(?:assistant session|ai assistant|as an ai|language model wrote|co-authored-by)\b",
     re.IGNORECASE,

@@ -118,7 +118,7 @@ def _is_position(index: ast.expr) -> bool:
 
 
 def positional_reads(tree: ast.Module, *, named: bool) -> Iterator[int]:
-    """Yield the lines that read a row by position; `named`: a parameter `row` is a row."""
+    """Yield the lines that read a row by position; if `named`, treat a parameter `row` as a row."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield from PositionalReads(node, named=named).lines

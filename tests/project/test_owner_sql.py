@@ -1,4 +1,4 @@
-"""SQL run by the owner names its org, since no policy may apply to the owner: decision 0045."""
+"""SQL run by the owner specifies the org, since policies may not bind the owner: decision 0045."""
 
 import re
 from collections.abc import Iterator
@@ -11,10 +11,11 @@ from waybook.store.driver.queries import Query, load
 #: Statements of a sweep over all orgs: they list the orgs and read none of their data.
 OF_ALL_ORGS = {"find_org", "orgs", "erased_orgs"}
 
-#: Executed once per row, by the whole key; `Owner.do_each` counts the rows they changed.
+#: Statements executed once per row, with the whole key; `Owner.do_each` counts the rows they
+#: changed.
 BY_KEY = {"reseal_entry"}
 
-#: Copies rows into a table that it creates: the org is named in the read.
+#: Statements that copy rows into a table that they create; the org condition is in the read.
 COPIES = {"copy_calls"}
 
 IMPORTS_OWNERS = "from waybook.store.maintenance.owner import "
@@ -22,7 +23,8 @@ LOADED = re.compile(r'\bload\(\s*"([\w/]+)"')
 RUN_UNCHECKED = re.compile(r'\bowner\.(?:execute|fetch)\(\s*SQL\["(\w+)"\]')
 TABLE = re.compile(r"^create table (\w+) \((.*?)^\)", re.MULTILINE | re.DOTALL)
 NAMED_TABLE = re.compile(r"\b(?:from|join|update|into)\s+(\{table\}|\w+)")
-#: One per table: the org itself, or that of another table that names it.
+#: Org condition of a table: a comparison with the org itself, or with the org of another table that
+#: has a condition.
 CONDITION = re.compile(r"\b(?:\w+\.)?org_id = (?:%\(org_id\)s|\w+\.org_id)|\(org_id, ")
 EXPLICIT = "%(org_id)s"
 RETURNING = re.compile(r"\breturning (?:\w+\.)?org_id$")
@@ -51,7 +53,7 @@ def org_tables() -> set[str]:
 
 
 def forgotten(query: Query) -> str | None:
-    """Return what the statement lacks to be safe without row-level security, or None."""
+    """Return the part that a statement lacks to be safe without row-level security, or None."""
     ours = {"{table}", *org_tables(), "mcp_tool_call_log_default"}
     if query.name in COPIES:
         ours.remove("{table}")

@@ -44,7 +44,7 @@ def test_docs_relative_links_have_existing_targets() -> None:
 
 
 def leads_somewhere(page: Path, link: str) -> bool:
-    """Return whether a link names an existing file, and an existing heading in it."""
+    """Return whether a link points to an existing file, and its anchor to an existing heading."""
     path, _, anchor = link.partition("#")
     target = (page.parent / path).resolve() if path else page
     if not target.exists():

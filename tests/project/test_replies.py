@@ -127,7 +127,7 @@ RESULT: Body = {"resultSummary": "found"}
 
 
 async def files_of_a_skill(agent: AgentClient) -> None:
-    """Read the files of a skill that has some."""
+    """Read the files of a skill that has files."""
     services = replace(agent.dispatcher.services, skills=read_skills(""))
     listener = Listening(Dispatcher(services, agent.dispatcher.calls), agent.caller)
     listener.seen = agent.seen if isinstance(agent, Listening) else {}
@@ -165,7 +165,7 @@ async def make_plan_that_is_reviewed(agent: AgentClient) -> None:
 
 
 async def make_long_read(agent: AgentClient) -> None:
-    """Read instructions too long for a small budget, of a step that failed."""
+    """Read the instructions of a failed step, which are too long for a small budget."""
     plan = await agent.plan(steps=[make_step("Read on. " * 1_000), make_step()])
     step_id = plan["stepIds"][0]
     failed = {"action": "fail_step", "stepId": step_id, "reason": "Too long."}
@@ -178,7 +178,7 @@ async def make_long_read(agent: AgentClient) -> None:
 
 
 async def make_step_with_a_past(agent: AgentClient) -> None:
-    """Work on a step that failed once, got a late result, was sent back, and waits for another."""
+    """Work on a step that depends on another, failed once, got a late result, and was sent back."""
     plan = await agent.plan(steps=[make_step(), make_step(dependsOn=[1])])
     await agent.submit(await agent.take(plan))
     taken = await agent.take(plan)

@@ -159,7 +159,7 @@ def test_build_packet_every_cut_is_reported_with_fetch_call(thousand: Thousand) 
 
 
 def check_part(part: Part, value: Any, note: Body | None) -> int:  # noqa: ANN401 - any JSON
-    """Check that the shown text and the reported rest make the whole; return how much was cut."""
+    """Check that the shown text and the reported rest form the whole; return how much was cut."""
     match part:
         case TextField():
             return check_text(part, value, note)

@@ -1,4 +1,4 @@
-"""Passages and sources: nothing is lost within the bounds, and the same source is one."""
+"""Passages and sources: nothing within the bounds is lost, and equal sources are treated as one."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""Vectors of any width, folded to ours."""
+"""Vectors of any width, folded to the width of our vectors."""
 
 from math import sqrt
 from random import Random

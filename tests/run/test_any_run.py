@@ -27,7 +27,7 @@ RIOT = 250
 
 
 def affordable(dag: Dag) -> tuple[str, ...]:
-    """Return the number of models this DAG can have in every stage without growing too large."""
+    """Return the models that every stage of this DAG can have without too many jobs."""
     for many in (3, 2):
         models = NAMES[:many]
         counts = dag_counts(

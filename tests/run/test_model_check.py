@@ -15,7 +15,7 @@ from waybook.dag.model import JobStatus, Stage, Strategy
 from waybook.run import failure, next_job
 
 WIDE = os.environ.get("WAYBOOK_WALK") == "wide"
-#: The expected errors of the walk. Any other exception ends it.
+#: Errors that the walk is expected to encounter. Any other exception ends the walk.
 MET = {"INVALID_TRANSITION", "STALE_ATTEMPT"}
 
 

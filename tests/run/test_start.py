@@ -22,12 +22,12 @@ def make_diamond() -> Dag:
 
 
 def next_call_of(refusal: Refused) -> tuple[str, dict[str, object]]:
-    """Return the next call of a refusal."""
+    """Return the tool and the arguments of the next call that a refusal suggests."""
     assert refusal.next_call is not None
     return refusal.next_call.tool, dict(refusal.next_call.args)
 
 
-# A run
+# Starting a run
 
 
 def test_start_run_starts_first_stage() -> None:

@@ -21,7 +21,7 @@ S = Strategy
 
 
 def single_job(*outputs: str | Output) -> RunEnv:
-    """Return a run of one job that makes these documents, or one named as its step."""
+    """Return a run of one job that makes these documents, or else one named after its step."""
     return make_run(make_stage_run(make_step("a", S.ALL_TO_ONE, outputs=outputs)))
 
 
@@ -43,7 +43,7 @@ def handed(content: str, key: str | None = None, model: str | None = None) -> Su
     return SubmittedDocument(content=content, document_key=key, model=model)
 
 
-# A result
+# Submitting a result
 
 
 def test_submit_completes_job_and_stores_document() -> None:

@@ -217,7 +217,7 @@ async def test_pool_server_connection_limit_reached_shares_open_connections(
 async def test_pool_server_connection_limit_reached_uses_returned_connection(
     linked: tuple[FaultLink, Database], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A connection returned while another call connects is free, and waits for no other call."""
+    """A connection returned while another call is connecting is free, and waits for no call."""
     _, database = linked
     connecting, refused = asyncio.Event(), asyncio.Event()
 

@@ -55,7 +55,7 @@ LEFT_OUT = """insert into passage_quarantine
 
 
 def plant(admin: psycopg.Connection, org_id: UUID, canary: str) -> None:
-    """Write the word into every text or JSON column that takes it, in every row of the org."""
+    """Write the word into every text or JSON column that accepts it, in every row of the org."""
     columns = admin.execute(
         """select c.relname, a.attname, format_type(a.atttypid, -1)
              from pg_attribute a join pg_class c on c.oid = a.attrelid
@@ -91,7 +91,7 @@ async def make_notice(world: OrgEnv) -> None:
             )
 
 
-# An org
+# Erasing an org
 
 
 async def test_erase_org_removes_all_rows_and_leaves_other_orgs_unchanged(
@@ -99,14 +99,14 @@ async def test_erase_org_removes_all_rows_and_leaves_other_orgs_unchanged(
 ) -> None:
     world, place = own_world, own_world.place
     ours, theirs = world.agent.org_id, world.other_org.org_id
-    world.is_sound = False  # writing words this way is tampering
+    world.is_sound = False  # writing the canary directly into rows is tampering
     await filled(world, canary)
     before, local = rows_of(place, theirs), rows_of(place, LOCAL_ORG)
     had = rows_of(place, ours)
     assert set(tables(place)) - set(had) - set(rows_of(place, theirs)) <= LEFT | {"passage_vector"}
     assert canary in dump(place)
     progress_calls: list[tuple[int, int]] = []
-    slug = f"{slug_of(world.agent)}{canary}"  # it was written there too
+    slug = f"{slug_of(world.agent)}{canary}"  # the canary was also written into the slug
     erased = await erase_org(
         place.owner_dsn, slug, by="operator", progress=lambda *at: progress_calls.append(at)
     )

@@ -16,7 +16,7 @@ EVENTS = st.lists(st.tuples(st.sampled_from(["come", "give", "leave"]), ORGS), m
 
 
 class Room:
-    """A fixed number of items, handed out like connections, with every one accounted for."""
+    """Test pool of a fixed number of items, handed out like connections and all accounted for."""
 
     def __init__(self, size: int) -> None:
         self.turns: FairQueue[int] = FairQueue(size)
@@ -26,7 +26,7 @@ class Room:
         self.orgs: set[str] = set()
         self.holding: Counter[str] = Counter()
         self.waiting: defaultdict[str, deque[int]] = defaultdict(deque)
-        #: The served orgs in order, and what each waited through.
+        #: Orgs in the order in which they were served.
         self.served: list[str] = []
 
     def come(self, org: str) -> None:

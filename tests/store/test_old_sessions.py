@@ -10,7 +10,8 @@ from waybook.app.accounts.authentication import authenticate_session, end_sessio
 from waybook.store.maintenance import retention
 from waybook.store.maintenance.retention import RetentionPolicy, apply_retention
 
-#: Fates of a session, and whether it is gone ten days later: signed out, too old, or idle.
+#: Changes to a session (signed out, expired, or idle), and whether retention of ten days deletes
+#: it.
 FATES = (
     ("ended_at = now() - interval '9 days 23 hours'", False),
     ("ended_at = now() - interval '10 days 1 hour'", True),
@@ -45,7 +46,7 @@ async def test_retention_ended_web_sessions_are_deleted_after_limit_only(
             row[0] for row in admin.execute("select hash from web_session").fetchall()
         } == remaining
         assert apply_retention(owner_dsn, RetentionPolicy(0, 0, 0, sessions=10)) == {}
-    for secret in browsers[len(FATES) - 1 :: len(FATES)]:  # the sessions nothing happened to
+    for secret in browsers[len(FATES) - 1 :: len(FATES)]:  # the unchanged sessions
         assert (await authenticate_session(services, secret)).person.name == "ann"
 
 

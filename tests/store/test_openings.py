@@ -30,7 +30,7 @@ async def test_org_transaction_and_read_use_serving_role_and_org(world: OrgEnv) 
 
 @pytest.mark.parametrize("look", LOOKS)
 async def test_read_outside_org_uses_serving_role_without_org(world: OrgEnv, look: str) -> None:
-    # On a connection that was used within an org before.
+    # Use a connection that was used within an org before.
     await world.database.read_org(world.agent.org_id, WHO)
     ((row,),) = await LOOKS[look](world.database)
     assert (row[0], row[1] or None) == (APP_ROLE, None)

@@ -40,7 +40,7 @@ from waybook.store.maintenance.retention import RetentionPolicy, apply_retention
 
 NAME = "Zoë Twin"
 KEEP = RetentionPolicy(calls=30, answers=30, archived=30, sessions=30)
-#: Not filled by agents' calls, or not on every server.
+#: Tables that agents' calls do not fill, or that not every server has.
 SOMETIMES = LEFT | {"passage_vector"}
 
 
@@ -109,7 +109,7 @@ async def test_apply_retention_leaves_rows_of_org_with_same_ids_unchanged(filled
     assert rows_of(place, twin) == before
 
 
-# Each protection alone
+# Each protection without the other
 
 
 @pytest.fixture(params=EXEMPT)
@@ -243,7 +243,7 @@ def has_weekly_partitions(place: ServerDatabase) -> bool:
 
 
 def follow(place: ServerDatabase) -> None:
-    """Follow the instructions of the refusal."""
+    """Run the statement that the refusal recommends, and check that no refusal remains."""
     advice = ADVICE.search(examine_owner(place.owner_dsn).refusal or "")
     assert advice
     with psycopg.connect(place.admin_dsn, autocommit=True) as admin:

@@ -81,7 +81,7 @@ async def test_pg_notify_event_reaches_other_process_but_not_other_org(
 
 
 async def test_change_poller_unpublished_change_is_detected(own_world: OrgEnv) -> None:
-    """A change without an event, as after a kill before it was sent, or behind a pooler."""
+    """The change has no event, as after a kill before sending it, or behind a pooler."""
     there, feed = another_process(own_world), ChangeFeed()
     plan = await own_world.agent.plan(2)
     run = await own_world.agent.run()

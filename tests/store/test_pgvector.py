@@ -26,7 +26,7 @@ def has_vectors(place: ServerDatabase) -> bool:
 async def make_filled_library(
     database: Database, place: ServerDatabase, backend: Backend
 ) -> SearchCorpus:
-    """Return a search over our notes; another org has the same, word for word."""
+    """Return a search over our notes; another org has notes with the same texts."""
     mine = await make_search_corpus(database, place, backend)
     theirs = await make_search_corpus(database, place, backend)
     for name, text in NOTES.items():
@@ -113,7 +113,7 @@ def test_migrate_vector_table_option_creates_leaves_or_drops_table(pgvector_serv
 
 
 def test_vector_table_is_not_made_for_an_old_pgvector(pgvector_server: Server) -> None:
-    """Before 0.8 its index loses rows under row-level security."""
+    """The index of pgvector before 0.8 loses rows under row-level security."""
     with new_database(pgvector_server, "template1") as place:
         with psycopg.connect(place.admin_dsn) as admin:
             admin.execute("create extension vector")

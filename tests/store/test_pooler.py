@@ -123,7 +123,7 @@ async def left_behind(place: ServerDatabase) -> list[tuple[Any, ...]]:
     """Return the settings left on each pooler connection, as seen by another client."""
     async with AsyncExitStack() as stack:
         rows = []
-        for _ in range(POOL):  # all of them, because each is held by a transaction
+        for _ in range(POOL):  # all connections, because a transaction holds each of them
             other = await AsyncConnection.connect(place.app_dsn, prepare_threshold=None)
             await stack.enter_async_context(other)
             cursor = await other.execute(

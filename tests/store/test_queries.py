@@ -25,7 +25,7 @@ OPERATOR = frozenset(
         *("owner_role", "restore", "retention", "user_erasure"),
     )
 )
-#: Run by the owner too, in files with queries of the serving role.
+#: Queries that the owner runs, in files that also contain queries of the serving role.
 OPERATOR_QUERIES = frozenset(
     {
         *("add_org", "orgs", "review_policy"),
@@ -35,11 +35,11 @@ OPERATOR_QUERIES = frozenset(
         *("create_maintenance_role", "must_join", "join_maintenance_role", "grant_maintenance"),
     }
 )
-#: For servers with pgvector: `test_pgvector` runs them.
+#: Queries for servers with pgvector; `test_pgvector` executes them.
 PGVECTOR_QUERIES = frozenset(
     {"insert_vectors", "nearest_vectors", "nearest_vectors_in_plan", "without_vectors"}
 )
-#: Their queries are fetched by a name in a variable.
+#: Files whose queries are looked up by a name in a variable.
 BY_NAME = frozenset(
     f"maintenance/{name}" for name in ("archived_plans", "archived_runs", "migrate")
 )

@@ -1,4 +1,4 @@
-"""Hot queries of runs use their index with any number of jobs; hot updates touch none."""
+"""Hot queries of runs use their index with any number of jobs; hot updates touch no index."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple

@@ -21,8 +21,8 @@ OUTSIDE = {"schema_migration"}
 #: the owner can write it, so it cannot be used for probing.
 ACROSS_ORGS = {"org_slug_key"}
 
-#: A credential does not name its owner: it is looked up by its hash alone, and only that one row is
-#: visible then.
+#: A credential does not contain its owner: it is looked up by its hash alone, and then only that
+#: one row is visible.
 BY_HASH = {"api_token", "web_session"}
 
 
@@ -45,7 +45,7 @@ TABLES = "c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')"
 
 
 def ask(connection: psycopg.Connection, question: str, **words: str) -> list[tuple[object, ...]]:
-    """Return the answer to a query with these words in place of $names."""
+    """Return the rows of a query, with its `$name` placeholders replaced by these words."""
     query = Template(question).substitute(tables=TABLES, app=APP_ROLE, **words)
     return connection.execute(query.encode()).fetchall()
 

@@ -47,7 +47,7 @@ async def database(shared_place: ServerDatabase) -> AsyncIterator[Database]:
 
 @pytest.fixture
 async def library(database: Database, shared_place: ServerDatabase) -> SearchCorpus:
-    """Return a search over our notes; another org has the same, word for word."""
+    """Return a search over our notes; another org has notes with the same texts."""
     mine = await make_search_corpus(database, shared_place)
     theirs = await make_search_corpus(database, shared_place)
     for name, text in NOTES.items():
@@ -287,7 +287,7 @@ async def test_search_without_index_scans_only_newest_documents(
 
 
 def test_full_text_search_with_row_level_security_uses_index(own_place: ServerDatabase) -> None:
-    """The operator must be leakproof for the server, or it reads all rows of the org."""
+    """The server must regard the operator as leakproof, or it reads all rows of the org."""
     if not own_place.server.is_embedded:
         pytest.skip("nobody could tell this server that comparing words leaks nothing")
     fill = """

@@ -21,7 +21,7 @@ GRANT = re.compile(rf"as an administrator run: (grant {APP_ROLE} to .+)$")
 
 @contextmanager
 def open_stranger(place: ServerDatabase, name: str) -> Iterator[str]:
-    """Create a user who may connect, and nothing else; yield the DSN."""
+    """Create a user who may only connect; yield the DSN of that user."""
     named, password = sql.Identifier(name), sql.Literal("choose one")
     with psycopg.connect(place.admin_dsn, autocommit=True) as admin:
         admin.execute(sql.SQL("create role {} login password {}").format(named, password))

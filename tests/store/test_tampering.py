@@ -189,7 +189,7 @@ def owner(owning: psycopg.Connection, chain: Chain) -> Owner:
 
 
 async def reported_damage(world: OrgEnv, chain: Chain) -> tuple[int | None, str]:
-    """Return the entry that verification names, and its error."""
+    """Return the number of the first broken entry that verification reports, and its error."""
     verdict = await verified(world, chain.kind, chain.id)
     assert verdict.subject.id == chain.id
     assert not verdict.ok, "the audit does not show it"
@@ -257,7 +257,7 @@ async def test_verify_added_entry_with_computed_seal_is_reported(
 async def test_verify_duplicate_entry_is_reported(
     world: OrgEnv, chain: Chain, owner: Owner
 ) -> None:
-    """Numbers are unique only together with times, because the table is partitioned."""
+    """Entry numbers are unique only together with times, because the table is partitioned."""
     owner.does(COPY, at=1, new=1)
     assert await reported_damage(world, chain) == (
         1,

@@ -24,17 +24,18 @@ from waybook.store.maintenance.migrate import APP_ROLE
 ORG = "(org_id = app_org())"
 #: Policies that show rows of another org, with reasons. Any other policy fails here.
 EXCEPTIONS = {
-    # The ids of all orgs, so that a sweep can visit each; it sees no other data this way.
+    # A sweep sees the ids of all orgs, so that it can visit each org; this policy shows it no other
+    # data.
     ("org", "tenant"): f"({ORG} OR (current_setting('app.sweep'::text, true) = 'on'::text))",
-    # The same for erased orgs: that they were erased, with time, actor and counts.
+    # A sweep also sees the erasures of all orgs: time, actor and counts.
     ("erasure", "tenant"): f"({ORG} OR (current_setting('app.sweep'::text, true) = 'on'::text))",
 }
-#: A credential does not name its owner: by its hash, that one row is visible.
+#: A credential does not contain its owner: its hash makes only that one row visible.
 BY_HASH = {
     (table, "bearer", "(hash = app_secret_hash())", None, "SELECT", "PERMISSIVE", "{public}")
     for table in ("api_token", "web_session")
 }
-#: Belongs to no org; the serving role may not even read it.
+#: This table belongs to no org; the serving role may not even read it.
 OUTSIDE = {"schema_migration"}
 #: Allowed defaults: the org, the time, a constant. No counters.
 DEFAULTS = {
@@ -47,7 +48,8 @@ DEFAULTS = {
     "'waiting'::text",
     "'relayed'::text",
 }
-#: Tables with updates, and with deletes. All others are append-only.
+#: Tables whose rows may be updated, and tables whose rows may be deleted. All others are append-
+#: only.
 MAY_UPDATE = {
     *("plan", "plan_step", "step_brief", "branching_condition", "review", "skill_execution"),
     *("run", "stage_run", "stage_step", "job", "webhook_delivery", "passage_quarantine"),
@@ -118,7 +120,7 @@ def test_public_schema_contains_only_tables_and_indexes(catalog: psycopg.Connect
             where c.relnamespace = 'public'::regnamespace
               and c.relkind not in ('r', 'p', 'i', 'I')""",
     )
-    # No view, which would run with its owner's rights; no sequence, which all orgs would share.
+    # A view would run with its owner's rights, and all orgs would share a sequence.
     assert kinds == []
 
 
@@ -126,7 +128,7 @@ def test_catalog_has_no_rules_or_triggers_except_passage_deleted(
     catalog: psycopg.Connection,
 ) -> None:
     assert ask(catalog, "select evtname from pg_event_trigger") == []
-    # It records deleted passages, with the rights of the deleting role.
+    # The trigger records deleted passages, with the rights of the deleting role.
     triggers = ask(catalog, "select tgname from pg_trigger where not tgisinternal")
     assert triggers == [("passage_deleted",)]
     rules = """select r.rulename from pg_rewrite r join pg_class c on c.oid = r.ev_class
@@ -190,7 +192,7 @@ def test_serving_role_can_log_in_only_where_expected(
     catalog: psycopg.Connection, shared_place: ServerDatabase
 ) -> None:
     ((may_log_in,),) = ask(catalog, "select rolcanlogin from pg_roles where rolname = '$app'")
-    # With one URL for everything, its user takes the role, and no other user logs in as it.
+    # With a single URL, its user assumes the serving role, and no user logs in as that role.
     assert may_log_in is (shared_place.server.role is None)
 
 
@@ -222,8 +224,8 @@ def test_table_privileges_belong_only_to_owner_and_serving_role(
     of_columns = """select c.relname, a.attname from pg_attribute a
                        join pg_class c on c.oid = a.attrelid
                       where $ours and a.attacl is not null"""
-    # An org's own description, its slug being fixed; a user's permissions; and of a token and a
-    # session, its last use and its revocation.
+    # Columns that may be updated: the description of an org, but not its slug; the permissions of a
+    # user; the last use and the revocation of a token or a session.
     assert sorted(ask(catalog, of_columns)) == [
         *(("api_token", name) for name in ("last_used_at", "revoked_at", "revoked_by")),
         *(("org", name) for name in ("audit_hash", "audit_seq", "name", "review_policy")),

@@ -111,7 +111,7 @@ async def test_user_erase_user_with_longer_name_is_unchanged(world: OrgEnv, name
 async def test_user_erase_held_step_can_be_submitted_and_plan_completed(
     world: OrgEnv, name: str
 ) -> None:
-    """The same holds in the process that has cached the plan as it was before."""
+    """Check it also in the process that cached the plan before the erasure."""
     agent = world.agent.acting_as(name)
     plan = await agent.plan(2)
     taken = await agent.take(plan, sessionId="s")

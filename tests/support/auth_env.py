@@ -68,7 +68,7 @@ PIECE = 12
 
 
 def leaks(text: str, secret: str) -> bool:
-    """Return whether a piece of a secret is in a text, as is or as PostgreSQL writes bytes."""
+    """Return whether a text contains a piece of a secret, as plain text or as hex of its bytes."""
     pieces = {secret[at : at + PIECE] for at in range(len(secret) - PIECE + 1)}
     return any(piece in text or piece.encode().hex() in text for piece in pieces)
 
@@ -92,7 +92,7 @@ async def open_visitor(world: OrgEnv, **more: object) -> AsyncIterator[httpx2.As
 
 @asynccontextmanager
 async def served(world: OrgEnv, **more: object) -> AsyncIterator[str]:
-    """Serve the same on a free port."""
+    """Serve the complete application on a free port; yield its address."""
     app = authenticated_app(world, **more)
     async with serve_in_background(
         app, listen("127.0.0.1", 0), world.dispatcher.bus.close

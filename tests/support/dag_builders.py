@@ -23,7 +23,7 @@ Edges = Sequence[tuple[str, str]]
 ItemT = TypeVar("ItemT")
 
 EXTERNAL = ("brief", "feedback")
-#: A document that any step may make, so that it may have several producers.
+#: A document that any step may produce, so that it may have several producers.
 COMMON = "common"
 #: Seed of a step.
 NUMBERS = st.integers(0, 2**96)
@@ -45,7 +45,7 @@ def make_step(
     outputs: Iterable[str | Output] = (),
     **values: object,
 ) -> RecipeStep:
-    """Return a step that executes, numbered by its recipe. A text is a key's short form."""
+    """Return a step that executes, numbered by its recipe. A text stands for a key."""
     step = RecipeStep(
         key=key,
         number=0,
@@ -112,7 +112,7 @@ def models(most: int = 4) -> st.SearchStrategy[list[str]]:
 
 @dataclass(slots=True)
 class _Dice:
-    """Many small choices out of one number: quick to draw, and zero takes every first choice."""
+    """Small choices derived from one number: quick to draw; zero takes every first choice."""
 
     number: int
 
@@ -124,7 +124,7 @@ class _Dice:
         return self.pick(range(count)) == count - 1
 
     def some(self, of: Sequence[ItemT], most: int = 2) -> list[ItemT]:
-        """Return up to this many of them, each once."""
+        """Return up to `most` of these items, each at most once."""
         places = [self.pick(range(-1, len(of))) for _ in range(most)]
         return [of[place] for place in dict.fromkeys(places) if place >= 0]
 
@@ -138,7 +138,7 @@ class _Draft:
     """A recipe being generated, a step at a time, each after its dependencies."""
 
     stage: str
-    #: Documents made by earlier stages.
+    #: Documents produced by earlier stages.
     earlier: Mapping[str, Sequence[str]]
     steps: list[RecipeStep] = field(default_factory=list)
     edges: list[tuple[str, str]] = field(default_factory=list)

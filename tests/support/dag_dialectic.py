@@ -1,4 +1,4 @@
-"""A dialectic in five stages, as its counts need it: propose, review, merge, plan, build."""
+"""A five-stage dialectic with all that counts depend on: propose, review, merge, plan, build."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Evidence about a run: arbitrary, and as histories that an engine would produce."""
+"""Evidence about a run: arbitrary, or from histories that an engine would produce."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

@@ -68,7 +68,7 @@ class StageRun:
         return units_of(key, self.stage, self.graph, self.models, self.prior)
 
     def leaves(self) -> Origins:
-        """Return the documents the stage leaves, counted unit by unit over its leaf steps."""
+        """Return the origins of the documents that the stage's leaf steps make, unit by unit."""
         units = (unit for key in self.graph.leaves for unit in self.units(key))
         return origins_of(made for unit in units for made in unit.makes)
 
@@ -90,7 +90,7 @@ class StageRun:
 def make_stage_run(
     stage: Stage, models: Sequence[str] = ("a", "b", "c"), prior: Origins | None = None
 ) -> StageRun:
-    """Return a stage with three models by default; the first one unless origins are given."""
+    """Return a stage, by default with three models; without origins, it is the first stage."""
     origins = entry_origins(models) if prior is None else prior
     return StageRun(stage=stage, graph=graph_of(stage.recipe), models=models, prior=origins)
 
@@ -100,7 +100,7 @@ def graphs_of(dag: Dag) -> Mapping[str, Graph]:
 
 
 def stage_runs(dag: Dag, models_of: Mapping[str, Sequence[str]]) -> Mapping[str, StageRun]:
-    """Return the stages as they run in sequence, each after the documents really made before it."""
+    """Return the stages run in sequence, each with the origins of the documents made before it."""
     runs: dict[str, StageRun] = {}
     stages = {stage.slug: stage for stage in dag.stages}
     for slug in TopologicalSorter({s: dag.before(s) for s in stages}).static_order():

@@ -54,7 +54,8 @@ DECISIONS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-#: Decisions about runs, the map and progress on it. The X are about plans and runs alike.
+#: Decisions about runs, the map and its progress. Those with the letter X concern both plans and
+#: runs.
 RUN_DECISIONS: Mapping[str, str] = MappingProxyType(
     {
         "B1": "A step closes with its last job, and closing is final.",
@@ -82,7 +83,7 @@ RUN_DECISIONS: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class ProofElsewhere:
-    """Part of a decision that rules alone cannot prove, and the folder of the tests that do."""
+    """Part of a decision that rules alone cannot prove, and the folder of tests that prove it."""
 
     what: str
     place: str

@@ -15,7 +15,7 @@ Edges = Sequence[tuple[str, str]]
 def make_lane(
     keys: Sequence[str], edges: Edges = (), *, slug: str = "plan", name: str = ""
 ) -> Lane:
-    """Return a lane of steps titled by their keys."""
+    """Return a lane of steps whose titles are their keys."""
     return Lane(
         slug=slug,
         name=name,
@@ -49,7 +49,7 @@ def dense_diagram(count: int, *, per_step: float = 2.5, reach: int = 40) -> Diag
 
 @st.composite
 def lanes(draw: st.DrawFn, slug: str = "plan", most: int = 24) -> Lane:
-    """Generate any lane: a chain, a fan, loose ends, a thicket; declared in any order."""
+    """Generate any lane: a chain, a fan, loose steps, a dense graph; declared in any order."""
     count = draw(st.integers(1, most))
     chance = draw(st.integers(0, 2**32).map(Random))
     density = draw(st.sampled_from([0, 0.05, 0.15, 0.5, 1]))
@@ -74,7 +74,7 @@ def lanes(draw: st.DrawFn, slug: str = "plan", most: int = 24) -> Lane:
 
 @st.composite
 def sketches(draw: st.DrawFn) -> Diagram:
-    """Generate any diagram: mostly a plan, sometimes stages, with transitions that skip some."""
+    """Generate any diagram: mostly a plan, sometimes stages with transitions that skip stages."""
     count = draw(st.sampled_from([1, 1, 2, 4]))
     stage_lanes = [draw(lanes(f"stage-{number}")) for number in range(count)]
     ways = draw(st.sets(st.tuples(st.integers(0, count - 1), st.integers(0, count - 1))))

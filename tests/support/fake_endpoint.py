@@ -29,7 +29,7 @@ class ReceivedRequest:
 
 @dataclass
 class EndpointServer:
-    """Plays one behavior per request, in order; at the end it repeats the last one."""
+    """Server that plays one behavior per request, in order, and then repeats the last one."""
 
     url: str = ""
     requests: list[ReceivedRequest] = field(default_factory=list)
@@ -38,7 +38,7 @@ class EndpointServer:
     heard: asyncio.Event = field(default_factory=asyncio.Event)
 
     def will(self, *plays: Play) -> None:
-        """Replace the behaviors from now on."""
+        """Replace the behaviors for all requests from now on."""
         self.plays = deque(plays)
 
     async def serve(self, reader: asyncio.StreamReader, writer: Writer) -> None:
@@ -54,7 +54,7 @@ class EndpointServer:
 
 
 def answer(body: object, status: int = 200, **headers: str) -> Play:
-    """Answer with this: a text unchanged, anything else as JSON."""
+    """Answer with this body: send a text unchanged, and anything else as JSON."""
     content = (body if isinstance(body, str) else json.dumps(body)).encode()
     header_fields = {"content-type": "application/json", "content-length": str(len(content))}
     header_fields |= {name.replace("_", "-"): value for name, value in headers.items()}
@@ -76,7 +76,7 @@ async def never_respond(_: Writer) -> None:
 
 
 async def endless_body(writer: Writer) -> None:
-    """Answer without end."""
+    """Send an answer that never ends."""
     writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
     while not writer.is_closing():
         writer.write(b"10000\r\n" + b" " * 0x10000 + b"\r\n")

@@ -33,7 +33,7 @@ PRIVATE = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519Privat
 
 @dataclass
 class SigningKey:
-    """A key of an issuer, with the id it is published under."""
+    """A key of an issuer, and the id under which it is published."""
 
     name: str
     algorithm: str
@@ -96,7 +96,7 @@ class FakeIssuer:
     def token(
         self, *, header: Body | None = None, key: SigningKey | None = None, **more: object
     ) -> str:
-        """Return a valid token except for these claims; None removes a claim."""
+        """Return a token that is valid except for these claims; None removes a claim."""
         signing, at = key or self.keys[0], int(self.now.timestamp())
         claims = {
             "iss": self.url,
@@ -173,12 +173,12 @@ class FakeIssuer:
         )
 
     async def link(self, request: Request) -> Response:
-        """Return a page of another site, with a link to this address."""
+        """Return a page of another site that links to the requested address."""
         where = escape(request.query_params["to"])
         return HTMLResponse(f'<!doctype html><title>Elsewhere</title><a href="{where}">There</a>')
 
     async def register(self, request: Request) -> Response:
-        """Accept every client."""
+        """Register every client that asks."""
         wanted = await request.json()
         return JSONResponse({**wanted, "client_id": secrets.token_hex(8)}, 201)
 

@@ -39,11 +39,12 @@ class Wire:
 
 @dataclass
 class FaultLink:
-    """Forwards bytes both ways until a test breaks it."""
+    """Link that forwards bytes both ways until a test breaks it."""
 
     target: str
     wires: set[Wire] = field(default_factory=set)
-    #: Held while a connection is added: its threads run once others can see it.
+    #: Lock held while a connection is added, so that its threads start only after other threads can
+    #: see it.
     changing: threading.Lock = field(default_factory=threading.Lock)
     #: Connections closed at once because the target was unavailable.
     refused: int = 0
@@ -53,7 +54,8 @@ class FaultLink:
     held: int = 0
     #: Bytes of the next answer that are forwarded before its connection is reset.
     reset_after_bytes: int | None = None
-    #: Set by the link when it has such an answer, then by the test when it may go out.
+    #: The link sets the first event when it holds such an answer; the test sets the second when the
+    #: answer may be sent.
     holds_answer: threading.Event = field(default_factory=threading.Event)
     may_answer: threading.Event = field(default_factory=threading.Event)
     was_reset: threading.Event = field(default_factory=threading.Event)
@@ -68,7 +70,7 @@ class FaultLink:
         return len(wires)
 
     def answer_and_reset(self) -> None:
-        """Let the answer go out and reset its connection before the caller's loop looks at it."""
+        """Let the answer pass, and reset its connection before the caller's event loop reads it."""
         self.may_answer.set()
         assert self.was_reset.wait(5)
         for event in (self.holds_answer, self.may_answer, self.was_reset):

@@ -13,7 +13,7 @@ from waybook.app.registry import TOOLS
 from waybook.app.request.caller import Answer
 from waybook.store.driver.queries import new_id
 
-#: Path of an id within the arguments of a tool; a part of a packet has its id within.
+#: Path of an id within the arguments of a tool; the `part` of a packet contains an id.
 Place = tuple[str, ...]
 PLACES: list[tuple[str, Place]] = [
     *((tool, path) for tool in TOOLS for path in ids_within(TOOLS[tool].arguments)),
@@ -57,7 +57,7 @@ class ForeignIdCall:
     async def answers(
         self, agent: ForeignCaller, row_id: str, id_text: str | None = None
     ) -> list[str]:
-        """Return the exact answers except for the id, which the caller knows anyway."""
+        """Return the exact answers with the id masked, because the caller knows the id anyway."""
         texts = []
         for arguments in self.with_id(row_id):
             answer = await agent.ask(self.tool, arguments)

@@ -77,7 +77,7 @@ def _models(annotation: object) -> Iterator[type[BaseModel]]:
 
 @dataclass
 class MarkedWriter:
-    """Writes canaries, and records which one was written where."""
+    """Writer of canaries that records which canary was written where."""
 
     #: The text that a mark identifies.
     written: dict[str, Leaf] = field(default_factory=dict)
@@ -88,12 +88,12 @@ class MarkedWriter:
         return self._marked(leaf, ALL)
 
     def short(self, *leaf: str, room: int = 180) -> str:
-        """Return some of them on one line, different ones each time."""
+        """Return some canaries on one line, different ones each time."""
         choice = [*samples(room - 24)]
         return self._marked(leaf, choice[next(self._numbers) % len(choice)])
 
     def printable(self, *leaf: str, room: int = 180) -> str:
-        """Return the same, for lines that accept printable letters only."""
+        """Return the same text as `short`, reduced to printable characters."""
         text = self.short(*leaf, room=room)
         return "".join(character for character in text if character.isprintable())
 
@@ -203,7 +203,7 @@ async def _reviewed(agent: AgentClient, ink: MarkedWriter, taken: Body) -> None:
 
 
 async def marked_output(agent: AgentClient, ink: MarkedWriter) -> Body:
-    """Create a plan with a deliverable, of a skill whose outcome is reported."""
+    """Create a plan with a deliverable, within a skill execution whose outcome is reported."""
     made = "store_research_output"
     started = await agent.call("start_skill", name="survey", sessionId="ink")
     plan = await agent.plan(1, name=ink.short("create_research_plan", "name"), sessionId="ink")

@@ -59,5 +59,5 @@ def fetch(wanted: Path, folder: Path) -> None:
 
 
 def environment() -> dict[str, str]:
-    """Return our environment, with our Node first."""
+    """Return our environment variables, with our Node first in PATH."""
     return {**os.environ, "PATH": f"{NODE / 'bin'}{os.pathsep}{os.environ['PATH']}"}

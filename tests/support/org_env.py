@@ -129,7 +129,7 @@ class AgentClient:
     async def run(
         self, dag: str = "deep-research", models: Iterable[str] = "ab", **more: object
     ) -> Body:
-        """Start a run of a DAG; each letter of a text is a model."""
+        """Start a run of a DAG; if the models are a text, each letter is a model."""
         named = {"dagSlug": dag, "name": "Rivers", "input": "Which river is longest?"}
         return await self.call("start_run", **{**named, "models": [*models], **more})
 
@@ -147,7 +147,7 @@ class AgentClient:
         return await self.call("submit_job_result", **{**held, **more})
 
     async def work_off(self, run: Body) -> Body:
-        """Claim and submit jobs until there is no more; return the answer that said so."""
+        """Claim and submit jobs until none is ready; return the last answer."""
         while (job := await self.call("get_next_job", runId=run["runId"]))["status"] == "job_ready":
             await self.submit_documents(job)
         return job
@@ -279,7 +279,7 @@ async def open_test_database(
 
 
 async def check_audit(services: Services, *org_ids: UUID) -> None:
-    """Check that state = replay(audit), and no entry was changed, for everything in these orgs."""
+    """Check that the rows of these orgs equal the replayed audit, and that no entry was changed."""
     for org_id in org_ids:
         call = RequestContext(
             services=services, caller=Caller(org_id=org_id, user="judge", channel=Channel.CLI)

@@ -131,7 +131,7 @@ def _clone_rows(admin: psycopg.Connection, table: str, org_id: UUID, twin: UUID)
 
 
 def make_everything_old(place: ServerDatabase, agent: AgentClient) -> None:
-    """End all plans and runs of an org, and make all data with a retention period too old."""
+    """End all plans and runs of an org, and age its data beyond their retention periods."""
     old, over = "now() - interval '100 days'", "status = 'completed'"
     with psycopg.connect(place.admin_dsn) as admin:
         for table, columns in {

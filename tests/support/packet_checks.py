@@ -1,4 +1,4 @@
-"""Packets followed to their ends: every call named by a cut is made."""
+"""Packets completed by making every call that a cut specifies."""
 
 from collections.abc import Iterable, Sequence
 from random import Random
@@ -54,7 +54,7 @@ async def completed(agent: AgentClient, reply: Body) -> Body:
 
 
 async def _absent(agent: AgentClient, note: Body) -> Body:
-    """Return the parts that a small packet could not even name."""
+    """Return the parts that did not fit into a small packet at all."""
     larger = await completed(agent, await _carried_out(agent, note["get"]))
     return {name: larger[name] for name in note["left"]}
 
@@ -83,7 +83,7 @@ async def _rest(agent: AgentClient, get: Body) -> str:
 async def _complete_list(
     agent: AgentClient, name: str, entries: Sequence[Any], note: Body
 ) -> list[Any]:
-    """Return a list, read to its end; some calls start from its beginning."""
+    """Return a complete list, read page by page; some calls start from its beginning."""
     by_key = {_key(entry): entry for entry in entries}
     expected = len(by_key) + note["left"]
     cut = {name: note}

@@ -90,7 +90,7 @@ def make_review(step: int, **values: object) -> Review:
 def make_plan(
     *steps: Step, status: PlanStatus | None = None, schema: Json = None, **values: object
 ) -> Plan:
-    """Return a plan with history of these steps, `s1`, `s2` …, in the status they derive."""
+    """Return a plan of these steps, `s1`, `s2` …, with history, in the status derived from them."""
     placed = tuple(
         step._replace(id=StepId(f"s{order}"), order=order)
         for order, step in enumerate(steps, start=1)

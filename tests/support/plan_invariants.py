@@ -117,14 +117,14 @@ def moves_are_documented(before: Plan, decision: Decision[object]) -> None:
 
 
 def done_never_falls(before: Plan, after: Plan) -> None:
-    """Neither the count nor any single done step is undone."""
+    """The number of done steps never decreases, and each done step keeps its status."""
     assert count_done(after.statuses()) >= count_done(before.statuses())
     now = {step.id: step.status for step in after.steps}
     assert all(now[step.id] is step.status for step in before.steps_with_status(*DONE_STEP))
 
 
 def step_has_single_holder(before: Plan, decision: Decision[object], who: str | None) -> None:
-    """A step handed out was free, or already the caller's; now it is the caller's."""
+    """A step handed out was free or held by the caller before; now the caller holds it."""
     if isinstance(decision.reply, StepReady):
         step = decision.reply.step
         was = next(s for s in before.steps if s.id == step.id)
@@ -134,7 +134,7 @@ def step_has_single_holder(before: Plan, decision: Decision[object], who: str | 
 
 
 def the_trace_is_the_change(before: Plan, decision: Decision[object]) -> None:
-    """The rows before, with the changes applied, equal the rows after: one link of replay."""
+    """The rows before, with the changes applied, equal the rows after: one step of the replay."""
     after, changes = decision.plan, _changes(decision)
     named = {change.id for change in changes}
     rows, expected = _rows(before, named), _rows(after, named)

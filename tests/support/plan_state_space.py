@@ -62,7 +62,7 @@ TEXT = StepText(instructions="Look it up.")
 BOTH = frozenset({"a", "b"})
 EXTRA = ("x1", "x2", "x3")
 
-#: All calls are made at noon, and may create any number of ids.
+#: Contexts of all calls: each call is made at noon, and may create any number of ids.
 MOMENTS = tuple(
     DecisionContext(now=FRESH, actor=who, new_id=numbered_ids(who.user)) for who in (ANN, BOB, PAT)
 )
@@ -92,7 +92,7 @@ class Bounds:
     attempts: int = 1
     #: Whether the steps may be reordered.
     orders: bool = False
-    #: Whether the plan meets its sessions during the walk, or knows them from the start.
+    #: True if the plan learns its sessions during the walk, False if it has them from the start.
     meeting: bool = False
 
 
@@ -150,7 +150,7 @@ def walk(bounds: Bounds) -> Walk:
     seen: dict[State, int] = {}
     walked = Walk()
     _meet(walked, seen, state_of(initial_plan(), bounds))
-    for number, plan in enumerate(walked.plans):  # grows during the walk
+    for number, plan in enumerate(walked.plans):  # the list grows during the walk
         for after in _next_plans(walked, plan):
             if _within(bounds, after):
                 there = _meet(walked, seen, state_of(after, bounds))
@@ -214,7 +214,7 @@ def state_of(plan: Plan, bounds: Bounds) -> State:
 
 
 def _review_key(plan: Plan) -> ReviewKey:
-    """Return the open review; a decided one only where it matters, on a closed plan."""
+    """Return the open review; return a decided one only for a closed plan, where it matters."""
     review = plan.review
     if review is None or (review.decision and plan.status not in CLOSED_PLAN):
         return None
@@ -222,7 +222,7 @@ def _review_key(plan: Plan) -> ReviewKey:
 
 
 def _names(plan: Plan) -> dict[StepId, str]:
-    """Return each step's own name; a new one gets the lowest free name."""
+    """Return each step's name: its id, or for a new step the lowest free name."""
     free = iter([name for name in EXTRA if name not in {step.id for step in plan.steps}])
     known = {*EXTRA, *RESULTS}
     return {step.id: step.id if step.id in known else next(free) for step in plan.steps}

@@ -48,7 +48,7 @@ class Server:
 
     @property
     def is_embedded(self) -> bool:
-        """Return whether it is the embedded server, where words are found by their index."""
+        """Return whether this is the embedded server, which finds words by their index."""
         return self.role is None
 
 
@@ -184,7 +184,7 @@ def _ensure_template(server: Server) -> None:
 
 
 def _ensure_bootstrapped(server: Server) -> None:
-    """Bootstrap as the embedded server does in its own database; 15 has no role that could."""
+    """Bootstrap the template database as the embedded server does; 15 has no role able to do it."""
     if server.is_embedded:
         with psycopg.connect(ServerDatabase(server=server, dbname=TEMPLATE).admin_dsn) as admin:
             admin.execute(BOOTSTRAP.encode())

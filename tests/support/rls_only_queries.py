@@ -25,7 +25,7 @@ OF_ALL_ORGS = frozenset({"make_partition", "erased_orgs"})
 
 _ORG = r"(?:\w+\.)?org_id"
 _OTHER = rf"(?:app_org\(\)|{_ORG}|%\(\w+\)s(?:::uuid)?)"
-#: Each form of an org condition in a query, and what is left of it.
+#: Each form of an org condition in a query, and its replacement.
 WAYS: tuple[tuple[re.Pattern[str], str], ...] = (
     # Comparisons, in both orders.
     (re.compile(rf"\b{_ORG}\s*=\s*{_OTHER}"), "true"),
@@ -38,7 +38,7 @@ WAYS: tuple[tuple[re.Pattern[str], str], ...] = (
 
 
 def strip_org_conditions(text: str) -> tuple[str, int]:
-    """Return a query's text without its org conditions, and how many those were."""
+    """Return a query's text without its org conditions, and the number of removed conditions."""
     removed = 0
     for way, left in WAYS:
         text, count = way.subn(left, text)
@@ -78,7 +78,7 @@ def queries() -> list[Query]:
 
 @contextmanager
 def stripping() -> Iterator[int]:
-    """Remove the org conditions from every query; yield how many are gone."""
+    """Remove the org conditions from every query; yield the number of removed conditions."""
     before = [(query, dict(vars(query))) for query in queries()]
     try:
         yield strip()
@@ -88,7 +88,7 @@ def stripping() -> Iterator[int]:
 
 
 def strip() -> int:
-    """Remove the conditions from every query in place; return how many are gone."""
+    """Remove the conditions from every query in place; return the number of removed conditions."""
     removed = 0
     for query in queries():
         bare, count = rls_only(query)

@@ -1,4 +1,4 @@
-"""A run for tests: each call as its use case makes it, with all invariants checked after each."""
+"""A run for tests: each call is made as in its use case, followed by a check of all invariants."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -120,7 +120,7 @@ class RunEnv:
         *,
         another: bool = False,
     ) -> NextJob:
-        """Ask once for a job; one that was tried too often may be set aside."""
+        """Ask once for a job; a job that was tried too often may be set aside."""
         records = self.records
         held = None if another else records.held(who.holder, model)
         candidate = records.free(model, job_type)
@@ -211,7 +211,7 @@ class RunEnv:
     # Complete sequences
 
     def work(self, *steps: str, text: str = "text") -> None:
-        """Claim and submit every job of these steps, or of all steps."""
+        """Claim and submit every job of these steps, or of all steps if none are given."""
         while (job := self._next_of(steps)) is not None:
             self.submit(self.claimed(job), text)
 
@@ -246,7 +246,7 @@ class RunEnv:
 
 
 def make_run(dag: Dag | Stage, models: Sequence[str] = MODELS) -> RunEnv:
-    """Return a run that was just started; a stage alone is a DAG of one."""
+    """Return a run that was just started; a stage given alone becomes a DAG of one stage."""
     compiled_dag = make_compiled_dag(dag if isinstance(dag, Dag) else make_dag(dag))
     empty = Run(id=RUN, name="Rivers", seq=0, completed_at=None, stages={}, steps={})
     world = RunEnv(RunRowStore(chart=compiled_dag, run=empty, now=NOON))

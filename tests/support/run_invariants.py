@@ -33,7 +33,7 @@ JOB_MOVES: Mapping[JobStatus, frozenset[JobStatus]] = MappingProxyType({
     J.COMPLETED:         frozenset({J.SUPERSEDED}),
     J.SUPERSEDED:        frozenset(),
 })
-#: The server renders in one status change.
+#: The server completes a rendering job in one status change.
 RENDER_MOVES: Mapping[JobStatus, frozenset[JobStatus]] = MappingProxyType({
     J.PENDING:           frozenset({J.COMPLETED}),
 })
@@ -65,7 +65,7 @@ def every_change_has_an_entry(before: Run, decision: RunDecision[object]) -> Non
 def the_trace_is_the_change(
     before: RunRowStore, after: RunRowStore, decision: RunDecision[object]
 ) -> None:
-    """The rows before, with the changes applied, equal the rows after: one link of replay."""
+    """The rows before, with the changes applied, equal the rows after: one step of the replay."""
     changes = changes_of(decision)
     named = {(change.entity, change.id) for change in changes}
     rows: Rows = {}
@@ -102,7 +102,7 @@ def _the_rest_is_as_it_was(
 
 
 def jobs_move_as_they_may(before: RunRowStore, decision: RunDecision[object]) -> None:
-    """A job follows its table, starts as pending, and its attempt increases with a claim."""
+    """A job starts as pending, follows its status table, and each claim increases its attempt."""
     for job_id, job in decision.jobs.items():
         was = before.jobs.get(job_id)
         if was is None:

@@ -32,8 +32,8 @@ TEXT = (SubmittedDocument(content="text"),)
 NEW_IDS = numbered_ids("new")
 
 Call: TypeAlias = Callable[[], RunDecision[object]]
-#: A job by its position and the number of versions before it, with all that the rules can
-#: distinguish.
+#: A job, identified by its position and the number of earlier versions, with every property that
+#: the rules can distinguish.
 JobKey: TypeAlias = tuple[str, int, int, int, str, int, bool, bool, bool]
 StepKey: TypeAlias = tuple[str, int, int, int, bool]
 State: TypeAlias = tuple[tuple[JobKey, ...], tuple[StepKey, ...]]
@@ -64,7 +64,7 @@ class RunStateSpace:
     _seen: dict[State, int] = field(default_factory=dict)
 
     def meet(self, records: RunRowStore) -> int:
-        """Return the number of this state; check a new one."""
+        """Return the number of this state; check and add a new state."""
         number = self._seen.setdefault(state_of(records), len(self._seen))
         if number == len(self.records):
             check_state(records)
@@ -92,7 +92,7 @@ def walk(stage: Stage, models: tuple[str, ...], bounds: Bounds) -> RunStateSpace
     """Walk breadth-first from a new run through every state within the bounds."""
     paths = RunStateSpace(bounds)
     paths.meet(make_run(stage, models).records)
-    for number, records in enumerate(paths.records):  # grows during the walk
+    for number, records in enumerate(paths.records):  # the list grows during the walk
         for after in _next_records(paths, records):
             there = paths.meet(after)
             assert completed_never_decreases(paths.reports[number], paths.reports[there])
@@ -182,7 +182,7 @@ def _work(
 
 
 def _later(records: RunRowStore, job: Job) -> Iterator[RunRowStore]:
-    """Yield the run after enough time that this job is free again, and none for the others."""
+    """Yield the run after time has passed for this job only, enough to make it free again."""
     if records.is_free(job):
         return
     after = records.copied()

@@ -59,7 +59,7 @@ def server_settings(there: FakeIssuer, **more: object) -> Settings:
 
 @asynccontextmanager
 async def make_team(world: OrgEnv, **more: object) -> AsyncIterator[Team]:
-    """Yield a team: Ann of our org is known to the issuer; both use the world's clock."""
+    """Yield a team whose issuer knows Ann of our org and uses the world's clock."""
     async with fake_issuer() as there:
         there.now = world.clock.now
         there.person = {"sub": "ann-1", "org": slug_of(world.agent.org_id)}

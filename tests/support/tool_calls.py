@@ -264,7 +264,7 @@ INSTEAD: dict[tuple[str, str], Prepare] = {
 
 
 async def valid_call(agent: AgentClient, tool: str, using: str | None = None) -> Body:
-    """Return arguments for a valid call of this tool, all but the key and the session set.
+    """Return all arguments for a valid call of this tool, except for the key and the session.
 
     If some exclude one another, `using` selects one of them.
     """

@@ -28,7 +28,7 @@ KEY = b"twenty-four bytes and more"
 SECRET = f"whsec_{base64.b64encode(KEY).decode()}"
 EVERY_EVENT = frozenset(str(o) for o in NotificationKind if o is not NotificationKind.TEST)
 TAKEN = answer("", 204)
-#: Enough for a request on loopback to arrive; the timeout of requests that must time out.
+#: Timeout of requests that must time out; long enough for a request on loopback to arrive.
 SHORT = 1.0
 PLENTY = 20.0
 
@@ -111,7 +111,7 @@ async def make_webhook_env(  # noqa: PLR0913 - each has its own test
 async def received_events(
     world: OrgEnv, *plays: Play, form: str = "standard", seconds: float = PLENTY
 ) -> AsyncIterator[tuple[EndpointServer, WebhookEnv]]:
-    """Yield a receiver that plays these, and a process that notifies it."""
+    """Yield a receiver that plays these behaviors, and a process that notifies it."""
     async with (
         fake_endpoint(*(plays or (TAKEN,))) as other,
         make_webhook_env(world, f"{other.url}/hook", form=form, seconds=seconds) as teller,

@@ -32,7 +32,7 @@ from waybook.run.submit import SubmittedDocument
 
 #: Two workers with a named session, and one without.
 WORKERS = (ANN, BOB, PAT)
-#: Weights of an event: none, as usual, more, and hardly anything else.
+#: Weights of an event: never, normal (twice), more often, and almost exclusively.
 MOODS = (0, 1, 1, 3, 12)
 
 
@@ -50,7 +50,7 @@ class WorkerSimulation:
     happened: Counter[str] = field(default_factory=Counter)
 
     def run_riot(self, most: int) -> None:
-        """Apply this many random events, weighted by the current moods."""
+        """Apply this many random events, each kind with a random weight."""
         moods = {move: many * self.chance.choice(MOODS) for move, many in self._moods().items()}
         moves = {**self._habits(), **moods, self.finish: self.chance.choice([1, 3, 6])}
         for move in self.chance.choices([*moves], [*moves.values()], k=most):
@@ -260,7 +260,7 @@ class WorkerSimulation:
         return self.chance.choice(WORKERS)
 
     def _claim(self, *, keep: bool = False) -> Job | None:
-        """Return a random claim, and mostly remove it: few workers submit twice."""
+        """Return a random claim, and usually remove it, because few workers submit twice."""
         if not self.claims:
             return None
         place = self.chance.randrange(len(self.claims))

@@ -46,7 +46,7 @@ CALL = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_next
 PLAIN = {"content-type": "application/json"}
 
 T = TypeVar("T")
-#: A channel, the input's name, the answer: a status or a code, and part of the text.
+#: Channel, name of the input, status or code of the answer, and part of its text.
 BombReply = tuple[str, str, object, str]
 
 
@@ -89,7 +89,7 @@ async def over_http(packed: bytes) -> list[BombReply]:
 
 
 def at_the_command_line() -> Iterator[BombReply]:
-    """Pass files to the commands that take some."""
+    """Pass files to the commands that take a file."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "bomb.json"
         for command in ("report", "map"):
@@ -113,7 +113,8 @@ async def as_forms() -> list[BombReply]:
     app = Starlette(routes=[Route("/", receive, methods=["POST"])])
     transport = httpx2.ASGITransport(app)
     answers: list[BombReply] = []
-    # With the cookie of a browser that has loaded a page: without it, the body is not read.
+    # Send the cookie of a browser that has loaded a page: without it, the server does not read the
+    # body.
     known = {COOKIE: "t" * 43}
     async with httpx2.AsyncClient(
         transport=transport, base_url="http://localhost", cookies=known
@@ -126,7 +127,7 @@ async def as_forms() -> list[BombReply]:
 
 
 def as_arguments() -> Iterator[BombReply]:
-    """Pass values as tool arguments, as far as JSON can express them."""
+    """Pass values as tool arguments, except for those that are not valid JSON."""
     for name, text in bombs.VALUES.items():
         try:
             value = json.loads(text)

@@ -33,7 +33,7 @@ async def address() -> AsyncIterator[str]:
 
 @pytest.fixture
 def face_world(alone: OrgEnv) -> OrgEnv:
-    """Return a world on one server only, in a private database: transports do not depend on it."""
+    """Return a world in a private database on one server: transports do not depend on servers."""
     return alone
 
 

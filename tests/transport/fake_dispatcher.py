@@ -54,7 +54,7 @@ def make_refusal(code: str, message: str = "It cannot be.") -> Answer:
 
 @dataclass(frozen=True, slots=True)
 class RecordingDispatcher:
-    """Answers with the scripted reply for a tool, else with the arguments."""
+    """Dispatcher that returns the scripted reply for a tool, or else the arguments."""
 
     answers: Mapping[str, Answer] = field(default_factory=lambda: ANSWERS)
     calls: list[tuple[Caller, str, dict[str, object]]] = field(default_factory=list)

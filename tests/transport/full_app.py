@@ -60,7 +60,7 @@ def _entrance(agent: AgentClient, channel: Channel) -> ToolGateway:
 
 @asynccontextmanager
 async def make_client(app: ASGIApp) -> AsyncIterator[httpx2.AsyncClient]:
-    """Yield a browser that has been there before and follows no redirect."""
+    """Yield a browser that has visited the server before and follows no redirect."""
     async with httpx2.AsyncClient(
         transport=httpx2.ASGITransport(app, raise_app_exceptions=False),
         base_url="http://localhost",

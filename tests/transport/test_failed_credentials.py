@@ -66,7 +66,7 @@ def exhaust(failures: FailedCredentials, address: str = HERE) -> None:
 
 
 def is_refused(failures: FailedCredentials, address: str = HERE, shown: str = "new") -> bool:
-    """Return whether a lookup is refused; the lookup fails otherwise."""
+    """Look up an unknown secret; return whether the limit refuses the lookup."""
     try:
         fail(failures, shown, address)
     except RateLimited:
@@ -257,7 +257,7 @@ async def test_auth_gate_request_without_credential_is_not_counted_as_failure() 
 
 
 class CountingSignIn(SignInPage):
-    """The sign-in pages, counting the sessions that are looked up."""
+    """Sign-in pages that count the session lookups."""
 
     lookups: ClassVar[list[str]] = []
 

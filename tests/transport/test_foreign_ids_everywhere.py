@@ -40,7 +40,7 @@ OTHER_WORDS = {
     *("behind", "before", "state", "q", "dag", "version", "page", "docs", "done", "window"),
     *("event", "actor", "channel", "since", "until", "format", "part", "then"),
 }
-#: For every route that takes a form: forms, with ID in place of an id.
+#: Forms for every route that accepts one, with ID as the placeholder for an id.
 FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
     "/decisions": (
         {"planId": "ID", "reviewId": "ID", "decision": "approve"},
@@ -64,9 +64,9 @@ FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
         for action in ("move_up", "update_step_instructions", "fail_step", "remove_step")
     ),
 }
-#: Routes whose body leads to no row: snapshots; and MCP, which is tested below.
+#: Routes whose body refers to no row (snapshots), and MCP, which is tested below.
 NO_ROWS = {"/api/report", "/api/map", "/mcp", "/mcp/"}
-#: Never ends; its events are tested in `test_live.py`.
+#: Routes whose response never ends; their events are tested in `test_live.py`.
 STREAMS = {"/live"}
 
 
@@ -131,7 +131,7 @@ def _addresses(route: Route, named: Mapping[str, str]) -> Iterator[str]:
 async def betrayed(
     world: OrgEnv, ours: Mapping[str, str], theirs: Mapping[str, str]
 ) -> dict[str, set[str]]:
-    """Return by route: the kinds of the other org's data that some request reveals."""
+    """Return, for each route, the kinds of the other org's data that some request reveals."""
     app, never = full_app(world.agent), new_id()
     leaks: dict[str, set[str]] = {}
     async with make_client(app) as client:

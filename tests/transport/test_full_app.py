@@ -61,7 +61,7 @@ async def address() -> AsyncIterator[str]:
 
 
 def error_of(result: CallToolResult) -> dict[str, object]:
-    """Return the error of a result that has one, and nothing else."""
+    """Return the error of a result that contains an error and nothing else."""
     assert result.is_error
     assert result.structured_content is None
     [block] = result.content
@@ -93,7 +93,7 @@ async def test_mcp_client_works_plan_from_creation_to_completion(address: str, e
         assert submitted.structured_content["planStatus"] == "completed"
 
 
-#: No argument alone is required, but one of several is.
+#: Tools that require one of several arguments, but no particular one.
 AMBIGUOUS_NAMES = {"get_dag_map", "get_run_progress", "get_artifact", "draw_map"}
 
 

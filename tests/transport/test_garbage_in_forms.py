@@ -12,7 +12,7 @@ from transport.valid_forms import valid_forms
 pytestmark = pytest.mark.parametrize("server", ["18"], indirect=True, scope="session")
 
 GARBAGE = ("", "a\0b", "9" * 5_000, "-1", "²", "٣" * 5_000, "é" * 2_000)
-#: Real field names, with a character that PostgreSQL accepts in no text.
+#: Real field names, with values that contain NUL, which PostgreSQL accepts in no text.
 OF_TOKENS = (
     {"act": "disable", "user": "an\0n"},
     {"act": "create", "user": "\0", "label": "x", "scope": "plan:read", "days": "9" * 5_000},

@@ -29,7 +29,7 @@ PLAN = {
     "steps": [{"stepType": "search", "instructions": "Find out."}],
 }
 CREATE = make_request("tools/call", name="create_research_plan", arguments=PLAN)
-#: Every channel, and a request that would change or show something there.
+#: Every channel, with a request that would change or show data.
 DOORS = {
     "a call over MCP": ("POST", "/mcp", LEGACY, CREATE),
     "a list over MCP": ("POST", "/mcp/", LEGACY, make_request("tools/list")),
@@ -46,7 +46,7 @@ Headers = list[tuple[bytes, bytes]]
 
 @dataclass
 class Tokens:
-    """Tokens of one world: a valid one, and some that are not."""
+    """Tokens of one world: one valid token, and some invalid ones."""
 
     good: IssuedToken
     expired: IssuedToken
@@ -92,7 +92,7 @@ BAD: dict[str, Callable[[Tokens], Headers]] = {
     "by another header": lambda t: [(b"x-authorization", f"Bearer {t.good.secret}".encode())],
     "as a cookie": lambda t: [(b"cookie", f"token={t.good.secret}".encode())],
 }
-#: Requests without a token of our kind are asked for one, and not called invalid.
+#: Requests without a Waybook token: the server asks for a token and does not report an invalid one.
 SHOW_NOTHING = {
     *("none", "empty", "no scheme", "another scheme", "a scheme like ours", "a tab for a blank"),
     *("by another header", "as a cookie"),

@@ -75,7 +75,8 @@ async def test_home_page_lists_each_plan_once_while_plans_change_between_pages(
     while address:
         reply = await browser.get(address)
         seen += listed(reply)
-        # Changes between the pages: a plan already listed, one still to come, and a new one.
+        # Between two pages, change a plan already listed and one not yet listed, and create a new
+        # one.
         for plan in (plans[-len(seen) % 103], plans[1]):
             await agent.call("get_next_step", planId=plan["planId"], another=True)
         await agent.plan(1, name="Newer than all")

@@ -30,7 +30,7 @@ async def reader(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
 
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return every message to the database, as the number of its statements."""
+    """Return a list that records the number of statements in each message to the database."""
     counts: list[int] = []
     send = DbConnection.send
 
@@ -43,7 +43,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 async def make_little_more(agent: AgentClient) -> tuple[str, str]:
-    """Create one more of everything; return the ids of the run and the plan."""
+    """Create one more item of every kind; return the ids of the run and the plan."""
     run = await agent.run()
     await agent.work_off(run)
     while await render_all_orgs(agent.dispatcher.services):

@@ -69,7 +69,7 @@ class Flooded:
         self.now += 10 * NANOSECONDS
 
     def caller(self, channel: Channel) -> Callable[[Request | None], Awaitable[Caller]]:
-        """Return the caller: a header names the org."""
+        """Return a function that returns the caller; a header selects the org."""
 
         async def caller(request: Request | None) -> Caller:
             org = request.headers.get("x-org") if request else None

@@ -50,7 +50,7 @@ class Line:
 
 @pytest.fixture
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shorten the timeouts; requested before a connection exists."""
+    """Shorten the timeouts; request this fixture before a connection exists."""
     monkeypatch.setattr(heads, "HEAD_TIMEOUT_SECONDS", 0.2)
 
 

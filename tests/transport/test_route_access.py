@@ -173,7 +173,7 @@ async def test_every_route_accepts_allowed_hosts_and_origins(
 
 
 def wrong_tokens() -> Iterator[tuple[dict[str, str], dict[str, str]]]:
-    """Yield cookies and fields that do not match, and invalid ones."""
+    """Yield pairs of cookies and form fields that do not match or are invalid."""
     yield {}, {}
     yield {COOKIE: TOKEN}, {}
     yield {}, {"token": TOKEN}
@@ -214,7 +214,7 @@ async def test_post_forms_without_csrf_token_return_403_and_with_token_succeed(
 
 
 def judge(reply: httpx2.Response) -> None:
-    """Check that no answer can be framed, sniffed or read by others, or runs inline code."""
+    """Check that the answer prevents framing, sniffing, reading by others, and inline code."""
     headers, where = reply.headers, reply.request.url.path
     assert headers["x-content-type-options"] == "nosniff", where
     assert headers["x-frame-options"] == "DENY", where

@@ -45,7 +45,7 @@ def place(eighteen: Server) -> Iterator[ServerDatabase]:
 
 
 class Sender:
-    """Creates, sends and remembers secrets, and keeps every answer."""
+    """Sender that creates, sends and remembers secrets, and keeps every answer."""
 
     def __init__(self) -> None:
         self.secrets: dict[str, str] = {}
@@ -53,11 +53,11 @@ class Sender:
         self.client: httpx2.AsyncClient
 
     def token(self, where: str) -> str:
-        """Return a token as the server makes them."""
+        """Return a token in the format of the server."""
         return self.remember(f"token: {where}", f"wb_{unguessable()}")
 
     def jwt(self, where: str) -> str:
-        """Return a token as an issuer makes them; its signature is the secret part."""
+        """Return a token in the format of an issuer; its signature is the secret part."""
         signature = self.remember(f"JWT: {where}", unguessable())
         return f"eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhbm4ifQ{unguessable()[:8]}.{signature}"
 
@@ -157,7 +157,7 @@ async def send_with_requests(sender: Sender) -> None:
 
 
 async def send_with_arguments(sender: Sender) -> None:
-    """Send secrets in calls that are refused, each by another check."""
+    """Send secrets in calls that are refused, each by a different check."""
     for made in (sender.token, sender.jwt):
         await sender.call("get_next_step", planId=made("an id that is none"))
         await sender.call("submit_step_result", stepId=made("a step that is none"))
@@ -195,7 +195,7 @@ async def ask_elsewhere(sender: Sender) -> None:
 
 
 async def break_inside(sender: Sender, place: ServerDatabase) -> None:
-    """Make a call that fails unexpectedly, with secrets in what it writes.
+    """Make a call that fails unexpectedly, with secrets in the values it writes.
 
     The database's error contains the value it could not accept.
     """

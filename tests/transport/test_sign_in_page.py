@@ -156,7 +156,7 @@ async def test_sign_in_invalid_token_returns_same_403_for_every_reason(
 async def test_sign_in_form_with_wrong_token_returns_403_without_session(
     browser: httpx2.AsyncClient, given: IssuedToken
 ) -> None:
-    """Otherwise a third-party page could have the user work under the attacker's name."""
+    """Without this check, a third-party page could make the user work under the attacker's name."""
     for token in ("", "x" * 43):
         refused = await browser.post("/sign-in", data={"token": token, "key": given.secret})
         assert refused.status_code == 403
@@ -230,7 +230,8 @@ async def test_cross_site_link_returns_refresh_page_to_same_local_path(
     assert (
         await browser.get("/inbox", headers={"sec-fetch-site": "same-origin"})
     ).status_code == 303
-    # A path with a host in it; on its own, the client would take it for another host.
+    # The path contains a host. The URL is absolute, because the client would take the path alone
+    # for another host.
     here = f"http://{browser.base_url.netloc.decode()}"
     tricked = await browser.get(f"{here}//elsewhere.example/", headers=LINK)
     assert 'content="0;url=/"' in tricked.text
@@ -332,7 +333,7 @@ async def test_oidc_sign_in_invalid_id_token_claims_return_403(
 async def test_oidc_callback_in_other_browser_or_altered_returns_403(
     team: Team, browser: httpx2.AsyncClient
 ) -> None:
-    """Otherwise an attacker could have the user work in the attacker's account."""
+    """Without this check, an attacker could make the user work in the attacker's account."""
     sent = await browser.get("/sign-in/oidc")
     back = await back_from(sent.headers["location"])
     async with team.browser() as victim:

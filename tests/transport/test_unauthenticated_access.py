@@ -20,7 +20,7 @@ from transport.test_route_access import (
 )
 from waybook.store.driver.queries import new_id
 
-#: Public routes, and their answers.
+#: Public routes, and the status of their responses.
 OPEN = {
     "/healthz": 200,
     "/readyz": 200,
@@ -41,7 +41,7 @@ async def team(face_world: OrgEnv) -> AsyncIterator[Team]:
 
 
 def addressed(route: str) -> str:
-    """Return an address of this route, with ids of nothing that exists."""
+    """Return an address of this route, with ids that do not exist."""
     places = {**ELSE, **dict.fromkeys(re.findall(r"\{(\w+_id)\}", route), new_id())}
     return re.sub(r"\{(\w+)(?::\w+)?\}", lambda match: places[match[1]], route)
 
@@ -75,7 +75,7 @@ BENT = ("%0a", "%0d", "%09", "%00", "%3f", "%23", "%2f", "%5c", "/", ";", "/../"
 
 
 async def test_distorted_path_does_not_bypass_authentication(team: Team) -> None:
-    """If the auth gate takes a distorted address for public, no protected route may serve it."""
+    """If the auth gate regards a distorted path as public, no protected route may serve it."""
     app, shut = (
         team.app(),
         {path: at for path, at in paths_of(team).items() if path not in {"/", *OPEN}},

@@ -50,7 +50,7 @@ def change_org(
     name: str | None = None,
     policy: ReviewPolicy | None = None,
 ) -> tuple[Org, Entry | None]:
-    """Change the name or review policy of an org; without a change there is no entry.
+    """Change the name or review policy of an org; return no entry if nothing changes.
 
     Raises:
         InvalidInput: the name is not valid.
@@ -111,7 +111,7 @@ def enable_user(user: User, context: DecisionContext) -> tuple[User, Entry]:
 def change_scopes(
     user: User, scopes: tuple[Scope, ...], context: DecisionContext
 ) -> tuple[User, Entry | None]:
-    """Set the scopes of a user; without a change there is no entry.
+    """Set the scopes of a user; return no entry if nothing changes.
 
     Raises:
         InvalidInput: there are no scopes; to deny all access, disable the user.

@@ -99,7 +99,7 @@ def validate_slug(slug: str) -> str:
 
 
 def validate_user_name(name: str) -> str:
-    """Return the name if it is valid; a reserved one would disguise a user's actions as Waybook's.
+    """Return the name if it is valid; a reserved name would make a user look like Waybook itself.
 
     >>> validate_user_name(" Ann ")
     'Ann'

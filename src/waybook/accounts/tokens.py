@@ -8,7 +8,7 @@ from typing import Final
 
 PREFIX: Final = "wb_"
 ALPHABET: Final = ascii_letters + digits
-#: 40 characters of 62: 238 bits, which cannot be guessed.
+#: 40 characters from an alphabet of 62 give 238 bits, which cannot be guessed.
 LENGTH: Final = 40
 
 _TOKEN: Final = re.compile(f"{PREFIX}[A-Za-z0-9]{{{LENGTH}}}", re.ASCII)
@@ -24,7 +24,7 @@ def generate_token(choose: Callable[[str], str]) -> str:
 
 
 def looks_like_token(text: str) -> bool:
-    """Return whether this could be an API token; other texts are not looked up.
+    """Return whether a text has the form of an API token; only such texts are looked up.
 
     >>> (
     ...     looks_like_token("wb_" + 40 * "a"),

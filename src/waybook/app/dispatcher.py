@@ -40,8 +40,8 @@ log = logging.getLogger(__name__)
 
 #: Label for traffic that belongs to no tool: pages, documents, messages that call none.
 UNATTRIBUTED: Final = "other"
-#: An expensive call counts as several: one more for each such number of reply bytes and of
-#: condition operations. Each takes about as much CPU as an ordinary call.
+#: An expensive call counts as several calls: one more for each of these numbers of reply bytes and
+#: of condition operations. Each such unit takes about as much CPU as an ordinary call.
 REPLY_BYTES_PER_CALL: Final = 16 * 1024
 OPERATIONS_PER_CALL: Final = 5_000
 
@@ -110,12 +110,12 @@ class Dispatcher:
         return limit.retry_after(_bucket_key(caller), self.clock()) if limit is not None else 0.0
 
     async def is_ready(self) -> bool:
-        """Return True if the database answers; this belongs to no org and is not rate limited."""
+        """Return True if the database answers; the check has no org and no rate limit."""
         await self.services.database.read_global("select app_now()")
         return True
 
     async def read_document(self, caller: Caller, resource_id: str) -> ReadableDocument:
-        """Return a rendered document of the caller's org; no tool reads these.
+        """Return a rendered document of the caller's org; no tool returns rendered documents.
 
         Raises:
             NotFound: it does not exist, or belongs to another org.
@@ -124,7 +124,7 @@ class Dispatcher:
         return await read_document(self._reading(caller), resource_id)
 
     async def read_output(self, caller: Caller, output_id: str) -> ReadableOutput:
-        """Return a deliverable of a plan of the caller's org, whole.
+        """Return one complete deliverable of a plan of the caller's org.
 
         Raises:
             NotFound: it does not exist, or belongs to another org.
@@ -223,7 +223,7 @@ def _refuse_without(tool: Tool, caller: Caller) -> None:
 
 
 def _bucket_key(caller: Caller) -> tuple[UUID, bool]:
-    """Return the bucket key: agents have their own, so that a flood does not block their users."""
+    """Return the bucket key; dashboard calls have their own, so agents cannot block them."""
     return caller.org_id, caller.channel is Channel.DASHBOARD
 
 
@@ -254,7 +254,7 @@ def _logged(
 
 
 def _step_of(arguments: Mapping[str, object], answer: Answer) -> str | None:
-    """Return the step that a call was about, if any: the one it named or was handed."""
+    """Return the id of the step that a call concerns, from its arguments or answer, if any."""
     named = arguments.get("stepId") or answer.body.get("stepId")
     return named.lower() if isinstance(named, str) and is_id(named) else None
 

@@ -16,7 +16,7 @@ class LazyGroup(click.Group):
     """Click group with a table of names and help lines; imports a command when it is called."""
 
     def __init__(self, *args: Any, table: dict[str, tuple[str, str]], **rest: Any) -> None:  # noqa: ANN401 - passed on
-        """Take the commands as name → (import target, help line)."""
+        """Store the table of commands: name → (import target, help line)."""
         super().__init__(*args, **rest)
         self.table = table
 

@@ -180,7 +180,7 @@ def _elements(node: Macro, group: Json) -> Iterable[Json]:
 def _first(
     known: ConditionError | None, new: ConditionError, at: int, frame: Frame
 ) -> ConditionError:
-    """Keep the first error; charge each, and drop its traceback so that frames are freed."""
+    """Return the first error; charge for the new one and drop its traceback to free its frames."""
     frame.budget.spend(ABSORBED_ERROR, at)
     new.__traceback__ = None
     return known or new

@@ -109,7 +109,7 @@ def _cut_quotient(left: int, right: int) -> int:
 
 
 def _over_zero(left: float, zero: float) -> float:
-    """Divide by zero as IEEE 754 does.
+    """Return the quotient for a zero divisor, as in IEEE 754.
 
     >>> _over_zero(1.0, -0.0), _over_zero(0.0, 0.0)
     (-inf, nan)

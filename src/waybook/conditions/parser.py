@@ -170,7 +170,7 @@ def _binary(cursor: Cursor, floor: int) -> Node:
 
 
 def _unary(cursor: Cursor) -> Node:
-    """Parse a row of `!` or `-`; as in CEL, pairs cancel out without a type check."""
+    """Parse a sequence of `!` or `-`; as in CEL, pairs cancel out without a type check."""
     at = cursor.token.at
     if cursor.peek_is("!"):
         odd = _odd(cursor, "!")

@@ -127,7 +127,7 @@ class Cursor:
         return self.token.text == symbol
 
     def peek_is_signed_number(self) -> bool:
-        """Return whether a minus and a number are next: together they are one literal."""
+        """Return whether a minus sign and a number are next, which together form one literal."""
         return self.peek_is("-") and self._tokens[self._next].kind in {Kind.INT, Kind.DOUBLE}
 
     def take(self) -> Token:

@@ -61,7 +61,7 @@ class Entity(StrEnum):
 
 
 class Change(NamedTuple):
-    """One field of one row, from and to."""
+    """Change of one field of one row, with the old and the new value."""
 
     entity: Entity
     id: str

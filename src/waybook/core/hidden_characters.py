@@ -70,7 +70,7 @@ def _odd() -> re.Pattern[str]:
 
 @cache
 def _compile_pattern() -> re.Pattern[str]:
-    """Return a pattern that also matches legitimate sequences, but outside its named groups."""
+    """Return a pattern whose named groups match hidden characters, but no legitimate sequences."""
     kinds = "|".join(f"(?P<k{n}>[{marks}])" for n, (_, marks) in enumerate(KINDS))
     return re.compile(rf"\A\ufeff|(?:{_FITTING})|{kinds}")
 

@@ -35,7 +35,7 @@ class Pseudonymization(NamedTuple):
     pseudonym: str
 
     def replace(self, value: Json) -> Json:
-        """Return the value with the name replaced, or unchanged if it does not name the person.
+        """Return the value with the person's name replaced, or unchanged if it does not contain it.
 
         >>> to = Pseudonymization("ann", "erased-1a2b")
         >>> to.replace("ann"), to.replace("mcp:ann"), to.replace("annabel"), to.replace(None)

@@ -87,7 +87,7 @@ def sorted_messages(warnings: Iterable[str]) -> list[str]:
 
 
 def messages_by_stage(warned: Iterable[StageWarning]) -> dict[str | None, list[str]]:
-    """Return the warnings of each stage; those without a stage under None."""
+    """Return the warnings of each stage; warnings without a stage have the key None."""
     by_stage: dict[str | None, list[str]] = {}
     for stage, message in warned:
         by_stage.setdefault(stage, []).append(message)

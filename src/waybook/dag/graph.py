@@ -42,7 +42,7 @@ def graph_of(recipe: Recipe, at: str = "recipe") -> Graph:
 
 
 def graph_or_errors(recipe: Recipe, at: str = "recipe") -> Graph | list[Diagnostic]:
-    """Return the recipe's graph, or all errors that prevent it."""
+    """Return the recipe's graph, or all errors if the recipe is invalid."""
     faults = [*_step_faults(recipe, at), *_edge_faults(recipe, at)]
     if faults:
         return faults
@@ -128,7 +128,7 @@ def _order(
 
 
 def find_cycle(before: Mapping[str, Collection[str]], stuck: Collection[str]) -> str:
-    """Return one cycle among the stuck steps: walk back until a step repeats.
+    """Return one cycle among the stuck steps, found by walking back until a step repeats.
 
     >>> find_cycle({"a": ["b"], "b": ["a"], "c": ["b"]}, {"a", "b", "c"})
     'b → a → b'
@@ -196,7 +196,7 @@ def _opened(total: int) -> StepState:
 
 
 def start(graph: Graph, count_of: Callable[[str], int]) -> Walk:
-    """Return the walk from the initial state: the roots open."""
+    """Return the walk from the initial state, which opens the roots."""
     return walk(graph, {}, count_of)
 
 

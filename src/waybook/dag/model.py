@@ -52,7 +52,7 @@ class ProgressStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Input:
-    """Document a step reads: of its own stage, of an earlier one, or external."""
+    """Document that a step reads: from its own stage, from an earlier stage, or external."""
 
     document_key: str
     #: Stage it comes from; None means the step's own stage.
@@ -62,7 +62,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """Document each unit of a step produces."""
+    """Document that each unit of a step produces."""
 
     document_key: str
     #: Template it is rendered with; None if people do not read it.

@@ -114,7 +114,8 @@ def _needless(directory: str, names: list[str]) -> set[str]:
     return set(EXCLUDED_FILES(directory, names))
 
 
-# Read at import: as root, our own files become unreadable once we drop to the server's user.
+# These files are read at import: a root process can no longer read them after it has switched to
+# the server's user.
 ROLES = Path(__file__).with_name("roles.sql").read_text()
 BOOTSTRAP = Path(__file__).with_name("bootstrap.sql").read_text()
 
@@ -171,7 +172,7 @@ def _create(home: ServerDirectory, binaries: Binaries, *, durable: bool) -> None
     for remains in home.directory.glob("cluster.unfinished-*"):
         shutil.rmtree(remains, ignore_errors=True)
     unfinished = home.directory / f"cluster.unfinished-{os.urandom(4).hex()}"
-    # `reject` until the line below: no passwords are set yet.
+    # Reject all connections until `ACCESS` is written, because no passwords are set yet.
     closed = (f"--username={ADMIN}", "--auth-local=reject", "--auth-host=reject")
     sync = () if durable else ("--no-sync",)
     command = (binaries.initdb, "--pgdata", unfinished, *closed, *LOCALE, *sync)
@@ -196,8 +197,8 @@ def _bootstrap(
 def _role_statements(passwords: Passwords) -> str:
     named = {ADMIN: passwords.admin, OWNER: passwords.owner, APP: passwords.app}
     logins = [f"alter role {role} password '{secret}';" for role, secret in named.items()]
-    # The last statement cannot be made conditional; the next session proves that it worked by
-    # connecting to the database.
+    # `create database` cannot be made conditional, so its failure is ignored here. The next session
+    # connects to the database, which proves that it exists.
     last = ["set exit_on_error = off;", f"create database {DATABASE} owner {OWNER};"]
     return "\n\n".join([ROLES, *logins, *last]) + "\n\n"
 

@@ -34,7 +34,7 @@ class Account:
 
 
 def server_account(owner: int | None = None) -> Account:
-    """Return the current user; as root `postgres` if it exists, else `nobody`.
+    """Return the current user; for root, return `postgres` if it exists, else `nobody`.
 
     With `owner`, only the account with that user id is accepted: a cluster stays with the user who
     created it.
@@ -68,7 +68,7 @@ def drop_privileges(account: Account) -> None:
 
 
 def can_run(account: Account, *command: str | Path) -> subprocess.CompletedProcess[str] | None:
-    """Return the result of the command run by the account, or None if it is not permitted."""
+    """Run the command as the account; return its result, or None if that is not permitted."""
     try:
         if account.is_other_user:
             return subprocess.run(  # noqa: S603 - our own command line

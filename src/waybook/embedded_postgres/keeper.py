@@ -125,7 +125,7 @@ def adopt_or_start(server_context: ServerContext) -> Postmaster:
 
 
 def supervise(server_context: ServerContext, server: Postmaster, signals: list[int]) -> None:
-    """Restart the server when it dies; stop it once it had no clients for the grace period."""
+    """Restart the server when it dies; stop it after the grace period without clients."""
     idle_since: float | None = None
     # Some file systems report no links even for existing directories.
     shows_links = not is_deleted(server_context.data_dir)
@@ -150,7 +150,7 @@ def supervise(server_context: ServerContext, server: Postmaster, signals: list[i
 
 
 def _clean_up(server_context: ServerContext) -> None:
-    """Remove the sockets of a deleted data directory; its cluster may belong to a copy by now."""
+    """Remove the sockets of a deleted data directory, but not its cluster, which a copy may use."""
     if not server_context.socket_dir.is_relative_to(server_context.home.directory):
         shutil.rmtree(server_context.socket_dir, ignore_errors=True)
 
@@ -195,7 +195,7 @@ def _move_in(
 def _prepare(
     home: ServerDirectory, binaries: Binaries, connection: ConnectionInfo, *, same: bool
 ) -> None:
-    """Bootstrap the cluster if needed; an orphaned server stays only with the `same` settings."""
+    """Bootstrap the cluster if needed; stop an orphaned server without the `same` settings."""
     prepared = is_ready(home, connection.passwords)
     if prepared and same:
         return
@@ -207,7 +207,7 @@ def _prepare(
 
 
 def _listen_for_the_end() -> list[int]:
-    """Return a list that receives SIGTERM; SIGINT and a closed terminal are ignored."""
+    """Return a list to which SIGTERM is added on arrival; ignore SIGINT and a closed terminal."""
     signals: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _frame: signals.append(number))
     for number in (signal.SIGINT, signal.SIGHUP):

@@ -50,7 +50,7 @@ def ensure_running(control_dir: ControlDirectory, options: Options) -> Connectio
         while (running := _running(control_dir)) is None:
             _check(control_dir, deadline)
             if locks.is_held(control_dir.supervisor_lock):
-                time.sleep(POLL_SECONDS)  # it is starting or restarting the server
+                time.sleep(POLL_SECONDS)  # the supervisor is starting or restarting the server
             else:
                 _start_keeper(control_dir, options, deadline)
         return running
@@ -124,7 +124,7 @@ logger = logging.getLogger(__name__)
 
 
 class SupervisorMonitor:
-    """Thread that checks for the supervisor process once a second until it is closed."""
+    """Thread that checks once a second, until closed, that a supervisor process is running."""
 
     def __init__(self, control_dir: ControlDirectory, options: Options) -> None:
         self._control_dir = control_dir
@@ -136,7 +136,7 @@ class SupervisorMonitor:
         self._thread.start()
 
     def close(self) -> None:
-        """Check a last time, then stop."""
+        """Stop the thread, then check for the supervisor process one last time."""
         self._closed.set()
         self._thread.join(MONITOR_SECONDS)
         self._ensure_supervisor()

@@ -79,7 +79,7 @@ class ControlDirectory:
 
 @dataclass(frozen=True, slots=True)
 class ServerDirectory:
-    """The server's part: everything PostgreSQL itself reads and writes."""
+    """The server's directory, with everything that PostgreSQL itself reads and writes."""
 
     directory: Path
 
@@ -102,7 +102,7 @@ def fingerprint(path: Path) -> str:
 
 
 def socket_directory(home: ServerDirectory) -> Path:
-    """Return the socket's directory: next to the cluster, or one with a short and plain path."""
+    """Return the socket's directory: next to the cluster, or a short path if that is not usable."""
     directory = home.directory / "socket"
     path = os.fsencode(directory / SOCKET_NAME)
     if len(path) <= MAX_SOCKET_PATH_LENGTH and b"," not in path:
@@ -155,7 +155,7 @@ PROBE_LINE = "FATAL:  the database system is starting up"
 
 
 def open_log(path: Path) -> int:
-    """Open the log for appending, private if it is new."""
+    """Open the log for appending; a new file is private."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
     return os.open(path, flags, 0o600)
 

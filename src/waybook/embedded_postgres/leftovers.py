@@ -1,4 +1,4 @@
-"""Removal of clusters outside of their data directory, a month after that was deleted.
+"""Removal of clusters that are outside their data directory, a month after its deletion.
 
 Next to such a cluster is `<its name>.origin`, in a directory that only root can write to. The file
 is hard-linked into the data directory too, so its link count shows whether that was deleted. It
@@ -53,7 +53,7 @@ def _locked(path: Path, deadline: float) -> int:
 
 
 def _link(path: Path, into: Path) -> bool:
-    """Link the record into the data directory; return whether that is possible."""
+    """Link the record into the data directory; return whether that succeeded."""
     try:
         if into.exists() and into.samefile(path):
             return True
@@ -65,7 +65,7 @@ def _link(path: Path, into: Path) -> bool:
 
 
 def is_deleted(descriptor: int) -> bool:
-    """Return whether the open directory was deleted; a moved one was not."""
+    """Return whether the open directory was deleted; a moved directory is not deleted."""
     return os.fstat(descriptor).st_nlink == 0
 
 
@@ -113,7 +113,7 @@ def _is_orphan(record: int) -> bool:
 
 
 def _is_marked(record: int, now: float) -> bool:
-    """Return whether the record was marked a month ago; mark it now if it never was."""
+    """Return whether the record was marked over a month ago; mark it if it is not marked."""
     origin = _read(record)
     marked = origin.get("orphaned_at")
     if isinstance(marked, int | float):
@@ -136,7 +136,7 @@ def _write(record: int, origin: dict[str, object]) -> None:
 
 
 def _is_used(home: Path) -> bool:
-    """Return whether a process works in the cluster, as every PostgreSQL process does.
+    """Return whether a process has the cluster as working directory, as PostgreSQL's processes do.
 
     A process of the cluster's user that cannot be inspected is assumed to.
     """

@@ -15,7 +15,7 @@ POLL_SECONDS = 0.002
 
 
 def open_lock(path: Path) -> int:
-    """Open the lock file, created private if it is new, and return its descriptor."""
+    """Open the lock file, creating it as private if it is new, and return its descriptor."""
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     return os.open(path, flags, 0o600)
 
@@ -45,7 +45,7 @@ def is_held(path: Path) -> bool:
 
 
 def wait_exclusive(descriptor: int, deadline: float, purpose: str) -> None:
-    """Take the lock exclusively before the deadline of the monotonic clock.
+    """Take the lock in exclusive mode, waiting until the deadline on the monotonic clock at most.
 
     Raises:
         Unavailable: another process held it the whole time.
@@ -55,7 +55,7 @@ def wait_exclusive(descriptor: int, deadline: float, purpose: str) -> None:
 
 
 def wait_shared(descriptor: int, deadline: float, purpose: str) -> None:
-    """Take the lock shared before the deadline of the monotonic clock.
+    """Take the lock in shared mode, waiting until the deadline on the monotonic clock at most.
 
     Raises:
         Unavailable: another process held it exclusively the whole time.

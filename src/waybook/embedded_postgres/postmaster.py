@@ -35,15 +35,15 @@ class ChildServer:
     process: subprocess.Popen[bytes]
 
     def is_gone(self) -> bool:
-        """Return whether it has ended."""
+        """Return whether the server has ended."""
         return self.process.poll() is not None
 
     def was_killed(self) -> bool:
-        """Return whether it was ended by a signal."""
+        """Return whether a signal ended the server."""
         return (self.process.poll() or 0) < 0
 
     def send(self, number: signal.Signals) -> None:
-        """Signal it; its pid cannot be reused before this process reaps it."""
+        """Send the server a signal; its pid cannot be reused before this process reaps it."""
         self.process.send_signal(number)
 
 
@@ -56,13 +56,13 @@ class AdoptedServer:
     """Of the process itself, where the system has such a thing: it cannot pass to another."""
 
     def is_gone(self) -> bool:
-        """Return whether it has ended."""
+        """Return whether the server has ended."""
         if self.handle is not None:
             return bool(select.select([self.handle], [], [], 0)[0])
         return not is_alive(self.pid)
 
     def send(self, number: signal.Signals) -> None:
-        """Signal it, if it is still running."""
+        """Send the server a signal, if it is still running."""
         try:
             if sys.platform == "linux" and self.handle is not None:
                 signal.pidfd_send_signal(self.handle, number)
@@ -85,7 +85,7 @@ def open_process(pid: int) -> AdoptedServer | None:
 
 
 def is_alive(pid: int) -> bool:
-    """Return whether there is such a process."""
+    """Return whether a process with this pid exists."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -122,14 +122,14 @@ def wait_ready(child: ChildServer, socket_dir: Path, deadline: float) -> bool:
         condition = probe(socket_dir).condition
         if condition is ProbeStatus.READY:
             return True
-        if condition is ProbeStatus.BUSY:  # it logs every probe: back off
+        if condition is ProbeStatus.BUSY:  # the server logs every probe: probe less often
             pause = min(pause * 1.5, MAX_POLL_SECONDS)
         time.sleep(pause)
     return False
 
 
 def stop(server: Postmaster, orders: tuple[tuple[signal.Signals, float], ...] = FAST_STOP) -> None:
-    """Stop it fast: open transactions are rolled back, everything committed is kept."""
+    """Stop the server fast: roll back open transactions, and keep everything committed."""
     for number, patience in orders:
         if server.is_gone():
             return
@@ -162,7 +162,7 @@ def adopt_server(home: ServerDirectory, socket_dir: Path, deadline: float) -> Ad
 
 
 def _clear(record: Path, cluster: Path) -> None:
-    """Stop our server if it lost its socket, or delete its stale pid file; nothing listens here.
+    """With nothing listening, stop our server if it lost its socket, or delete its stale pid file.
 
     PostgreSQL would take any process that the file names for a server, even a dead and unreaped
     one.
@@ -198,7 +198,7 @@ def _works_in(pid: int, cluster: Path) -> bool:
         try:
             return (PROC / str(pid) / "cwd").readlink() == cluster.resolve()
         except OSError:
-            return False  # gone, or another user's, while our server runs as this user
+            return False  # ended, or owned by another user, but our server runs as this user
     command = ("/bin/ps", "-o", "command=", "-p", str(pid))
     shown = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own command line
     return f"-D {cluster}" in shown.stdout

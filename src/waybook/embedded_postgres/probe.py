@@ -1,4 +1,4 @@
-"""Readiness probe of a PostgreSQL socket: the first message of the protocol, and no more.
+"""Readiness probe of a PostgreSQL socket, which sends only the first message of the protocol.
 
 This needs neither a password nor a driver: a server that accepts connections requests
 authentication, one that is starting reports so.

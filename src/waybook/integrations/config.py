@@ -19,7 +19,7 @@ MAX_TEMPLATE_BYTES = 65_536
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookSettings:
-    #: Often a secret in itself.
+    #: The URL itself is often a secret.
     url: str = field(repr=False)
     secrets: tuple[bytes, ...] = field(repr=False)
     format: str
@@ -73,7 +73,7 @@ def webhook_from_settings(settings: Settings) -> WebhookSettings | None:
 
 
 def _events(text: str) -> frozenset[str]:
-    """Return the named events; all events if none is named."""
+    """Return the events with the names in the text; all events if the text is empty."""
     there = {
         str(occasion) for occasion in NotificationKind if occasion is not NotificationKind.TEST
     }
@@ -178,7 +178,7 @@ def _check(settings: Settings, issuer: str) -> None:
 
 
 def _scopes(text: str) -> frozenset[Scope]:
-    """Return the named scopes.
+    """Return the scopes with the names in the text.
 
     Raises:
         Misconfigured: there is no such scope, or none is named.

@@ -37,7 +37,7 @@ class EmbeddingsClient:
         pause: float = RETRY_DELAY_SECONDS,
         rest: float = COOLDOWN_SECONDS,
     ) -> None:
-        """Use this model at this URL, which is that of the API or of its embeddings."""
+        """Use this model; the URL is that of the API or of its embeddings endpoint."""
         #: Model name under which its vectors are stored.
         self.name = f"endpoint {model}"
         bare = url.rstrip("/")

@@ -54,7 +54,7 @@ def build_request(question: ModelRequest, model: str) -> dict[str, Json]:
 
 
 def _tool(schema: dict[str, Json]) -> dict[str, Json]:
-    """Return a tool with the data as one argument: a tool takes an object, a schema any type."""
+    """Return a tool with the data as its only argument, because tool input must be an object."""
     shape: Json = {name: value for name, value in schema.items() if name != "$schema"}
     taken: Json = {"type": "object", "properties": {"data": shape}, "required": ["data"]}
     description = "Hand in the data that were extracted."

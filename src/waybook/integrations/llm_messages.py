@@ -53,13 +53,13 @@ class Model(Protocol):
 class WireFormat:
     """Wire format of a model API as pure functions, without any input or output."""
 
-    #: URL to post to, from the configured one.
+    #: Function that returns the URL to post to for the configured URL.
     address: Callable[[str], str]
-    #: Headers, from the key if there is one.
+    #: Function that returns the headers for the key, if there is one.
     headers: Callable[[str | None], dict[str, str]]
-    #: Request body, from the request and the model's name.
+    #: Function that returns the body for a request and a model's name.
     request: Callable[[ModelRequest, str], dict[str, Json]]
-    #: Parsed reply, for a model of that name.
+    #: Function that parses the reply of the model with a given name.
     read: Callable[[Json, str], ModelReply]
 
 

@@ -236,7 +236,7 @@ def _doors_in(raw: object, issuer: str) -> IssuerEndpoints:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IssuerCheck:
-    """Result of an issuer check, as far as it got."""
+    """Result of an issuer check, which may have stopped early because of an error."""
 
     #: Reason why discovery or the fetching of keys failed.
     error: str | None = None

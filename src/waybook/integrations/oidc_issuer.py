@@ -40,12 +40,12 @@ STALE_SECONDS: Final = 900.0
 
 
 class Issuer:
-    """Client of the configured issuer; close it at the end."""
+    """Client of the configured issuer; the caller must close it."""
 
     def __init__(
         self, settings: IssuerSettings, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`clock` returns elapsed seconds."""
+        """Create the client; `clock` returns elapsed seconds."""
         self.settings = settings
         self._clock = clock
         self._keys: tuple[Key, ...] = ()
@@ -55,7 +55,7 @@ class Issuer:
         self._looking: asyncio.Task[None] | None = None
 
     async def claims(self, text: str, *, audience: str, now: datetime) -> Claims:
-        """Return the claims of a token that the issuer signed for this audience and is valid now.
+        """Return the claims of a token signed by the issuer for this audience and valid now.
 
         Raises:
             Unauthenticated: the token is not valid.
@@ -140,7 +140,7 @@ class Issuer:
         raise Unauthenticated("it is signed with a key that the issuer does not have")
 
     def _known(self, header: Claims) -> Key | None:
-        """Return the key that a token names, or the only matching one if it names none."""
+        """Return the key with the id in the token header; without an id, the only matching key."""
         fitting = [key for key in self._keys if header["alg"] in key.algorithms]
         if "kid" in header:
             fitting = [key for key in fitting if key.name == header["kid"]]
@@ -152,7 +152,7 @@ class Issuer:
     # Refresh
 
     async def _look(self) -> None:
-        """Fetch from the issuer, unless done a moment ago; concurrent callers share one fetch."""
+        """Fetch from the issuer unless just tried; concurrent callers share one fetch."""
         looking = self._start()
         if looking is not None:
             await asyncio.shield(looking)

@@ -168,7 +168,7 @@ def encode_body(message: WebhookMessage, form: WebhookFormat, texts: Templates) 
 
 
 def payload(message: WebhookMessage) -> dict[str, Json]:
-    """Return the message as a JSON payload, with the flag for hidden characters if it has any."""
+    """Return the message as a JSON payload, with a flag if it contains hidden characters."""
     odd = hidden_by_field(message.data)
     data = {**message.data, FLAG: odd} if odd else message.data
     return {"type": message.event, "timestamp": rfc3339(message.at), "data": data}
@@ -183,7 +183,7 @@ def _as_slack(message: Message) -> str:
 
 
 def _each_text(fields: Mapping[str, Json], change: Callable[[str], str]) -> dict[str, Json]:
-    """Return a copy with every text in it changed by `change`."""
+    """Return a copy with `change` applied to every text in it."""
     return {name: _changed(value, change) for name, value in fields.items()}
 
 

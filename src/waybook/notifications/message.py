@@ -103,7 +103,7 @@ class RetryDecision(NamedTuple):
 
 
 def decide_retry(message: WebhookMessage, outcome: DeliveryOutcome, chance: float) -> RetryDecision:
-    """Return the status of a message after this attempt; `chance` is from 0 to 1."""
+    """Return the status of a message after this attempt; `chance` is random, from 0 to 1."""
     if outcome.error is None:
         return RetryDecision(DeliveryStatus.DELIVERED, message.now)
     due_at = message.now + backoff(message.attempt, chance)

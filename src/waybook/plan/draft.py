@@ -27,7 +27,7 @@ ReplyT_co = TypeVar("ReplyT_co", covariant=True)
 
 
 class Decision(NamedTuple, Generic[ReplyT_co]):
-    """Reply and writes that a rule decided on; neither has been carried out."""
+    """Reply and writes decided by a rule; the reply is not sent and nothing is written yet."""
 
     reply: ReplyT_co
     plan: Plan
@@ -69,7 +69,7 @@ RESULT_FIELDS = ("result_summary", "confidence", "report", "formatting_notes")
 
 class Draft:
     def __init__(self, plan: Plan, context: DecisionContext) -> None:
-        """Start from the plan as it is."""
+        """Start a draft from the current plan."""
         #: The plan with all changes made so far.
         self.plan = plan
         self.moment = context
@@ -225,7 +225,7 @@ class Draft:
     # Audit
 
     def record(self, event: Event, **details: Json) -> None:
-        """Close the changes so far into one audit entry."""
+        """Record the changes made so far as one audit entry."""
         self._entries.append(Entry(event, details, tuple(self._changes)))
         self._changes = []
         self.plan = self.plan._replace(seq=self.plan.seq + 1)
@@ -288,14 +288,14 @@ def condition_row(condition: Condition) -> dict[str, Json]:
 
 
 def new_step_row(new: NewStep) -> dict[str, Json]:
-    """Return a step to be added, as stored with its branch; it has no dependencies."""
+    """Return a step that a branch adds, as a row stored with the branch, without dependencies."""
     names = [f.name for f in fields(NewStep) if f.name not in {"depends_on", "required_sources"}]
     row = {name: as_json(getattr(new, name)) for name in names}
     return {**row, **_required(new.required_sources)}
 
 
 def _required(sources: int | None) -> dict[str, Json]:
-    """Return an empty mapping if no sources are required: rows in old audits lack the field."""
+    """Return the field as a mapping, empty for None, because rows in old audits lack it."""
     return {} if sources is None else {"required_sources": sources}
 
 

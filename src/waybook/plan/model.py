@@ -21,7 +21,7 @@ ReviewId = NewType("ReviewId", str)
 
 
 class StepType(StrEnum):
-    """Kind of work a step is. Informational: no rule reads it."""
+    """Kind of work that a step does. Informational: no rule reads it."""
 
     SEARCH = "search"
     EXTRACT = "extract"
@@ -92,7 +92,7 @@ class Step(NamedTuple):
 
     @property
     def holder(self) -> Holder | None:
-        """Holder of the current attempt; None unless the step is in progress and was taken."""
+        """Holder of the current attempt; None unless the step is in progress and assigned."""
         if self.held_by is None or self.status is not StepStatus.IN_PROGRESS:
             return None
         return Holder(self.held_by, self.held_session)
@@ -165,7 +165,7 @@ class Budget:
 
 
 class Plan(NamedTuple):
-    """A plan as the rules see it.
+    """Plan with the data that the rules use.
 
     A loader reads all steps, but only those large parts that the call may need: the texts of
     candidate steps, the conditions of the ending step or not yet evaluated, the last review, and

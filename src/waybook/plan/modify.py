@@ -1,4 +1,4 @@
-"""Modification of a plan: a list of changes to its steps, applied all or none."""
+"""Modification of a plan: a list of changes to its steps, all applied or none."""
 
 from dataclasses import dataclass
 

@@ -92,7 +92,7 @@ def held_step(plan: Plan, actor: Actor) -> Step | None:
 
 
 def unclaimed_step(plan: Plan) -> Step | None:
-    """Return the first unassigned step in progress, one that a reviewer sent back."""
+    """Return the first step in progress without a holder, which a reviewer sent back."""
     return next(
         (s for s in plan.steps_with_status(StepStatus.IN_PROGRESS) if s.held_by is None), None
     )
@@ -115,7 +115,7 @@ def _hand_out(draft: Draft, step: Step, *, resumed: bool) -> Decision[NextStep]:
 
 
 def is_ready(plan: Plan, step: Step) -> bool:
-    """Return whether all dependencies of this step are over, with any result."""
+    """Return whether all dependencies of this step are finished, with any outcome."""
     return all(plan.step(before).status in TERMINAL_STEP for before in step.depends_on)
 
 

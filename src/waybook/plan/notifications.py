@@ -1,4 +1,4 @@
-"""Notifications about a plan: a review is requested, it has stalled, or it is closed."""
+"""Notifications about a plan: review requested, plan stalled, or plan closed."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

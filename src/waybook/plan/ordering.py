@@ -98,7 +98,7 @@ def _step_at(steps: Sequence[Step], order: int) -> StepId:
 
 
 def _refuse_circles(steps: Sequence[Step]) -> None:
-    """Remove steps without dependencies until none is left; the remaining ones form cycles."""
+    """Raise if steps wait for each other: remove steps without dependencies until none is left."""
     left = {step.id: len(set(step.depends_on)) for step in steps}
     behind: dict[StepId, list[StepId]] = {step.id: [] for step in steps}
     for step in steps:

@@ -180,7 +180,7 @@ def stalled_steps(
 def newly_stalled(
     plan: Plan, *, now: datetime, patience: timedelta = DEFAULT_STALL_THRESHOLD
 ) -> tuple[tuple[Step, timedelta], ...]:
-    """Return the steps that stall an executing plan; resuming it restarted their clock."""
+    """Return the steps that stall an executing plan; a resumption restarts their stall timers."""
     if plan.status is not PlanStatus.EXECUTING:
         return ()
     resumed = plan.resumed_at
@@ -194,7 +194,7 @@ def newly_stalled(
 def detect_stall(
     plan: Plan, context: DecisionContext, patience: timedelta = DEFAULT_STALL_THRESHOLD
 ) -> Decision[bool]:
-    """Move an executing plan with a stalled step to stalled. Replies whether it did."""
+    """Set an executing plan with a stalled step to stalled; the reply is whether that happened."""
     draft = Draft(plan, context)
     stalled = newly_stalled(plan, now=context.now, patience=patience)
     if stalled:
@@ -205,7 +205,7 @@ def detect_stall(
 
 
 def resume_plan(draft: Draft) -> None:
-    """Resume a stalled plan and restart its clock; any other plan is unchanged."""
+    """Resume a stalled plan and restart its stall timer; any other plan is unchanged."""
     if draft.plan.status is PlanStatus.STALLED:
         draft.move_plan(PlanStatus.EXECUTING)
         draft.set_plan(resumed_at=draft.moment.now)

@@ -1,4 +1,4 @@
-"""Reviews: a step pauses for a person, whose decision settles it, once."""
+"""Reviews: a step pauses until a person decides, exactly once, how it continues."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,7 +18,7 @@ from waybook.plan.submit import StepDone, complete
 
 
 class ReviewSurface(StrEnum):
-    """Place in a chat where a person decides, other than through the agent."""
+    """Place in a chat where a person decides directly instead of through the agent."""
 
     #: In the map app.
     APP = "app"
@@ -41,7 +41,7 @@ def open_review(plan: Plan) -> Review | None:
 def request_review(
     plan: Plan, step_id: StepId, request: ReviewRequest, context: DecisionContext
 ) -> Decision[Review]:
-    """Pause a running step for a person.
+    """Pause a running step until a person decides.
 
     Raises:
         PlanTerminal: the plan is over.
@@ -212,7 +212,7 @@ def with_feedback(instructions: str, feedback: str) -> str:
 
 
 def _review_to_decide(plan: Plan, step_id: StepId | None) -> Review:
-    """Return the requested open review; a second decision is refused naming the first decider."""
+    """Return the requested open review; refuse a second decision, and name the first decider."""
     last = plan.review if plan.review and step_id in {None, plan.review.step_id} else None
     if last and last.decision is not None:
         raise _already_decided(plan, last)

@@ -123,7 +123,7 @@ def summarize_errors(faults: list[SchemaError]) -> str:
 
 
 def result_errors(schema: Json, result: Json) -> list[SchemaError]:
-    """Return the errors of a result by the step's schema; without a schema, an empty list.
+    """Return the violations of the step's schema in a result; without a schema, an empty list.
 
     Raises:
         TooLarge: checking it would take too long.

@@ -32,7 +32,7 @@ def settle(draft: Draft) -> None:
 
 
 def transition_path(status: PlanStatus, target: PlanStatus) -> tuple[PlanStatus, ...]:
-    """Return the documented edges from one status to another.
+    """Return the statuses to move through, along documented edges, from one status to another.
 
     >>> transition_path(PlanStatus.PLANNING, PlanStatus.COMPLETED)
     (<PlanStatus.EXECUTING: 'executing'>, <PlanStatus.COMPLETED: 'completed'>)
@@ -78,7 +78,7 @@ def register_session(draft: Draft) -> None:
 
 
 def resume_session(plan: Plan, context: DecisionContext) -> Decision[None]:
-    """Record the session that reads the plan, if it is new and there is history."""
+    """Record the session that reads the plan, if it is new and the plan already has history."""
     draft = Draft(plan, context)
     if plan.seq > 1:
         register_session(draft)

@@ -146,7 +146,7 @@ def complete(
     event: Event = Event.STEP_COMPLETED,
     **details: Json,
 ) -> Decision[StepDone]:
-    """Complete the step, branch, settle, and record it all as one entry."""
+    """Complete the step, apply its branches, settle the plan, and record all as one audit entry."""
     draft.move_step(step_id, StepStatus.COMPLETED)
     draft.set_result(step_id, **values)
     step = draft.plan.step(step_id)

@@ -45,7 +45,7 @@ class Embedder(Protocol):
 
     @property
     def model(self) -> str:
-        """The model name under which its vectors are stored."""
+        """The name under which the vectors of the model are stored."""
 
     def embed(self, text: str) -> Vector:
         """Return the text as a vector of unit length."""
@@ -77,7 +77,7 @@ class StaticEmbedder:
         return int.from_bytes(self._table.row(number), "little")
 
     def _sum(self, counts: Counter[int]) -> list[int]:
-        """Return the weighted sum of these rows, number by number, still shifted.
+        """Return the weighted sum of these rows per component, before the byte offset is removed.
 
         Rows of one weight are added first, with two bytes for each number; then their sums are
         weighted and added, with four. Fifty thousand words of the greatest weight, which is 200,
@@ -96,7 +96,7 @@ class StaticEmbedder:
         return [number for four in zip(*fours, strict=True) for number in four]
 
     def _added(self, numbers: list[int]) -> tuple[int, int]:
-        """Return the sums of the numbers in even and in odd places, two bytes each."""
+        """Return the sums of the numbers at even and at odd positions, with two bytes per sum."""
         mask, even, odd = self._one_of_two, 0, 0
         for row in map(self._numbers, numbers):
             even += row & mask
@@ -185,7 +185,7 @@ class EmbeddingModel(Protocol):
 
     @property
     def name(self) -> str:
-        """The model name under which its vectors are stored."""
+        """The name under which the vectors of the model are stored."""
 
     async def vectors(self, texts: Sequence[str]) -> list[Vector]:
         """Return a vector of unit length for each text.

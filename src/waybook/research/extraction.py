@@ -28,7 +28,7 @@ def label_text(text: str, about: Mapping[str, Json] | None) -> str:
 
 
 def prompt(source_text: str) -> str:
-    """Return the instructions and the text, for a reader who has the schema next to them."""
+    """Return the instructions and the text, for a reader who gets the schema separately."""
     instructions = _instructions(source_text, "the JSON Schema in `schema`")
     return f"{instructions}\n\n{fence_text(source_text)}"
 
@@ -46,7 +46,7 @@ def fence_text(source_text: str) -> str:
 
 
 def retry_prompt(source_text: str, answer: str, faults: Iterable[tuple[str, str]]) -> str:
-    """Return the text again, with a first answer and its errors."""
+    """Return a prompt with the text, the first answer, and the errors in that answer."""
     listed = "\n".join(f"- {json.dumps(path)}: {json.dumps(message)}" for path, message in faults)
     first = fence_text(answer[:MAX_ANSWER_SHOWN])
     introduction = "A first answer to this, data as well, was wrong:"

@@ -25,13 +25,13 @@ MORE = "more"
 
 @dataclass(frozen=True, slots=True)
 class FetchCall:
-    """The tool call that fetches what a packet left out."""
+    """The tool call that fetches the data omitted from a packet."""
 
     tool: str
     args: Body
 
     def to_json(self, left: Json, **more: Json) -> Body:
-        """Return the amount left out, and this call."""
+        """Return the omitted amount and the call that fetches it."""
         get: Body = {"tool": self.tool, "args": {**self.args, **more}, "why": "the rest"}
         return {"left": left, "get": get}
 

@@ -40,7 +40,7 @@ def _cut(text: str) -> Iterator[str]:
 
 
 def _end(text: str, start: int) -> int:
-    """Return the end of the passage that begins at `start`: the last of the best separators."""
+    """Return the end of the passage from `start`: after the last of the best separators in it."""
     latest = start + MAX_PASSAGE_LENGTH
     if latest >= len(text):
         return len(text)

@@ -13,7 +13,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def correct_word(word: str, table: WordVectors) -> str | None:
-    """Return the likeliest known word one edit away, or None; None too if `word` is known.
+    """Return the likeliest known word one edit away; None if no word is close or `word` is known.
 
     An edit is an inserted, missing, wrong or transposed letter. The first letter is seldom wrong;
     otherwise the most frequent word is the most likely.
@@ -85,7 +85,7 @@ class SearchQuery:
         return " ".join([self.text, *(term.correction for term in self.terms if term.correction)])
 
     def required_terms(self, least: float) -> tuple[Term, ...]:
-        """Return the terms of which a passage must match one to reach a total weight of `least`.
+        """Return the terms of which a passage must match at least one to weigh `least` in total.
 
         The lightest terms are left out as long as their total weight stays below `least`.
         """
@@ -213,7 +213,7 @@ def _root(word: str) -> str:
 
 
 def _best(matches: Sequence[_Match], weights: dict[str, float], longest: int) -> tuple[int, int]:
-    """Return the span of the heaviest matches that fit in `longest`; on a tie, the first."""
+    """Return the span of at most `longest` whose matches weigh most; on a tie, the first."""
     best, place = (0.0, 0), (0, 0)
     first = 0
     for last, match in enumerate(matches):

@@ -81,7 +81,8 @@ class Block:
         self.scales[place] = 1 / np.maximum(lengths, 1)
         self.high[place], self.low[place] = taken["high"], taken["low"]
         self.parts[place] = taken["part"]
-        # Last: a thread that is ranking must not see rows that are not written yet.
+        # Update the row count last: a thread that is ranking must not see rows that are not written
+        # yet.
         self.rows += len(taken)
         return len(taken)
 
@@ -92,7 +93,7 @@ class Block:
         if capacity == self.capacity:
             return
         more = capacity - self.capacity
-        # New arrays: a thread that is ranking continues with the old ones.
+        # Allocate new arrays: a thread that is ranking continues with the old ones.
         self.codes = np.concatenate([self.codes, np.empty((more, DIMENSIONS), np.int8)])
         self.scales = np.concatenate([self.scales, np.empty(more, np.float32)])
         self.high = np.concatenate([self.high, np.empty(more, np.uint64)])
@@ -222,7 +223,7 @@ class VectorIndex:
 def _best_of(
     block: Block, cosines: NDArray[np.float32], most: int
 ) -> Iterator[tuple[float, int, int, int]]:
-    """Yield the best rows of a block as distance and key, with all that tie with the last."""
+    """Yield the best rows of a block as distance and key, including all that tie for last place."""
     rows = np.flatnonzero(np.isfinite(cosines))
     if len(rows) > most:
         least = np.partition(cosines, -most)[-most]

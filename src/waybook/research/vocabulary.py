@@ -97,7 +97,7 @@ class WordVectors:
         return tuple(self._pieces(word)) or (crc32(word.encode()) % len(self.numbers),)
 
     def stem(self, word: str) -> str | None:
-        """Return the word without its ending, if the table contains that.
+        """Return the word without its ending, if the table contains the stem.
 
         >>> builtin_word_vectors().stem("outbreaks")
         'outbreak'

@@ -22,7 +22,7 @@ ReplyT_co = TypeVar("ReplyT_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class RunDecision(Generic[ReplyT_co]):
-    """Reply and writes that a rule decided on; neither has been carried out."""
+    """Reply and writes decided by a rule; the reply is not sent and nothing is written yet."""
 
     reply: ReplyT_co
     run: Run
@@ -46,7 +46,7 @@ COLUMN_NAMES = {"continues": "continues_id", "document": "document_id"}
 
 class RunDraft:
     def __init__(self, run: Run, compiled_dag: CompiledDag, context: DecisionContext) -> None:
-        """Start from the run as it is."""
+        """Start a draft from the current run."""
         self.compiled_dag = compiled_dag
         self.moment = context
         self.stages = dict(run.stages)
@@ -151,7 +151,7 @@ class RunDraft:
     # Audit
 
     def record(self, event: Event, **details: Json) -> None:
-        """Close the changes so far into one audit entry."""
+        """Record the changes made so far as one audit entry."""
         self._entries.append(Entry(event, details, tuple(self._changes)))
         self._changes = []
 

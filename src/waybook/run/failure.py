@@ -43,7 +43,7 @@ def retry_failed(
     *,
     step_key: str | None = None,
 ) -> RunDecision[RetriedJobs]:
-    """Reset every failed job of a stage, or of one of its steps, to pending, in its own row.
+    """Reset every failed job of a stage, or of one of its steps, to pending, keeping its row.
 
     Raises:
         InvalidInput: there is no such stage or step.
@@ -166,7 +166,7 @@ def fail_job(
     retryable: bool,
     context: DecisionContext,
 ) -> RunDecision[JobFailed]:
-    """Record the failure of a job: schedule a retry, or give it up.
+    """Record the failure of a job: schedule a retry, or fail the job permanently.
 
     Raises:
         StaleAttempt: another agent has taken it over.
@@ -186,7 +186,7 @@ def fail_job(
 def fail_permanently(
     draft: RunDraft, job: Job, error: str, status: JobStatus = JobStatus.RETRY_LOOP_FAILED
 ) -> Job:
-    """End a job without a result; it is only retried on request of a person or an agent."""
+    """End a job without a result; it is retried only if a person or an agent requests it."""
     failed = draft.set_job(job, status=status, error=error, completed_at=draft.moment.now)
     if job.counted:
         step = draft.step_of(job)

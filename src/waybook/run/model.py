@@ -152,7 +152,8 @@ class Job:
     part: int = 1
     #: Document to render or to regenerate.
     document: str | None = None
-    #: True if its completion counts toward its step; a closed step is not opened again.
+    #: True if the job's completion counts toward its step. It is False for a job of a closed step,
+    #: which is not reopened.
     counted: bool = True
 
     @property

@@ -58,7 +58,7 @@ class RunComplete:
 
 @dataclass(frozen=True, slots=True)
 class AttemptsExhausted:
-    """Candidate job without attempts left, now given up; the caller should ask again."""
+    """Candidate job without attempts left, now permanently failed; the caller should ask again."""
 
     job: Job
 

@@ -92,7 +92,7 @@ def require_step(compiled_dag: CompiledDag, slug: str, key: str) -> None:
 
 
 def _prior(draft: RunDraft, slug: str, models: tuple[str, ...]) -> Origins:
-    """Return the origins the preceding stages pass on, computed by the expected counts."""
+    """Return the origins that the preceding stages pass on, computed with `expected_counts`."""
     before = draft.compiled_dag.dag.before(slug)
     if not before:
         return entry_origins(models)

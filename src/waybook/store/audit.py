@@ -43,7 +43,7 @@ class Subject(NamedTuple):
 
 
 class ChainEnd(NamedTuple):
-    """Number and hash that a chain should end with, and the number that it does end with."""
+    """Expected last number and hash of a chain, and its actual last number."""
 
     seq: int
     hash: bytes
@@ -51,7 +51,7 @@ class ChainEnd(NamedTuple):
 
 
 class StoredRow(NamedTuple):
-    """A row that the audit accounts for, to be compared with its replay."""
+    """A row whose changes the audit records, to be compared with its replay."""
 
     entity: str
     id: str

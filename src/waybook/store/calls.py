@@ -50,7 +50,7 @@ class LoggedCall(NamedTuple):
     is_error: bool
     error_code: str | None
     replayed: bool
-    #: Step that the call named or that it was given.
+    #: Step that the call specified, or that the call was assigned.
     step_id: str | None = None
 
 
@@ -241,7 +241,7 @@ def hash_arguments(arguments: Json) -> bytes:
 
 
 def lookup_statement(key: Key) -> Statement:
-    """Select the stored answer; run it after the lock, to see a concurrent duplicate's answer."""
+    """Select the stored answer; run after locking, to see the answer of a concurrent duplicate."""
     return SQL["stored_answer"](tool=key.tool, key=key.key)
 
 
@@ -264,7 +264,7 @@ def read_answer(row: Sequence[Any], key: Key) -> StoredAnswer:
 
 
 def org_statements(since: datetime | None, most: int) -> tuple[Statement, Statement, Statement]:
-    """Select the org's totals since then, by model, and by plan and run; at most `most` of each."""
+    """Select the org's totals since a time, by model, and by plan and run, at most `most` each."""
     return (
         SQL["usage_totals"](since=since),
         SQL["usage_by_model"](since=since, most=most),

@@ -109,7 +109,7 @@ class ToolGateway:
         return await dispatcher.list_outputs(caller, plan_id)
 
     async def event_bus(self, request: Request | None) -> tuple[Bus, UUID]:
-        """Return the event bus, and the caller's org, to whose changes the caller may subscribe."""
+        """Return the event bus, and the caller's org, whose changes the caller may subscribe to."""
         dispatcher = await self.dispatcher()
         return dispatcher.bus, (await self.caller(request)).org_id
 

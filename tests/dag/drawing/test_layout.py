@@ -169,7 +169,7 @@ def test_layout_size_is_bounded_by_steps_and_edges(sketch: Diagram, width: int) 
     assert layout.height <= 200 * len(sketch.lanes) + 100 * steps + 20 * edges
 
 
-# By example
+# Examples
 
 
 def heights(layout: Layout) -> list[int]:

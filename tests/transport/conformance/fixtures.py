@@ -77,7 +77,7 @@ def sample(words: str) -> Result:
 
 ROOTS: Final[Result] = {"method": "roots/list", "params": {}}
 
-# Requests of a tool to its client in each round; the returned state names the round.
+# Requests of a tool to its client in each round; the returned state contains the round.
 ROUNDS: Final[Mapping[str, list[dict[str, Result]]]] = {
     "test_input_required_result_elicitation": [{"user_name": ask("What is your name?", "name")}],
     "test_input_required_result_sampling": [

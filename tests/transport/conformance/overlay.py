@@ -118,7 +118,7 @@ def before(
 
 
 def append_items(server: Server[None], method: str, key: str, extra: Sequence[BaseModel]) -> None:
-    """Append to the server's own list."""
+    """Append these items to the server's own list."""
     own = server.get_request_handler(method)
     assert own is not None
 

@@ -109,8 +109,8 @@ async def authenticate_issuer_token(
         user=member.name,
         channel=channel,
         scopes=scopes,
-        # A program that acts for a person is not that person. The issuer's subject is left out: it
-        # could not be removed when the user is erased.
+        # A program that acts for a person has a credential of its own. The issuer's subject is not
+        # part of it, because it could not be removed when the user is erased.
         credential=f"client:{who.client}:{member.user_id}",
     )
 
@@ -118,7 +118,7 @@ async def authenticate_issuer_token(
 async def find_or_create_member(
     services: Services, issuer: IssuerClient, claims: Claims, channel: Channel
 ) -> tuple[MemberLookup, Member]:
-    """Return the user of an issuer's identity, created at first sign-in if that is allowed.
+    """Return the user for an issuer's identity; create it at first sign-in if that is allowed.
 
     Raises:
         Unauthenticated: there is no such org, or the user may not sign in.
@@ -135,7 +135,7 @@ async def find_or_create_member(
 
 
 async def database_time(services: Services) -> datetime:
-    """Return the database's time; it is queried only if no earlier reply carried it."""
+    """Return the database's time; query it only if no earlier reply contained it."""
     now = services.database.now()
     if now is None:
         (rows,) = await services.database.read_global("select app_now()")
@@ -158,7 +158,7 @@ async def _let_in(
     looked: MemberLookup,
     channel: Channel,
 ) -> None:
-    """Create the user in their org, with a longer name if theirs is taken."""
+    """Create the user in their org; if the name is taken, use a longer one."""
     scopes = issuer.settings.new_user_scopes
     if scopes is None:
         raise Unauthenticated("this user is not registered in the org")

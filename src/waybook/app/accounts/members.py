@@ -118,7 +118,7 @@ async def _changed(ctx: RequestContext, name: str, rule: UserChange) -> User:
 
 
 def require_user(rows: list[UserRow], name: str) -> User:
-    """Return the user found under a name.
+    """Return the user that was found by name.
 
     Raises:
         NotFound: there is no user of this name.
@@ -131,7 +131,7 @@ def require_user(rows: list[UserRow], name: str) -> User:
 
 #: Default validity of a token.
 DEFAULT_DAYS: Final = 90
-#: Default scopes of an agent's token: it can work, but decide nothing.
+#: Default scopes of an agent's token: the agent can do work, but cannot decide reviews.
 DEFAULT_SCOPES: Final = (Scope.PLAN_WRITE, Scope.RUN_WRITE)
 
 

@@ -125,7 +125,7 @@ class SearchResults:
 async def run_search(
     ctx: RequestContext, text: str, scope: Scope, *extra_statements: Statement
 ) -> tuple[SearchResults, Results]:
-    """Return the matches of a text, best first, and the results of the other statements."""
+    """Return the search results for a text, best first, and the results of the other statements."""
     library, org_id = ctx.services.search_backend, ctx.caller.org_id
     able = await library.capabilities(ctx.services.database, org_id)
     question = await asyncio.to_thread(parse_query, text)

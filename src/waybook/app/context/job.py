@@ -1,4 +1,4 @@
-"""Packet of a job: its prompt, its input documents, and what was submitted of it so far.
+"""Packet of a job: its prompt, its input documents, and the parts submitted so far.
 
 The packet is short enough for any client. A cut text says so, with the call that fetches the rest.
 """
@@ -55,7 +55,7 @@ class JobInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobMaterials:
-    """Everything a job works from, uncut; the texts of documents are not fetched yet."""
+    """Complete materials of a job, not cut; the texts of documents are not fetched yet."""
 
     prompt: str
     inputs: Sequence[JobInput]
@@ -64,7 +64,7 @@ class JobMaterials:
 
 
 async def load_job_materials(locked: LockedRun, job: Job) -> JobMaterials:
-    """Load everything a job works from."""
+    """Load all materials of a job."""
     parts_before = [jobs.parts_statement(job.id)] if job.continues else []
     brief, document_rows, *parts = await locked.send(
         load.brief_statement(locked.run.id), _documents(locked, job), *parts_before
@@ -184,7 +184,7 @@ MAX_DOCUMENT_LIST_BYTES = 12_000
 #: Bytes reserved for all inputs next to a long prompt, and for each input.
 MIN_INPUT_BYTES = 9_000
 MIN_SHARE_BYTES = 200
-#: Names under which get_job_input continues texts that are not documents.
+#: Names under which get_job_input returns the rest of texts that are not documents.
 PROMPT = "$prompt"
 SO_FAR = "$soFar"
 DOCUMENTS = "$documents"
@@ -245,7 +245,7 @@ async def _previous(locked: LockedRun, job: Job, room: int, cut: Body) -> str:
 
 
 def required_documents(locked: LockedRun, job: Job) -> list[Json]:
-    """Return the documents to submit; one per model where the step produces several."""
+    """Return the documents to submit: one per key, or per key and model if there are several."""
     step = locked.compiled_dag.graphs[job.stage].steps[job.step_key]
     made = job.unit.makes if job.unit else ()
     if len(made) == 1:

@@ -47,7 +47,7 @@ class PacketReader:
         return FetchCall(self.tool, {**self.args, "part": part})
 
     def with_more_room(self, **more: Json) -> FetchCall:
-        """Return the call that fetches the same with a larger budget."""
+        """Return the call that fetches the same packet with a larger budget."""
         return FetchCall(self.tool, {**self.args, **more})
 
     def text(
@@ -115,7 +115,7 @@ class PacketReader:
         *,
         counts: int = 1,
     ) -> EntryList:
-        """Return artifacts, most relevant first, then newest; the call lists all, newest first."""
+        """Return artifacts, most relevant first, then newest; `get` lists all, newest first."""
         entries = {stored.id: stored for stored in ranked}
         entries |= {stored.id: stored for stored in newest if stored.id not in entries}
         return EntryList(

@@ -39,9 +39,10 @@ class PlanMaterial:
     newest: Sequence[ArtifactRow]
     entries: Sequence[SealedEntry]
     base_url: str
-    #: Search hits, best first; or the artifacts stored since.
+    #: Search hits, best first; or the artifacts stored after `since`.
     ranked: Sequence[StoredArtifact] = ()
-    #: Report entries after this number, and the steps that changed since; None reports all.
+    #: Report only entries after this number and the steps that changed after it; None reports
+    #: everything.
     since: int | None = None
     changed: frozenset[str] | None = None
     page: Page = FIRST_PAGE
@@ -81,7 +82,7 @@ def plan_parts(of: PlanMaterial, reader: PacketReader) -> list[Part]:
 
 
 def named_list(name: str, of: PlanMaterial, reader: PacketReader) -> list[Part]:
-    """Return one of the lists alone."""
+    """Return only the list with this name."""
     if name == "steps":
         entries = [*_entries(of.plan.steps[of.page.offset :], of, reader)]
         return [reader.page(name, entries, of.page, len(of.plan.steps))]
@@ -107,7 +108,7 @@ def _review(review: Review, of: PlanMaterial, reader: PacketReader) -> SingleEnt
 
 
 def _steps(of: PlanMaterial, reader: PacketReader) -> EntryList:
-    """Return the steps in plan order; if they do not all fit, those around the first open one."""
+    """Return the steps in plan order; if not all fit, only those around the first open step."""
     steps = [s for s in of.plan.steps if of.changed is None or s.id in of.changed]
     now = next((at for at, s in enumerate(steps) if s.status not in TERMINAL_STEP), len(steps) - 1)
     is_complete = of.changed is None
@@ -170,7 +171,7 @@ def _artifacts(of: PlanMaterial, reader: PacketReader) -> EntryList:
 
 
 def _events(of: PlanMaterial) -> EntryList:
-    """Return the last entries, newest first; or those after a number, oldest first, for paging."""
+    """Return the latest audit entries, newest first; with `since`, those after it, oldest first."""
     reader = PacketReader("get_research_context", {"planId": of.plan.id})
     seqs = [entry.seq for entry in of.entries]
     numbers = [of.since, *seqs] if of.since is not None else [0] * (len(seqs) + 1)

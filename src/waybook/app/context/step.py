@@ -84,7 +84,7 @@ def _texts(of: StepMaterial, reader: PacketReader) -> Iterator[Part]:
 
 
 def named_list(name: str, of: StepMaterial, reader: PacketReader) -> list[Part]:
-    """Return one of the lists alone; artifacts are then those of the whole plan, newest first."""
+    """Return only the list with this name; `artifacts` covers the whole plan, newest first."""
     if name != "artifacts":
         return [part for part in _lists(of, reader) if part.name == name]
     stored = [reader.artifact(read_stored(row)) for row in of.newest]
@@ -115,7 +115,7 @@ def _lists(of: StepMaterial, reader: PacketReader) -> Iterator[Part]:
 def _earlier(
     of: StepMaterial, results: dict[str, tuple[float | None, TextPrefix]], reader: PacketReader
 ) -> EntryList:
-    """Return results of the steps it depends on, else of the steps before it, nearest first."""
+    """Return results of the step's dependencies, else of the steps before it, nearest first."""
     entries = [
         Entry(
             frame=step_header(

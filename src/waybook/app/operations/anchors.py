@@ -1,4 +1,4 @@
-"""Anchors: ends of all audit chains, exported to a file to compare the database with later."""
+"""Anchors: the ends of all audit chains in a file, for a later comparison with the database."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ from waybook.store.maintenance.anchors import Anchor, AnchorFile
 from waybook.store.maintenance.archive import is_archive, open_archive
 
 AnchorTotals: TypeAlias = anchors.AnchorTotals
-#: Anchor whose entry is missing or different, with the hash it has now.
+#: Anchor whose entry is missing or different, with the current hash of that entry.
 Mismatch: TypeAlias = tuple[Anchor, bytes | None]
 
 #: Number of chains compared per query.

@@ -34,7 +34,7 @@ LEASE = timedelta(seconds=60)
 
 
 async def deliver_notifications(ctx: RequestContext) -> int:
-    """Try the due messages of this org, a few at a time; return how many were tried."""
+    """Attempt to deliver due messages of this org, a few at a time; return the number attempted."""
     sender = ctx.services.webhook_sender
     if sender is None:
         return 0
@@ -88,7 +88,7 @@ async def retry_delivery(ctx: RequestContext, message_id: str) -> Delivery:
 
 
 async def _sent(ctx: RequestContext, message_id: str) -> Delivery:
-    """Deliver due messages until this one has been tried."""
+    """Deliver due messages until the delivery of this message has been attempted."""
     while not (delivery := await get_delivery(ctx, message_id)).attempt:
         if not await deliver_notifications(ctx):
             return delivery

@@ -115,7 +115,7 @@ def about_owner(role: OwnerRole) -> CheckResult:
 
 
 def about_loops(loops: LoopHealth) -> Iterator[CheckResult]:
-    """Yield one result for each failing loop, or one that says that none fails."""
+    """Yield one result for each failing loop, or a single result if no loop fails."""
     for loop, failures in sorted(loops.failures.items()):
         often = failures >= MAX_FAILURES_IN_A_ROW
         message = f"{loop} failed {failures} times in a row, last with {loops.errors[loop]}"

@@ -61,7 +61,7 @@ async def erase_user(
 
 
 async def retain(owner_dsn: str, settings: Settings) -> dict[str, int]:
-    """Apply retention once; return how many rows of each table, and partitions, were deleted.
+    """Apply retention once; return the counts of deleted rows per table and deleted partitions.
 
     Raises:
         Busy: another transaction holds the rows and does not end; the next pass retries.
@@ -87,13 +87,13 @@ ERASURE_LABELS = {"org": "the org was erased", "archived": "archived plans and r
 
 
 async def contexts_of_all_orgs(ctx: RequestContext) -> list[RequestContext]:
-    """Return a context for each org that exists or existed, for an operator verifying them all."""
+    """Return a context for each org that exists or existed, so that an operator can verify all."""
     orgs = await ctx.services.database.list_org_ids(owner.SQL["all_org_ids"]())
     return [replace(ctx, caller=replace(ctx.caller, org_id=org_id)) for org_id in sorted(orgs)]
 
 
 async def verify_erasures(ctx: RequestContext) -> list[AuditVerdict]:
-    """Return one verdict for each erasure; from the first broken one on, none can be trusted."""
+    """Return one verdict for each erasure; a broken erasure makes all later ones untrustworthy."""
     erasure_rows, stones, head, returned = await ctx.read(
         owner.SQL["erasures"](),
         owner.SQL["tombstones"](),

@@ -31,7 +31,7 @@ MAX_BREAKS = 2
 
 
 async def index_research(ctx: RequestContext) -> int:
-    """Index some artifacts and passages; return how many, zero when nothing is left.
+    """Index some artifacts and passages; return their number, zero if nothing is left.
 
     The first passes cover everything; later ones only what is new.
     """
@@ -54,7 +54,8 @@ async def index_research(ctx: RequestContext) -> int:
             await tx.commit(*index_statements)
     embedded = await _embed(ctx, able, bare[0]) if bare and bare[0] else 0
     if not index_statements and not (bare and bare[0]) and not quarantine.passages:
-        # Quarantined passages are older than the next pass looks, and would not be tried again.
+        # Quarantined passages are older than the start of the next pass's time window, so moving
+        # the window would exclude them from retries.
         library.swept[org_id] = first_value(now) - COMMIT_MARGIN
     return len(index_statements) + embedded
 
@@ -72,7 +73,7 @@ def _indexed(ctx: RequestContext, unknown: list[UnindexedRow]) -> list[Statement
 
 
 async def _embed(ctx: RequestContext, able: SearchCapabilities, bare: list[UnembeddedRow]) -> int:
-    """Store the missing embeddings of these passages if available now; return 1 if they were.
+    """Store the missing embeddings of these passages; return 1, or 0 if none are available now.
 
     Raises:
         Unavailable: the connection broke.
@@ -99,7 +100,7 @@ async def _embed(ctx: RequestContext, able: SearchCapabilities, bare: list[Unemb
 
 
 async def _set_aside(ctx: RequestContext, able: SearchCapabilities) -> None:
-    """Quarantine passages that broke their connection too often, for every process."""
+    """Quarantine, for every process, passages whose indexing broke the connection too often."""
     library, org_id = ctx.services.search_backend, ctx.caller.org_id
     keys = [key for key, n in library.broken.items() if key[0] == org_id and n >= MAX_BREAKS]
     if not keys:

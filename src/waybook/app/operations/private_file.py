@@ -1,4 +1,4 @@
-"""Files that appear complete or not at all, readable by their owner alone."""
+"""Atomically written files that only their owner can read."""
 
 import os
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ def _check_absent(path: Path, *, force: bool) -> None:
 
 
 def _sync_directory(directory: Path) -> None:
-    """Make the rename durable too."""
+    """Sync the directory, so that the rename is durable too."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)

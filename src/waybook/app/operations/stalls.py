@@ -26,7 +26,7 @@ async def sweep_stalls(ctx: RequestContext) -> int:
 
 
 async def record_stall(ctx: RequestContext, plan_id: str) -> tuple[LoadedPlan, bool]:
-    """Move a stalled plan to stalled, under its lock, unless another process was faster.
+    """Move an inactive plan to stalled, under its lock, unless another process already did.
 
     Return the plan as it is then, and whether this call moved it.
     """

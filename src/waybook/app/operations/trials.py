@@ -39,7 +39,7 @@ async def try_everything(ctx: RequestContext) -> list[CheckResult]:
 
 
 async def about_quarantine(ctx: RequestContext, *, everywhere: bool) -> CheckResult:
-    """Report passages that are left out of semantic search, of this org or of all."""
+    """Report the passages of this org, or of all orgs, that semantic search leaves out."""
     database, left_out = ctx.services.database, 0
     orgs = await database.list_org_ids() if everywhere else [ctx.caller.org_id]
     for org_id in orgs:

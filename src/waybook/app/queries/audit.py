@@ -28,7 +28,7 @@ AuditEntry: TypeAlias = SealedEntry
 async def read_entries(
     ctx: RequestContext, subject_id: str, *, until: int
 ) -> AsyncIterator[list[SealedEntry]]:
-    """Yield the entries of a subject up to a number, oldest first, page by page."""
+    """Yield the entries of a subject up to an entry number, oldest first, page by page."""
     since = 0
     while since < until:
         statement = audit.SQL["chain"](
@@ -45,7 +45,7 @@ async def read_entries(
 async def read_all_entries(
     ctx: RequestContext, subject_id: str, *, until: int
 ) -> list[SealedEntry]:
-    """Return the entries of a subject up to a number in one list."""
+    """Return all entries of a subject up to an entry number, in one list."""
     return [entry async for page in read_entries(ctx, subject_id, until=until) for entry in page]
 
 
@@ -55,7 +55,7 @@ def changes_in(entries: Iterable[SealedEntry]) -> Iterator[Change]:
 
 
 def entry_details(entry: SealedEntry) -> dict[str, Json]:
-    """Return the details of an entry other than its changes, such as its reason."""
+    """Return the details of an entry, such as its reason, without its changes."""
     details = _parse_details(entry)
     return {k: v for k, v in details.items() if k != "changes"} if isinstance(details, dict) else {}
 
@@ -212,7 +212,7 @@ EVENT_LABELS = {
     "skill_started": "started a skill",
     "skill_completed": "completed a skill",
 }
-#: Labels for runs where they differ.
+#: Labels for events of runs that differ from those of plans.
 RUN_EVENT_LABELS = {
     "step_started": "claimed a job",
     "step_completed": "completed a job",

@@ -38,7 +38,7 @@ __all__ = ["HistoryEntry", "PlanBrief", "Research", "StepStatusChange"]
 
 #: Steps per page.
 PAGE_SIZE = 100
-#: A map with more boxes than this is not drawn whole; the second number of its steps is.
+#: Maximum boxes of a map that is drawn completely; and the number of steps drawn of a larger map.
 MAX_MAP_BOXES, STEPS_AROUND = 200, 100
 HISTORY_ENTRIES, RESEARCH_ITEMS = 15, 20
 
@@ -81,7 +81,7 @@ class StepWindow:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanDetail:
-    """One plan, as every interface shows it; what was not included is empty."""
+    """One plan, as every interface shows it; parts that were not included are empty."""
 
     plan: Plan
     now: datetime
@@ -154,7 +154,7 @@ class PlanDetail:
         return {step.id: self.name_of(step) for step in self.plan.steps if step.id in drawn}
 
     def with_plan(self, loaded: LoadedPlan) -> "PlanDetail":
-        """Return the same rows with the plan as it was loaded later."""
+        """Return this detail with a plan that was loaded later."""
         plan, now = loaded.plan, loaded.now
         stalled = stalled_steps(plan, now=now, patience=self.stall_threshold)
         return replace(self, plan=plan, now=now, stalled=stalled)
@@ -249,7 +249,7 @@ async def _with_window(ctx: RequestContext, detail: PlanDetail) -> PlanDetail:
 
 
 async def _with_names(ctx: RequestContext, detail: PlanDetail) -> PlanDetail:
-    """Return the detail with the names of all steps; those it has are not read again."""
+    """Return the detail with the names of all steps; names it already has are not read again."""
     unknown = untitled(detail.plan, {step.id for step in detail.plan.steps} - detail.names.keys())
     if not unknown:
         return detail
@@ -258,7 +258,7 @@ async def _with_names(ctx: RequestContext, detail: PlanDetail) -> PlanDetail:
 
 
 def untitled(plan: Plan, step_ids: Iterable[str]) -> list[StepId]:
-    """Return those of these steps that have no title, in plan order."""
+    """Return the ids of the given steps that have no title, in plan order."""
     wanted = frozenset(step_ids)
     return [step.id for step in plan.steps if step.title is None and step.id in wanted]
 
@@ -270,7 +270,7 @@ def focus_step(plan: Plan) -> Step | None:
 
 
 def step_window(plan: Plan, page: int | None) -> StepWindow:
-    """Return the requested page, clamped to the existing ones; else that of the focus step."""
+    """Return the requested page, clamped to the valid range, or else the page of the focus step."""
     last = max(1, -(-len(plan.steps) // PAGE_SIZE))
     step = focus_step(plan)
     if page is None:
@@ -289,7 +289,7 @@ def visible_lane(plan: Plan) -> Lane:
 
 @dataclass(frozen=True, slots=True)
 class PlanAsOf:
-    """Rows of a plan after an entry, and that entry."""
+    """Rows of a plan as of an audit entry, and that entry."""
 
     rows: Rows
     last: SealedEntry

@@ -56,7 +56,8 @@ class PlanSummary:
 
 
 class PlanOrder(Enum):
-    #: Newest plan first. A plan whose status changes meanwhile is neither listed twice nor missed.
+    #: Newest plan first. A plan whose status changes between two pages is neither listed twice nor
+    #: missed.
     CREATION = auto()
     #: Newest activity first.
     ACTIVITY = auto()
@@ -84,7 +85,8 @@ class PlanPage:
     plans: tuple[PlanSummary, ...]
     #: The last plan of this page, if more follow.
     last: PlanSummary | None
-    #: Number of plans per status, independent of the filter; in order of activity, of open ones.
+    #: Number of plans per status, independent of the filter. If the order is by activity, only open
+    #: plans are counted.
     counts: dict[PlanStatus, int]
 
     @property

@@ -39,7 +39,7 @@ class RunInclude(Flag):
     """Parts of a run that a caller needs besides its report; nothing else is queried."""
 
     NOTHING = 0
-    #: Its input, and its creation.
+    #: Input of the run, and the author and time of its creation.
     BRIEF = auto()
     WORKERS = auto()
     HISTORY = auto()
@@ -58,12 +58,12 @@ class RunReport(Report):
 
 @dataclass(frozen=True, kw_only=True)
 class RunDetail:
-    """Run with its report, and the parts that were asked for."""
+    """Run with its report and the requested parts."""
 
     run: Run
     compiled_dag: CompiledDag
     now: datetime
-    #: The only source of its progress.
+    #: The only source of the run's progress.
     report: Report
     input_text: Json
     created_at: datetime | None

@@ -18,7 +18,7 @@ from waybook.store.runs import load
 from waybook.store.runs.rows import RunSummaryRow
 
 PAGE_SIZE = 25
-#: State of a filter that all runs match that are not completed.
+#: Filter state that matches every run that is not completed.
 OPEN = "open"
 
 
@@ -153,7 +153,7 @@ def page_statement(wanted: RunFilter, most: int) -> Statement:
 
 
 async def list_runs(ctx: RequestContext, wanted: RunFilter, limit: int = PAGE_SIZE) -> RunPage:
-    """Return a page of runs: one read, and a second one for definitions not cached yet."""
+    """Return a page of runs with one read, and a second read for definitions not cached yet."""
     (rows,) = await ctx.read(page_statement(wanted, limit + 1))
     return RunPage(await read_run_summaries(ctx, rows[:limit]), more=len(rows) > limit)
 
@@ -197,7 +197,7 @@ async def read_run_summaries(
 async def _load_definitions(
     ctx: RequestContext, keys: set[tuple[str, int]]
 ) -> dict[tuple[str, int], CompiledDag]:
-    """Return these versions of definitions; those not cached are read at once, and cached."""
+    """Return these versions of definitions; read uncached ones in one query and cache them."""
     org_id, cache = ctx.caller.org_id, ctx.services.definition_cache
     found = {key: dag for key in keys if (dag := cache.get(org_id, *key)) is not None}
     if missing := sorted(keys - found.keys()):

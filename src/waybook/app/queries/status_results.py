@@ -1,4 +1,4 @@
-"""Results of a plan's steps, read only as far as a reply can carry them."""
+"""Results of a plan's steps, read only up to the length that fits into a reply."""
 
 import re
 from collections.abc import Sequence

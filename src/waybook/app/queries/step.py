@@ -37,10 +37,10 @@ class StepDetail:
     step: Step
     now: datetime
     text: StepText
-    #: Time since its last heartbeat, if that is too long.
+    #: Time since the step's last heartbeat, if it exceeds the limit.
     inactive_for: timedelta | None
     result: Result | None
-    #: Its own conditions, and those that may skip to it.
+    #: Conditions of the step, and conditions of other steps that may skip to it.
     conditions: list[Condition]
     reviews: list[Review]
     research: list[StoredArtifact]
@@ -114,7 +114,7 @@ async def read_step_detail(ctx: RequestContext, plan_id: str, step_id: str) -> S
 
 
 def related_steps(plan: Plan, step: Step, conditions: list[Condition]) -> Iterator[Step]:
-    """Yield the step itself, and every step that its page names."""
+    """Yield the step itself and every step that its page mentions."""
     named: set[StepId] = {step.id, *step.depends_on}
     named |= {c.step_id for c in conditions}
     named |= {c.target_step_id for c in conditions if c.target_step_id}
@@ -124,7 +124,7 @@ def related_steps(plan: Plan, step: Step, conditions: list[Condition]) -> Iterat
 
 
 def modification_blockers(plan: Plan, step: Step, context: DecisionContext) -> dict[str, str]:
-    """Return why the step cannot be modified in each of these ways now."""
+    """Return, for each kind of modification that is blocked now, the reason."""
     modifications: dict[str, Modification] = {
         "remove_step": RemoveStep(step.id),
         "fail_step": FailStep(step.id, "it is only asked"),

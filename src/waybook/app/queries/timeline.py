@@ -10,7 +10,7 @@ from itertools import pairwise
 from waybook.plan.states import StepStatus
 from waybook.store.plans.details import StepStatusChange
 
-#: A pause longer than this share of the work is folded to it.
+#: A pause longer than this share of the working time is shortened to this share.
 MAX_IDLE_SHARE = 0.1
 
 
@@ -73,7 +73,7 @@ class Axis:
         return min(width - 1, int(width * (self._place(at) / self._length)))
 
     def cuts(self, width: int) -> list[int]:
-        """Return the columns after which time is left out."""
+        """Return the columns where long pauses are folded."""
         ends = [end for (_, end), (start, _) in pairwise(self._busy) if start - end > self._pause]
         return [self.column(end + self._pause / 2, width) for end in ends]
 
@@ -110,7 +110,7 @@ def _merged(spans: Iterable[Span]) -> list[tuple[datetime, datetime]]:
 
 
 def time_spent(spans: Iterable[Span]) -> timedelta:
-    """Return how long a step was worked on, all attempts together, without the waiting."""
+    """Return the total working time of a step over all attempts, without waiting time."""
     worked = (s.length for s in spans if s.status is not StepStatus.AWAITING_INPUT)
     return sum(worked, timedelta())
 

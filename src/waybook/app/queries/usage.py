@@ -31,7 +31,7 @@ class CallStats:
 
     @property
     def cut(self) -> bool:
-        """Return whether there were more calls than are counted."""
+        """Return whether the number of calls reached the counting limit."""
         return self.total >= MAX_COUNTED
 
 

@@ -98,7 +98,7 @@ class LockedPlan(Locked[Decision[object]]):
         await super().leave()
 
     def _recall(self) -> bool:
-        """Set the plan from the cache; return whether it is there with the step's texts."""
+        """Set the plan from the cache; return whether the cache has it with the step's texts."""
         services = self.ctx.services
         loaded = services.plan_cache.get(self._key, self.ctx.session)
         now = services.database.now()
@@ -150,7 +150,7 @@ class LockedRun(Locked[RunDecision[object]]):
     def __init__(
         self, ctx: RequestContext, run_id: str, *more: Statement, is_locked: bool = True
     ) -> None:
-        """Select the run; `is_locked` is False for callers that decide nothing about it."""
+        """Select the run; `is_locked` is False for callers that make no decision about it."""
         super().__init__(ctx, *more)
         self._run_id = id_or_nil(run_id)
         self._load = runs.lock_statements if is_locked else runs.snapshot_statements
@@ -169,7 +169,7 @@ class LockedRun(Locked[RunDecision[object]]):
         self.tx, self.results = tx, results[LOAD_STATEMENT_COUNT:end]
 
     async def lock(self) -> None:
-        """Lock the run, which was open unlocked, and load it as it is now."""
+        """Lock the run, which was loaded without a lock, and load its current state."""
         self.more = ()
         self._load = runs.lock_statements
         await self.read(await self.send(*self.statements(None)), self.tx)

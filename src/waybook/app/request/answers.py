@@ -45,7 +45,7 @@ def error_answer(error: WaybookError, tool: Tool, arguments: Mapping[str, object
 
 
 def retry_call(error: WaybookError, tool: Tool, arguments: Mapping[str, object]) -> NextCall | None:
-    """Return the same call with what to change, if repeating it can succeed."""
+    """Return the same call with the required change, if repeating it can succeed."""
     match error:
         case Busy() | RateLimited():
             return NextCall(tool.name, {}, _later(error, tool))
@@ -79,7 +79,7 @@ def _later(error: WaybookError, tool: Tool) -> str:
 
 
 def _named(error: WaybookError, tool: Tool) -> str:
-    """Return the arguments at fault that the tool has."""
+    """Return the names of the tool's arguments that caused the error."""
     known = {str(field.alias) for field in tool.arguments.model_fields.values()}
     named = dict.fromkeys(name for name in _blamed(error.details) if name in known)
     *others, last = [*named][:MAX_NAMES_LISTED] or [""]
@@ -87,7 +87,7 @@ def _named(error: WaybookError, tool: Tool) -> str:
 
 
 def _blamed(details: Mapping[str, object]) -> Iterable[str]:
-    """Yield the names in the details: one argument, or the roots of several paths."""
+    """Yield the argument names in the details: one argument, or the roots of several paths."""
     yield str(details.get("argument"))
     faults = details.get("faults")
     for error in faults if isinstance(faults, Sequence) else ():
@@ -101,7 +101,7 @@ FLAG_BYTES = 400
 
 
 def hidden_character_flag(body: Json, room: int) -> dict[str, Json]:
-    """Return the flag of a reply, if it needs one: characters by field, or a count of fields."""
+    """Return the flag of a reply, if it needs one: hidden characters by field, or a field count."""
     flag = hidden_by_field(body)
     if len(orjson.dumps({FLAG: flag})) <= room or not flag:
         return flag
@@ -119,7 +119,7 @@ def build_within(make: Callable[[int], dict[str, Json]], room: int) -> dict[str,
 
 
 def add_flag(answer: Answer, dumped: bytes) -> Answer:
-    """Return the answer, which is this JSON, with a flag if its texts have hidden characters."""
+    """Return the answer, flagged if its JSON text `dumped` contains hidden characters."""
     if FLAG in answer.body or not may_contain_hidden(dumped):
         return answer
     flag = hidden_character_flag(cast("Json", answer.body), MAX_FLAGGED_REPLY_BYTES - len(dumped))
@@ -133,7 +133,7 @@ def add_flag(answer: Answer, dumped: bytes) -> Answer:
 
 
 def within_ceiling(tool: Tool, caller: Caller, plain: Answer) -> tuple[Answer, int]:
-    """Return the answer with its flag, and its size in bytes; an error if it is too large."""
+    """Return the flagged answer, or an error if it is too large, and its size in bytes."""
     text = dumped(plain.body)
     is_limited = caller.channel is not Channel.CLI and not plain.is_error
     if len(text) > MAX_REPLY_BYTES and is_limited:

@@ -85,7 +85,7 @@ def _check_text(text: str) -> int:
 
 
 def _bounded(size: int) -> int:
-    """Return the size; walking a hundred thousand values delays every other call.
+    """Return the size if it is within the limit, since walking many values delays other calls.
 
     Raises:
         TooLarge: it exceeds the limit of a call.
@@ -164,13 +164,13 @@ class Nested(ToolArguments):
 
 
 class ReadArguments(ToolArguments):
-    """Arguments of a tool that reads: it takes a session, but does not ask for one."""
+    """Arguments of a tool that reads; it accepts a session, but its schema does not show it."""
 
     session_id: SkipJsonSchema[Id | None] = None
 
 
 class SessionArguments(ToolArguments):
-    """Arguments of a tool for which it counts which conversation asks."""
+    """Arguments of a tool for which the calling conversation matters."""
 
     session_id: Id | None = None
 
@@ -180,7 +180,7 @@ class MutatingArguments(SessionArguments):
 
 
 def _takes_number(kind: type[BaseModel], field: str) -> bool:
-    """Return whether the field takes a number and no boolean."""
+    """Return whether the field accepts a number but no boolean."""
     taken = {*_types(kind.model_fields[field].annotation)}
     return not taken.isdisjoint({int, float}) and taken.isdisjoint({bool, Any})
 
@@ -211,7 +211,7 @@ def parse_arguments(kind: type[ArgumentsT], arguments: Mapping[str, object]) -> 
 
 
 def _checked(kind: type[ToolArguments], arguments: Mapping[str, object]) -> int:
-    """Return the rough size of all arguments; name the argument that cannot be stored.
+    """Return the rough size of all arguments; the error names an argument that cannot be stored.
 
     Raises:
         InvalidInput: an argument cannot be stored.
@@ -262,7 +262,7 @@ def _refusal(kind: type[ToolArguments], fault: ValidationError) -> InvalidInput:
 
 
 def _least_useful(error: ErrorDetails) -> bool:
-    """Return the sort key: a misspelled name explains more than the argument it leaves missing."""
+    """Return the sort key: misspelled names come first, as they explain missing arguments."""
     return error["type"] != "extra_forbidden"
 
 

@@ -67,7 +67,7 @@ class ReadableDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadableOutput:
-    """Deliverable of a plan, whole."""
+    """Complete deliverable of a plan."""
 
     output_id: str
     plan_id: str

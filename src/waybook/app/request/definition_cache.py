@@ -1,4 +1,4 @@
-"""Cache of compiled definitions: each version is read and checked once, for it never changes."""
+"""Cache of compiled definitions: a version never changes, so it is read and checked once."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -86,7 +86,7 @@ class CurrentDefinition:
     """Version of a definition that a new run uses."""
 
     compiled_dag: CompiledDag
-    #: Whether it is built in, in a version that is not stored yet.
+    #: Whether this is a built-in definition in a version that is not stored yet.
     unsaved_body: bool = False
 
 

@@ -127,7 +127,7 @@ class DrawingProcess:
         self._end: Callable[[], object] = _nothing
 
     def draw(self, job: bytes) -> bytes:
-        """Return the drawing of a pickled job; blocks, without holding the interpreter lock.
+        """Return the drawing of a pickled job; block without holding the interpreter lock.
 
         Raises:
             TooLarge: the map takes too long to draw.

@@ -29,7 +29,8 @@ from waybook.store.runs import jobs as jobs_store
 from waybook.store.runs import load
 from waybook.store.runs.load import LOAD_STATEMENT_COUNT, LoadedRun
 
-#: A cached copy, a concurrent call with the same idempotency key, and that call's stored answer.
+#: Up to two attempts can fail: one because of a stale cached copy, one because of a concurrent call
+#: with the same idempotency key. The third returns that call's stored answer.
 MAX_ATTEMPTS = 3
 
 DecisionT = TypeVar("DecisionT")
@@ -37,7 +38,7 @@ DecisionT_co = TypeVar("DecisionT_co", covariant=True)
 
 
 class Commit(Enum):
-    """Outcome of a commit; unless it is done, nothing was written."""
+    """Outcome of a commit; nothing was written unless the outcome is DONE."""
 
     DONE = auto()
     #: The copy that the decision is based on is not current.
@@ -53,19 +54,19 @@ class Proposal(NamedTuple, Generic[DecisionT_co]):
     body: Body
     #: More statements to write, unless the decision is a refusal.
     more: Sequence[Statement] = ()
-    #: Jobs of a run that the decision changes, as they were.
+    #: Jobs that the decision changes, in their state before the change.
     jobs: Sequence[Job] = ()
     #: Whether the body answers the call, and is stored under its idempotency key.
     is_answer: bool = True
 
 
-#: Rule and formatter of a call. They return a proposal; or a body, if nothing is to be written; or
-#: None, if the cached copy lacks what the reply needs.
+#: Function that applies the rule of a call and formats the reply. It returns a proposal, or a body
+#: if nothing is to be written, or None if the cached copy lacks data that the reply needs.
 Decide: TypeAlias = Callable[[], Awaitable[Proposal[DecisionT] | Body | None]]
 
 
 class Written(NamedTuple):
-    """Statements that write a decision, and what follows once they are committed."""
+    """Statements that write a decision, and the effects that follow their commit."""
 
     statements: list[Statement]
     notifications: Sequence[Statement] = ()
@@ -77,7 +78,7 @@ class Written(NamedTuple):
 
 
 class Locked(ABC, Generic[DecisionT]):
-    """State under a lock, or a cached copy, which is locked with the write.
+    """Locked state, or a cached copy that is locked only when it is written.
 
     A subclass says how its kind is loaded and written; `enter` sets the loaded state.
     """
@@ -92,7 +93,7 @@ class Locked(ABC, Generic[DecisionT]):
     _scope: TransactionScope | None = None
 
     def __init__(self, ctx: RequestContext, *more: Statement) -> None:
-        """Prepare to lock, and to execute additional statements in the first message."""
+        """Prepare to lock; the additional statements are executed in the first message."""
         self.ctx = ctx
         self.more = more
 
@@ -102,7 +103,8 @@ class Locked(ABC, Generic[DecisionT]):
 
     def statements(self, key: Key | None) -> Message:
         """Return the statements that lock, load, and look up the stored answer to a call."""
-        # A lock comes first: reads after the wait must see what was committed during it.
+        # The lock statement comes first: the reads after it must see all changes committed while it
+        # waited.
         return [*self.more, "select app_now()", *([calls.lookup_statement(key)] if key else ())]
 
     def stored_answer(self, results: Results, key: Key) -> StoredAnswer | None:
@@ -122,7 +124,7 @@ class Locked(ABC, Generic[DecisionT]):
     async def enter(
         self, key: Key | None = None, *, use_cache: bool = False
     ) -> StoredAnswer | None:
-        """Lock and load, unless the call has a stored answer, or there is a cached copy.
+        """Lock and load the state, unless there is a stored answer or a cached copy.
 
         Raises:
             NotFound: it does not exist, or belongs to another org.
@@ -137,7 +139,7 @@ class Locked(ABC, Generic[DecisionT]):
         return stored
 
     async def leave(self) -> None:
-        """End the transaction, if one was opened; what is not committed is rolled back."""
+        """End the transaction, if one was opened; uncommitted changes are rolled back."""
         scope, self._scope = self._scope, None
         if scope is not None:
             await scope.__aexit__()
@@ -164,7 +166,7 @@ class Locked(ABC, Generic[DecisionT]):
         return WriteContext(now=self.now, actor=self.ctx.actor(), head=self.head)
 
     async def send(self, *statements: Statement | str) -> Results:
-        """Execute more statements in the transaction, which a cached copy does not have."""
+        """Execute more statements in the transaction; a cached copy has no transaction."""
         return await self.tx.send(*statements)
 
     async def write(self, decision: DecisionT, *jobs: Job) -> None:
@@ -219,7 +221,7 @@ class Locked(ABC, Generic[DecisionT]):
 
 
 async def update(locked: Locked[DecisionT], decide: Decide[DecisionT]) -> ToolReply:
-    """Load, decide and commit: on a cached copy if there is one, then under the lock.
+    """Load, decide and commit: first on a cached copy, if there is one, then under the lock.
 
     Return the reply, or the stored answer if the call was carried out before. Only `decide` runs
     again if an attempt did not succeed.
@@ -255,7 +257,7 @@ async def _propose(
 
 
 class OpenTransaction(Locked[Written]):
-    """Transaction that locks no aggregate, but what its first statements lock, if anything."""
+    """Transaction that locks no aggregate; only its first statements may lock anything."""
 
     def written(self, proposal: Proposal[Written]) -> Written:
         return proposal.decision
@@ -316,7 +318,7 @@ async def run_of_job(ctx: RequestContext, job_id: str) -> str:
 
 
 def run_not_found() -> NotFound:
-    """Return the error for a missing run, the same if it exists in another org."""
+    """Return the error for a missing run; it is the same for a run of another org."""
     return NotFound(
         "there is no run with this id here",
         next_call=NextCall("list_dags", {}, "see the DAGs and the runs there are"),
@@ -324,7 +326,7 @@ def run_not_found() -> NotFound:
 
 
 def job_not_found() -> NotFound:
-    """Return the error for a missing job, the same if it exists in another org."""
+    """Return the error for a missing job; it is the same for a job of another org."""
     return NotFound(
         "there is no job with this id here",
         next_call=NextCall("get_next_job", {}, "take a job"),

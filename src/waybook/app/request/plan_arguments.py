@@ -78,7 +78,7 @@ def minutes_to_seconds(minutes: float | None) -> int | None:
     return None if minutes is None else max(1, round(minutes * SECONDS_PER_MINUTE))
 
 
-#: More than any one result can take, and few enough that no sum of them overflows.
+#: More than any single result can use, and small enough that no sum of such values overflows.
 MAX_TOKENS = 10**9
 MAX_DOLLARS = 100_000
 

@@ -87,7 +87,7 @@ class PortableSearch:
         return await asyncio.to_thread(rank_packed, packed, self.query_vector.vector, MAX_RANKED)
 
     async def _filtered(self, vectors: Vectors) -> list[RankedPassage]:
-        """Rank everything, and query which of the nearest match the filters, until enough do."""
+        """Rank the vectors; widen the set of nearest ones until enough match the filters."""
         most = CANDIDATES
         while True:
             near = await asyncio.to_thread(vectors.nearest, self.query_vector.vector, most)
@@ -99,7 +99,7 @@ class PortableSearch:
             most *= WIDER
 
     async def _stream(self) -> list[RankedPassage]:
-        """Rank all embeddings page by page, for orgs that do not fit into memory."""
+        """Rank all embeddings page by page, for orgs whose embeddings do not fit into memory."""
         best: list[RankedPassage] = []
         after = FIRST
         while True:

@@ -16,12 +16,13 @@ NANOSECONDS: Final = 1_000_000_000
 
 class TokenBuckets:
     def __init__(self, per_second: int, burst: int) -> None:
-        """Allow this many calls per second, and this many at once."""
+        """Allow `per_second` calls per second on average, and `burst` calls at once."""
         self.per_second = per_second
         self.burst = burst
         self._pace = -(-NANOSECONDS // per_second)
         self._ahead_at_most = (burst - 1) * self._pace
-        #: Time until which each key's calls last at an even pace; most recent caller last.
+        #: Time at which each key's admitted calls would end if they were evenly spaced; the most
+        #: recent caller is last.
         self._until: dict[Hashable, int] = {}
         #: Keys that were refused and have not been admitted since.
         self._refused: set[Hashable] = set()
@@ -57,7 +58,7 @@ class TokenBuckets:
         return wait
 
     def charge(self, who: Hashable, now: int, calls: int) -> None:
-        """Charge an expensive call as this many more, after it was carried out.
+        """Charge an expensive call as this many additional calls, after it was carried out.
 
         >>> limit = TokenBuckets(2, burst=3)
         >>> limit.charge("us", now=10 * NANOSECONDS, calls=3)
@@ -91,7 +92,7 @@ class TokenBuckets:
         return len(self._until)
 
     def _forget(self, now: int) -> None:
-        """Delete buckets at the front that are full again, so that the table stays small."""
+        """Delete the oldest buckets that are full again, so that the table stays small."""
         while self._until:
             first = next(iter(self._until))
             if self._until[first] > now:

@@ -30,7 +30,7 @@ UNLIMITED = 2**31 - 1
 
 
 def reply_limit(channel: Channel, *, detail: bool) -> int:
-    """Return how many bytes a reply may have; on the command line, detail means everything."""
+    """Return the maximum size of a reply in bytes; with detail, the command line has no limit."""
     if detail:
         return UNLIMITED if channel is Channel.CLI else MAX_DETAIL_REPLY_BYTES
     return MAX_COMPACT_REPLY_BYTES
@@ -143,7 +143,7 @@ def cut_result(step_id: str, text: str, left: int) -> Body:
 def fit_reply(
     body: Body, lists: tuple[str, ...], detail_call: Json, most: int = MAX_COMPACT_REPLY_BYTES
 ) -> Body:
-    """Return the reply, its longest lists cut until it is short enough for any client.
+    """Return the reply, with its longest lists cut until it is short enough for any client.
 
     Omitted items are counted, next to the call that returns the whole.
     """
@@ -175,7 +175,7 @@ def _sizes(value: Json) -> list[int]:
 
 
 def stage_view(run: Run, compiled_dag: CompiledDag, slug: str) -> Body:
-    """Return a stage with its progress, numerator and denominator."""
+    """Return a stage with its status and its completed, total and failed steps."""
     steps = [step for step in run.steps.values() if step.stage == slug]
     total = len(compiled_dag.graphs[slug].order) if slug in run.stages else 0
     return {

@@ -30,7 +30,7 @@ def id_or_nil(row_id: str) -> str:
 
 
 def require_plan(results: Results, wanted: PlanRequest, step_id: str | None = None) -> LoadedPlan:
-    """Return the loaded plan; check that it has the named step, if one was named.
+    """Return the loaded plan; check that it contains the step, if a step id is given.
 
     Raises:
         NotFound: the plan does not exist, or the step was removed.
@@ -48,7 +48,7 @@ def _has_step(plan: Plan, step_id: str | None) -> bool:
 
 
 def not_found(what: str) -> NotFound:
-    """Return the error for a missing id, the same if it exists in another org."""
+    """Return the error for a missing id; it is the same for an id of another org."""
     return NotFound(
         f"there is no {what} with this id here",
         next_call=NextCall("list_active_plans", {}, "see the plans there are"),

@@ -78,7 +78,7 @@ class SearchBackend:
         self._abilities: SearchCapabilities | None = None
 
     def pending_statements(self) -> list[Statement]:
-        """Return the capabilities query while it is pending, to be added to any message."""
+        """Return the capabilities query if it has not run yet; any message can include it."""
         return [] if self._abilities else [search.capabilities_statement()]
 
     def store_capabilities(self, answers: Results) -> None:
@@ -94,7 +94,7 @@ class SearchBackend:
         return self._abilities
 
     async def check(self, database: Database, org_id: UUID) -> None:
-        """Raise Misconfigured if the settings name a backend that the server does not have."""
+        """Raise Misconfigured if the settings require a backend that the server does not have."""
         if self._backend != Backend.PGVECTOR:
             return
         (rows,) = await database.read_org(org_id, search.capabilities_statement())
@@ -106,12 +106,12 @@ class SearchBackend:
             )
 
     async def warm(self) -> None:
-        """Load what the first search would have to wait for."""
+        """Load the data that the first search would otherwise wait for."""
         await self.model.warm()
         await asyncio.to_thread(make_vectors)
 
     async def embed_texts(self, texts: Sequence[str]) -> list[Vector] | None:
-        """Return a vector for each text; None if they are not available now."""
+        """Return a vector for each text, or None if the model is not available now."""
         try:
             return await self.model.vectors(texts)
         except EndpointFailed as error:
@@ -121,7 +121,7 @@ class SearchBackend:
     async def embed_passages(
         self, pieces: Sequence[PassageDraft], abilities: SearchCapabilities
     ) -> Embeddings | None:
-        """Return the vectors of these passages, if the server stores any and they are available."""
+        """Return the vectors of these passages; None if vectors are not stored or not available."""
         if abilities.backend is None or not pieces:
             return None
         made = await self.embed_texts([piece.embedding_text for piece in pieces])
@@ -144,7 +144,7 @@ class Services:
     base_url: str = "http://127.0.0.1:8750"
     step_parents: ParentCache = field(default_factory=ParentCache)
     plan_cache: PlanCache = field(default_factory=PlanCache)
-    #: Runs of jobs, as `step_parents` has the plans of steps.
+    #: Runs that jobs belong to, like the plans of steps in `step_parents`.
     job_parents: ParentCache = field(default_factory=ParentCache)
     definition_cache: DefinitionCache = field(default_factory=DefinitionCache)
     search_backend: SearchBackend = field(default_factory=SearchBackend)

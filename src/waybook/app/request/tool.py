@@ -99,7 +99,7 @@ class Tool:
 
     @property
     def required_scopes(self) -> frozenset[Scope]:
-        """Return the scopes, any one of which allows calling the tool."""
+        """Return the scopes; any one of them allows calling the tool."""
         if self.scopes:
             return self.scopes
         if self.reads_only:

@@ -1,4 +1,4 @@
-"""Embeddings of orgs in memory, as far as they fit, updated incrementally.
+"""Cache of the orgs' embeddings, within a memory limit, updated incrementally.
 
 Several processes may serve one database: each requests, in the message of a search, what was added
 and deleted since its last read. Embeddings that do not fit are read page by page for each search.
@@ -23,7 +23,8 @@ Owner: TypeAlias = tuple[UUID, str]
 
 MEGABYTE = 1 << 20
 DEFAULT_MAX_BYTES = 256 * MEGABYTE
-#: The database keeps deletions for two days; a process without a read for a day reloads all.
+#: The database keeps records of deletions for two days; a process that has not read them for a day
+#: reloads all vectors.
 MAX_GAP_SECONDS = 86_400.0
 #: Time before an org that did not fit is tried again.
 RETRY_SECONDS = 3_600.0
@@ -34,7 +35,7 @@ class Vectors(Protocol):
 
     @property
     def size_bytes(self) -> int:
-        """Return the memory it takes."""
+        """Return the memory that the index takes, in bytes."""
 
     def extend(self, packed: bytes) -> None:
         """Add records whose keys are new."""
@@ -61,7 +62,7 @@ class Held:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def continues(self, later: Snapshot) -> bool:
-        """Return whether changes up to that snapshot continue from this one."""
+        """Return whether changes up to a later snapshot can be applied to this one."""
         return (
             self.snapshot is not None
             and later.running >= self.snapshot.running
@@ -104,7 +105,7 @@ class VectorCache:
     async def update(
         self, database: Database, owner: Owner, locked: Held, base: int, changes: Changes
     ) -> Vectors | None:
-        """Apply the changes since version `base`; return the vectors, None if too large."""
+        """Apply the changes since version `base`; return the vectors, or None if too large."""
         snapshot = locked.snapshot
         if snapshot and not changes and locked.shares_history(changes.snapshot):
             running = max(snapshot.running, changes.snapshot.running)
@@ -114,7 +115,8 @@ class VectorCache:
             if locked.snapshot is not None and (
                 locked.version != base or locked.snapshot.running > changes.snapshot.running
             ):
-                # A concurrent search was faster; its changes and these may overlap in any way.
+                # A concurrent search has applied its changes first; they may overlap with these in
+                # any way.
                 statement = embeddings.changes_statement(owner[1], locked.snapshot.running)
                 (rows,) = await database.read_org(owner[0], statement)
                 changes = embeddings.read_changes(rows)
@@ -135,7 +137,7 @@ class VectorCache:
         self._make_room(owner)
 
     async def _load(self, database: Database, owner: Owner, locked: Held) -> None:
-        """Load all embeddings, in pages. Concurrent changes are in the next changes."""
+        """Load all embeddings in pages; the next update applies concurrent changes."""
         async with self._loading:  # one at a time: vectors being loaded are not counted yet
             await self._read_all(database, owner, locked)
 
@@ -170,7 +172,7 @@ class VectorCache:
 
 def make_vectors(packed: bytes = b"") -> Vectors:
     """Return an index of packed embeddings. Call it in a thread: the first call imports numpy."""
-    # Ranking uses no OpenBLAS threads, each of which would take memory from the start.
+    # Ranking uses no OpenBLAS threads, and each thread would reserve memory at startup.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     module = import_module("waybook.research.ranking")
     made: Vectors = module.VectorIndex(packed)

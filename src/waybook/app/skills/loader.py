@@ -180,7 +180,7 @@ MAX_DEPTH = 8
 
 @dataclass(frozen=True, slots=True)
 class SkillError:
-    """Folder that was left out, with the reason."""
+    """Skill folder that was skipped, with the reason."""
 
     path: str
     message: str
@@ -201,7 +201,7 @@ def read_skills(directories: str) -> tuple[Skill, ...]:
 
 
 def find_skills(directories: str) -> SkillScan:
-    """Return the built-in skills and those of the given folders, by name; a later one wins."""
+    """Return the built-in skills and those of the folders, by name; later ones replace earlier."""
     shipped = Path(str(files("waybook").joinpath("skills")))
     places = [shipped, *(Path(d).expanduser() for d in directories.split(os.pathsep) if d)]
     by_name: dict[str, Skill] = {}

@@ -19,7 +19,8 @@ from waybook.cli.terminal.audit_text import (
 from waybook.errors import InvalidInput
 from waybook.settings import Settings
 
-#: The anchor of an embedded database, in its data directory and outside its cluster.
+#: File name of the anchor of an embedded database. The file is in the data directory, outside the
+#: cluster.
 ANCHOR_NAME = "audit-anchor.jsonl"
 BROKEN_EXIT = 1
 NOTHING_VERIFIED_EXIT = 3
@@ -42,12 +43,12 @@ class Verification(NamedTuple):
 
 
 def kept_anchor(settings: Settings) -> Path | None:
-    """Return where the anchor of the embedded database is kept; None for other servers."""
+    """Return the path of the embedded database's anchor; None for other servers."""
     return None if settings.database_url else Path(settings.data_dir) / ANCHOR_NAME
 
 
 async def verify_with_anchors(settings: Settings, named: Path | None, *, bar: bool) -> Verification:
-    """Verify everything, compare it with the named and the kept anchor, and renew the kept one.
+    """Verify everything, compare it with the given and the stored anchor, and renew the latter.
 
     Raises:
         InvalidInput: an anchor is not there, or is damaged.
@@ -66,7 +67,7 @@ async def verify_with_anchors(settings: Settings, named: Path | None, *, bar: bo
 async def renew_anchor(
     settings: Settings, file: Path, *, force: bool
 ) -> AnchorTotals | AnchorCheck:
-    """Write an anchor; an existing one is compared first, and kept if something is missing.
+    """Write an anchor; keep an existing one if its comparison with the database fails.
 
     Raises:
         InvalidInput: the file is a backup, or is damaged and `force` is not set.

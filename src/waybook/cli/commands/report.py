@@ -44,7 +44,7 @@ def read_json(text: bytes) -> object:
 
 
 def answer_lines(answer: AnswerFunction, file: str) -> None:
-    """Print an answer for each line as soon as it is computed; an invalid line stops no other."""
+    """Print the answer for each line at once; an invalid line does not stop the others."""
     for line in read_lines(file, MAX_SNAPSHOT_BYTES):
         _tell(partial(_answer_line, answer, line))
 
@@ -54,7 +54,7 @@ def _answer_line(answer: AnswerFunction, line: bytes) -> Mapping[str, object]:
 
 
 def answer_file(answer: AnswerFunction, file: str, drawn_by: str, *, as_json: bool) -> None:
-    """Answer the whole file: as a drawing on a terminal, otherwise as JSON.
+    """Print the answer for the whole file: as a drawing on a terminal, otherwise as JSON.
 
     The drawing code is imported only when needed. An error in JSON output ends with exit code 1.
     """

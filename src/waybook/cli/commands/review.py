@@ -73,7 +73,7 @@ async def _pass_on(settings: Settings, text: str, args: dict[str, object]) -> di
 
 
 MAX_LINES = 20
-#: Open runs among which those that await feedback are looked for.
+#: Maximum number of open runs that are searched for runs awaiting feedback.
 MAX_RUNS = 100
 
 
@@ -211,7 +211,7 @@ async def _carry_out(
 
 
 def _seen(review: ReviewRecord) -> dict[str, str]:
-    """Identify the review that was shown, so that a later one of the same step is not decided."""
+    """Return the ids of the review that was shown, so that no later review is decided instead."""
     return {"planId": review.plan_id, "reviewId": review.id}
 
 

@@ -111,7 +111,7 @@ def _row(run: RunSummary, short: int) -> dict[str, Text]:
 
 
 def _counts(run: RunSummary) -> Counter[StepStatus]:
-    """Return the stage counts by the status they are drawn as in a bar."""
+    """Return the number of stages by the step status that represents them in a bar."""
     failed = sum(stage.failed > 0 for stage in run.stages)
     done = run.stages_done
     running = len(run.stages) - done - failed

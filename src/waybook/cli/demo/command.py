@@ -155,7 +155,8 @@ async def _nothing() -> None:
     """Do nothing; used when there is no live display."""
 
 
-#: Simulated duration; the clock starts this long before now, so the demo ends about now.
+#: Simulated duration. The simulated clock starts this long before the current time, so that the
+#: demo ends at about the current time.
 STORY = timedelta(minutes=360)
 
 

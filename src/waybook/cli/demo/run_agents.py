@@ -49,7 +49,7 @@ def agent_sessions() -> list[AgentSession]:
 
 
 def scripted_failures() -> dict[tuple[str, str], Handling]:
-    """Return the handlers used once, the first time a model claims a job for the document."""
+    """Return one-time handlers by model and document, for the first job that the model claims."""
     return {
         ("beta", "business_case"): fail_job,
         ("gamma", "technical_feasibility_assessment"): submit_in_parts,

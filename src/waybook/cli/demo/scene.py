@@ -39,9 +39,9 @@ class DemoContext:
     abandoned_jobs: str = ""
     #: Tasks of actors started during the demo.
     later: list[asyncio.Task[None]] = field(default_factory=list)
-    #: Results submitted per agent, and decisions made by the person.
+    #: Number of plan results submitted per agent, and of decisions made by the person.
     counters: dict[str, int] = field(default_factory=dict)
-    #: The same for the run.
+    #: Number of run results submitted per agent, and of feedback texts given by the person.
     jobs: dict[str, int] = field(default_factory=dict)
 
     @property

@@ -216,7 +216,7 @@ def _line(text: Text) -> Text:
 
 
 def _matters(board: PlanDetail) -> list[Text]:
-    """Return the lines on what the user should know or do now."""
+    """Return the notices and suggested actions for the user, as lines."""
     if board.review is not None:
         summary = " ".join(board.review.summary.split())
         ask = Text.assemble(("! ", "bold magenta"), summary)

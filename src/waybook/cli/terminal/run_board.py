@@ -267,7 +267,7 @@ def _foot(board: RunDetail, *, live: bool) -> list[Text]:
 
 
 def _matters(board: RunDetail) -> list[Text]:
-    """Return the lines on what the user should know or do now."""
+    """Return the notices and suggested actions for the user, as lines."""
     slug = board.awaiting
     if slug is not None:
         ask = Text.assemble(("! ", "bold magenta"), f"{slug} is complete: what do you say to it?")

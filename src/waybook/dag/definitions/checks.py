@@ -1,4 +1,4 @@
-"""Structural checks of a definition whose form is valid; all errors, with their positions.
+"""Structural checks of a definition whose form is valid; they report errors with positions.
 
 Hidden dependencies are steps that need a document of their stage without a path of edges from its
 producer: such a step may start before the document exists. If a document has several producers, one
@@ -77,7 +77,7 @@ def _joined(keys: tuple[str, ...], bit: Mapping[str, Bits]) -> Bits:
 def _dependency_message(
     key: str, makers: tuple[str, ...], bit: Mapping[str, Bits], upto: Mapping[str, Bits]
 ) -> str:
-    """Return the producer of the document, and the edge that would fix it, if there is one."""
+    """Return a message with the document's producer and, if one exists, the edge to add."""
     others = [maker for maker in islice(makers, MAX_PRODUCERS_CHECKED) if maker != key]
     if not others:
         return ", which it alone makes"
@@ -91,7 +91,7 @@ def _dependency_message(
 
 
 def transition_errors(dag: Dag) -> list[Diagnostic]:
-    """Return the errors of stage names and transitions; names first, others depend on them."""
+    """Return the name errors of stages and transitions or, without such errors, all others."""
     return [*_stage_name_errors(dag), *_name_faults(dag)] or [*_shape_faults(dag)]
 
 

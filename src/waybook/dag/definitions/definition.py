@@ -1,4 +1,4 @@
-"""Definitions: a DAG as data, read, checked, and written.
+"""Reading, checking, and writing of definitions, which describe a DAG as data.
 
 A definition that was read matches the published schema and can be run; all errors are reported with
 their names and positions.
@@ -149,7 +149,7 @@ def _output(raw: Raw) -> Output:
 
 
 def _template(value: object) -> str | None:
-    """Return the template; true and an empty text mean the document as it is."""
+    """Return the template, or None; true and an empty text select the default template."""
     if value is None or value is False:
         return None
     return DEFAULT_DOCUMENT if value is True or value == "" else cast("str", value)
@@ -168,7 +168,7 @@ def _list(raw: Raw, name: str) -> Sequence[Raw]:
 
 
 def write_definition(dag: Dag) -> dict[str, object]:
-    """Return the DAG as JSON that reads as the same DAG; empty values are left out."""
+    """Return the DAG as JSON from which the same DAG can be read; empty values are left out."""
     return {
         "slug": dag.slug,
         "name": dag.name,

@@ -143,7 +143,7 @@ def _cards(box: Box) -> Iterator[str]:
 
 
 def _texts(layout: Layout, name: str, status: str, note: str, *, higher: int) -> Iterator[str]:
-    """Yield icon and name, with the status label and counts below; slightly higher on a stack."""
+    """Yield the icon and name, with the status label and counts below, moved up by `higher`."""
     measures = layout.measures
     lines = wrap(name, measures.name_width, NAME_SIZE, measures.name_lines)
     base = 17 - higher + (measures.name_lines - len(lines)) * LINE_HEIGHT // 2
@@ -156,7 +156,7 @@ def _texts(layout: Layout, name: str, status: str, note: str, *, higher: int) ->
 
 
 def _compact(layout: Layout, name: str, status: str) -> Iterator[str]:
-    """Yield icon and name; the status labels are in the legend and in the title."""
+    """Yield the icon and the name; the legend and the title contain the status labels."""
     measures = layout.measures
     yield icon(13, measures.box_height // 2, status)
     yield text(25, 16, truncate(name, measures.box_width - 25 - 6, WORD_SIZE))

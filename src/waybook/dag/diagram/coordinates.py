@@ -53,7 +53,7 @@ def place_vertically(
 
 
 def _passes(grid: Grid, columns: int) -> Iterator[tuple[Sequence[Sequence[Item]], Sequence[int]]]:
-    """Yield the passes, forward and back: the neighbors to align with, and the column order."""
+    """Yield, for each pass forward or back, the neighbors to align with and the column order."""
     before, after = neighbors(grid, list(grid.through.values()))
     both = [sources + targets for sources, targets in zip(before, after, strict=True)]
     forth, back = range(columns), range(columns - 1, -1, -1)
@@ -130,8 +130,8 @@ COMPACT_TRACK_COUNT = 16
 class Gaps:
     """Tracks in the gaps, and the resulting widths."""
 
-    #: Track number within the gap of each source that leaves, and of each target that is entered
-    #: from above (True) or from below.
+    #: Track number, within its gap, of each source that a line leaves, and of each target that a
+    #: line enters from above (True) or from below (False).
     exits: Mapping[int, int]
     entries: Mapping[tuple[int, bool], int]
     #: Number of tracks in each gap.

@@ -51,7 +51,7 @@ class Grid:
         return item < self.boxes
 
     def columns(self) -> list[list[Item]]:
-        """Return the items of each layer: boxes as declared, slots next to their source."""
+        """Return the items of each layer: boxes in declared order, slots next to their source."""
         items_by_layer: list[list[Item]] = [[] for _ in range(max(self.layer) + 1)]
         items = sorted(range(len(self.layer)), key=self._declared)
         for item in items:
@@ -159,7 +159,7 @@ def _note(column: list[Item], place: dict[Item, float]) -> None:
 def _sort(
     column: list[Item], near: NeighborMap, place: dict[Item, float], families: list[list[Item]]
 ) -> None:
-    """Sort a column by the mean position of the neighbors; items without neighbors keep theirs."""
+    """Sort a column by the mean position of neighbors; items without any keep their position."""
     wish = {item: _mean(near[item], place, place[item]) for item in column}
     column.sort(key=wish.__getitem__)
     number = {item: place for place, item in enumerate(column)} if families else {}
@@ -175,7 +175,7 @@ def _mean(near: Sequence[Item], place: dict[Item, float], otherwise: float) -> f
 
 
 def _families(grid: Grid) -> list[list[list[Item]]]:
-    """Return, for each layer, the groups of boxes with the same predecessors, as declared."""
+    """Return the groups of boxes with the same predecessors, by layer, in declared order."""
     before: list[list[int]] = [[] for _ in range(grid.boxes)]
     for source, target in grid.edges:
         before[target].append(source)

@@ -121,7 +121,7 @@ def bands_of(layer: Sequence[int], edges: Pairs, columns: int) -> list[int]:
 
 
 def _edges_through(layer: Sequence[int], edges: Pairs, count: int) -> list[int]:
-    """Return the number of edges from before each layer to it or beyond it."""
+    """Return, for each layer, the number of edges that start before it and end in or after it."""
     change = [0] * (count + 2)
     for source, target in edges:
         change[layer[source] + 1] += 1

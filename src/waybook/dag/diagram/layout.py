@@ -34,7 +34,7 @@ from waybook.dag.diagram.routing import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Inside:
-    """Layout of one lane, its top left at the origin."""
+    """Layout of one lane, with its top left corner at the origin."""
 
     width: int
     height: int
@@ -195,7 +195,7 @@ def exceeds(lane: Lane, boxes: int) -> bool:
 
 
 def steps_around(lane: Lane, key: str, most: int) -> Lane:
-    """Return the lane reduced to the steps nearest to this one, at most `most`, and their edges.
+    """Return the lane with at most `most` steps, those nearest to this one, and their edges.
 
     Steps without a connection to it are never included.
     """

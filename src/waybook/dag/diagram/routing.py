@@ -1,4 +1,4 @@
-"""Routes of edges, once gaps, corridors and gutter have their tracks.
+"""Routes of edges, computed after tracks are assigned in gaps, corridors and the gutter.
 
 Geometry of a layout: boxes, lines between them, frames, and SVG path data.
 
@@ -218,7 +218,7 @@ class Routes:
         return self.corridors.tops[self.grid.band(item)] + self.rows.middle[item]
 
     def through(self, source: int, target: int) -> Route:
-        """Return the route through the columns between."""
+        """Return the route through the columns between source and target."""
         way = [(self.left(source) + self.measures.box_width, self.middle(source))]
         for item in self.grid.through[source, target][1:-1]:
             left, height = self.left(item), self.middle(item)
@@ -287,7 +287,7 @@ def _heights(
     tracks: Mapping[int, tuple[Mapping[int, int], int]],
     measures: Dimensions,
 ) -> tuple[list[int], dict[tuple[int, int], int], int]:
-    """Return the top of each band, the heights of the tracks below, and the total height."""
+    """Return the top of each band, the y of each track below it, and the total height."""
     tops, along, top = list[int](), dict[tuple[int, int], int](), 0
     for band, height in enumerate(rows.heights):
         tops.append(top)

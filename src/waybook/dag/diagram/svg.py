@@ -177,7 +177,7 @@ def _size(layout: Layout, frame: Frame) -> str:
 
 
 def _edges(lines: Iterable[EdgeLine], statuses: list[str]) -> Iterator[str]:
-    """Yield the edges in few paths, grouped by completed or not and by detour or not."""
+    """Yield the edges in few paths, grouped by whether the source is done and the edge a detour."""
     groups: dict[tuple[bool, bool], list[EdgeLine]] = {kind: [] for kind in EDGE_DRAW_ORDER}
     for line in lines:
         groups[statuses[line.source] in DONE_STATUSES, is_detour(line.route)].append(line)

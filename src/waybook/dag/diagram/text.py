@@ -102,7 +102,7 @@ def _outline_steps(lane: Lane, marks: Annotations) -> Iterator[str]:
         before.setdefault(target, []).append(number[source])
     for step in lane.steps:
         suffix = f" {_format_mark(marks.step(lane.slug, step.key))}" if marks.steps else ""
-        # The default, following the previous step, is already implied by the list.
+        # Dependencies are omitted if a step only follows the previous one: the list implies that.
         waits = sorted(before.get(step.key, ()))
         after = f"; after {', '.join(map(str, waits))}" if waits != [number[step.key] - 1] else ""
         yield f"{number[step.key]}. {escape_markdown(step.name)}{suffix}{after if waits else ''}"

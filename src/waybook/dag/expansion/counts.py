@@ -69,7 +69,7 @@ def expected_counts(
 def _begun(
     stage: str, graph: Graph, steps: Iterable[RecipeStep], models: Sequence[str], prior: Origins
 ) -> Iterable[Origins]:
-    """Yield the origins of these steps' outputs, once for steps that share them."""
+    """Yield the origins of these steps' outputs, without repeating those that steps share."""
     strategies: set[Strategy] = set()
     for step in steps:
         if GRANULARITY[step.strategy].descent is Descent.NEW:

@@ -80,7 +80,7 @@ def unit_count(strategy: Strategy, models: Sequence[str], prior: Origins) -> int
 
 
 def fans_out(step: RecipeStep, graph: Graph) -> bool:
-    """Return whether the step's only unit makes one output per model for its successors."""
+    """Return whether the step's only unit produces one output per model for its successors."""
     return (
         step.strategy is Strategy.ALL_TO_ONE
         and step.job_type is JobType.PLAN

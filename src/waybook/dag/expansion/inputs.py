@@ -34,7 +34,7 @@ class ResolvedInput:
 
     input: Input
     documents: tuple[Document, ...] = ()
-    #: Not produced by any step: the run's input or a person's feedback is used instead.
+    #: True if no step produces this input: it is the run's input or a person's feedback.
     external: bool = False
 
     @property
@@ -161,6 +161,6 @@ def _nearness(place: DocumentSlot, unit: Unit, author: str | None) -> Iterable[D
 def _standing(
     place: DocumentSlot, shelf: DocumentIndex, steps: set[str] | None
 ) -> tuple[Document, ...]:
-    """Return the documents at this key; within the unit's own stage, only those of these steps."""
+    """Return the documents at this key; if `steps` is given, only those produced by these steps."""
     documents = shelf.get(place, ())
     return documents if steps is None else tuple(doc for doc in documents if doc.step_key in steps)

@@ -26,7 +26,7 @@ class RenderJob(NamedTuple):
 
 
 class Resource(NamedTuple):
-    """Rendered document, and the job that made it."""
+    """Rendered document, and the job that produced it."""
 
     id: str
     job_id: str | None

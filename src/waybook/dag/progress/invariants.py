@@ -13,7 +13,7 @@ from waybook.dag.progress.report import Progress, Report, StageReport, StepRepor
 
 
 def completed_steps_add_up(report: Report) -> bool:
-    """Return whether completed steps match the listed statuses (invariant 1)."""
+    """Return whether the number of completed steps matches the listed statuses (invariant 1)."""
     return all(
         progress["completedSteps"] == _count(steps, ProgressStatus.COMPLETED)
         for _, progress, steps in _stages(report)
@@ -26,7 +26,7 @@ def total_steps_are_the_list(report: Report) -> bool:
 
 
 def failed_steps_add_up(report: Report) -> bool:
-    """Return whether failed steps match the listed statuses (invariant 3)."""
+    """Return whether the number of failed steps matches the listed statuses (invariant 3)."""
     return all(
         progress["failedSteps"] == _count(steps, ProgressStatus.FAILED)
         for _, progress, steps in _stages(report)
@@ -34,7 +34,7 @@ def failed_steps_add_up(report: Report) -> bool:
 
 
 def completed_means_every_step(report: Report) -> bool:
-    """Return whether exactly the stages with steps, all completed, are completed (invariant 4)."""
+    """Return whether a stage is completed iff it has steps and all are completed (invariant 4)."""
     return all(
         (stage["status"] == ProgressStatus.COMPLETED)
         == (
@@ -45,7 +45,7 @@ def completed_means_every_step(report: Report) -> bool:
 
 
 def completed_stages_add_up(report: Report) -> bool:
-    """Return whether completed stages match the listed statuses (invariant 5)."""
+    """Return whether the number of completed stages matches the listed statuses (invariant 5)."""
     completed = sum(stage["status"] == ProgressStatus.COMPLETED for stage in report["stages"])
     return report["dagProgress"]["completedStages"] == completed
 

@@ -92,7 +92,7 @@ def _unknown(step: str, status: str, many: int) -> str:
 
 
 def overlay(graph: Graph, evidence: Mapping[str, Evidence]) -> dict[str, ProgressStatus]:
-    """Return the status of each step, in the graph's order: one pass back and one forward."""
+    """Return the status of each step, in the graph's order, by a backward and a forward pass."""
     passed = _passed(graph, evidence)
     standings: dict[str, ProgressStatus] = {}
     for key in graph.order:

@@ -38,7 +38,7 @@ class Progress(TypedDict):
 
 class StageReport(TypedDict):
     stageSlug: str
-    #: Null, as are progress and steps, if the recipe is not a valid graph.
+    #: Null if the recipe is not a valid graph; `progress` and `steps` are then null, too.
     status: ProgressStatus | None
     modelCount: int | None
     progress: Progress | None
@@ -176,7 +176,7 @@ def _step(key: str, standing: ProgressStatus, seen: Evidence) -> StepReport:
 def _unknowns(
     stage: Stage, structure: Structure, seen: StageEvidence, expected: int | None
 ) -> Iterator[str]:
-    """Yield the reasons why values of this stage are null; a plan needs none."""
+    """Yield the reasons why values of this stage are null, or nothing if the stage is a plan."""
     if seen.standings is not None:
         return
     if stage.slug not in structure.graphs:

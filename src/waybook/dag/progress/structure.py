@@ -26,8 +26,8 @@ class Structure:
     dag: Dag
     #: Graph of each stage that has one.
     graphs: Mapping[str, Graph]
-    #: Stages without errors in themselves or in the transitions to them; a graph alone is enough to
-    #: show a stage's progress, but not to count its outputs.
+    #: Stages that have no errors, neither in themselves nor in the transitions to them. Showing a
+    #: stage's progress requires only a graph; counting its outputs requires a valid stage.
     valid: frozenset[str]
 
     @property
@@ -42,7 +42,7 @@ def valid_structure(dag: Dag, graphs: Mapping[str, Graph]) -> Structure:
 
 
 def stage_order(dag: Dag) -> list[str]:
-    """Return the stages in topological order; otherwise as declared."""
+    """Return the stages in topological order, with ties in declared order."""
     before = {stage.slug: dag.before(stage.slug) for stage in dag.stages}
     order: dict[str, None] = {}
     while len(order) < len(before):
@@ -52,7 +52,7 @@ def stage_order(dag: Dag) -> list[str]:
 
 
 def effective_models(order: Sequence[str], models_of: ModelsByStage) -> dict[str, Sequence[str]]:
-    """Return the models of each stage: its own, else those of the last stage with models.
+    """Return the models of each stage: its own, else those of the last earlier stage with models.
 
     >>> effective_models(["a", "b", "c"], {"b": ["opus"]})
     {'b': ['opus'], 'c': ['opus']}
@@ -117,7 +117,7 @@ class Map(TypedDict):
 
 
 def map_json(structure: Structure, models_of: ModelsByStage) -> Map:
-    """Return the map: each stage's order, roots and leaves, and its expected units."""
+    """Return the map: the step order, roots, leaves and expected units of each stage."""
     counts = structure_counts(structure, models_of)
     slugs = [stage.slug for stage in structure.dag.stages]
     return {"stages": [_stage_map(s, structure.graphs.get(s), counts.get(s)) for s in slugs]}

@@ -39,7 +39,8 @@ def read_leniently(data: object) -> LenientDefinition:
         if not as_list(as_object(data).get("stages")):
             raise refused from None
         definition = _stage_by_stage(as_object(data))
-        # Errors that only the whole shows, such as an input from a later stage.
+        # The remaining errors concern the definition as a whole, such as an input from a later
+        # stage.
         alone = any(definition.warnings.values())
         return (
             definition if alone else replace(definition, warnings={None: _format_errors(refused)})
@@ -67,7 +68,7 @@ def _stage_by_stage(data: Raw) -> LenientDefinition:
 
 
 def _names(raws: Sequence[object]) -> list[str]:
-    """Return the stages' slugs; one without its own slug is named by its position."""
+    """Return the stages' slugs; a stage without a unique slug is named by its position."""
     names: dict[str, None] = {}
     for place, raw in enumerate(raws):
         slug = as_object(raw).get("slug")
@@ -88,7 +89,7 @@ def _ways(data: Raw, slugs: Sequence[str]) -> tuple[tuple[Transition, ...] | Non
 
 
 def _stage(slug: str, raw: Raw, slugs: Sequence[str], *, look: bool) -> tuple[Stage, Sequence[str]]:
-    """Return one stage and its errors; if it has errors, only its steps and edges."""
+    """Return one stage and its errors; a stage with errors has only its steps and edges."""
     bare = Stage(slug, slug, _bare_recipe(as_object(raw.get("recipe"))))
     if raw.get("slug") != slug:
         return bare, ["slug: it has none of its own, and goes by its place"]
@@ -124,7 +125,7 @@ def _mentioned(raw: Raw) -> Iterator[str]:
                 yield name
 
 
-# Steps and edges alone
+# Recipes reduced to steps and edges
 
 
 def _bare_recipe(raw: Raw) -> Recipe:

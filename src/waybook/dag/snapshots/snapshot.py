@@ -132,7 +132,7 @@ def _resources(raws: object) -> tuple[list[Resource], list[StageWarning]]:
 
 
 def _no_steps(slug: str, work: Counter[JobEvidence], structure: Structure) -> Iterator[str]:
-    """Yield warnings for steps that jobs name but the recipe does not have."""
+    """Yield warnings for steps that jobs refer to but the recipe does not contain."""
     if slug not in structure.graphs:
         return
     known = structure.graphs[slug].steps

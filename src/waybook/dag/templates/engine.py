@@ -119,7 +119,7 @@ def strip_unstorable(text: str) -> str:
 
 
 class MissingField(Undefined):
-    """Missing field: empty, as is every field of it; an unknown top-level name is an error."""
+    """Missing field, which is empty and has only empty fields; an unknown top-level name raises."""
 
     def __init__(
         self,
@@ -215,7 +215,7 @@ class _Metered(NodeTransformer):
     """Transformer that replaces Jinja's loops and comparisons with metered ones."""
 
     def visit_For(self, node: nodes.For) -> nodes.For:  # noqa: N802 - the library's name
-        """Charge the loop for the nodes of its body on each round."""
+        """Charge each iteration of the loop for the nodes in its body."""
         self.generic_visit(node)
         cost = 1 + sum(1 for _ in node.find_all(nodes.Node))
         parts = nodes.Const(len(targets(node)) if isinstance(node.target, nodes.Tuple) else 0)
@@ -237,7 +237,7 @@ _ENVIRONMENT = _environment()
 
 
 def compile_template(text: str, names: frozenset[str]) -> Template:
-    """Return the compiled template; it may use these names.
+    """Return the compiled template, which may use only these names.
 
     Raises:
         TemplateRuleError: it is too long, no template, or says what a template may not say.

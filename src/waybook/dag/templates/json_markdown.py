@@ -84,7 +84,7 @@ def cell(value: Json) -> str:
 
 
 def code_block(text: str, language: str = "") -> str:
-    """Return a text as a code block, with a fence longer than any in it."""
+    """Return a text as a code block whose fence is longer than any fence in the text."""
     ticks = "`" * max(3, *(len(run) + 1 for run in _TICKS.findall(text)), 3)
     return f"{ticks}{language}\n{text}\n{ticks}"
 
@@ -178,7 +178,7 @@ def _indented(text: str) -> str:
 
 
 def _named(item: Json) -> tuple[str, Json]:
-    """Return the name of an object in a list, and the rest of it."""
+    """Return the name of a list item, or an empty text, and the item without its name."""
     if isinstance(item, dict):
         for key in _NAMES:
             name = item.get(key)

@@ -128,7 +128,7 @@ def _image(
     options: OptionsDict,
     environment: EnvType,
 ) -> str:
-    """Return a link in place of an image: a page loads nothing external."""
+    """Return a link in place of an image, because a page loads nothing external."""
     token = tokens[place]
     text = renderer.renderInlineAsText(token.children, options, environment) or "image"
     return f'<a href="{escape(str(token.attrGet("src") or ""))}">{escape(text)}</a>'

@@ -22,7 +22,7 @@ DEFAULT_DOCUMENT = "{{ content|markdown }}"
 
 
 class TemplateKind(StrEnum):
-    """Purpose of a template, which determines its names."""
+    """Purpose of a template, which determines the names it may use."""
 
     PROMPT = "prompt"
     DOCUMENT = "document"

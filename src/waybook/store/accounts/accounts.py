@@ -109,7 +109,7 @@ class SessionUser(NamedTuple):
 
     @property
     def scopes(self) -> frozenset[Scope]:
-        """Return the scopes that the user has, and the token too if one was used to sign in."""
+        """Return the user's scopes, limited to the token's if a token was used to sign in."""
         scopes = expand_scopes(map(Scope, self.user_scopes))
         if self.token_id is None:
             return scopes
@@ -150,7 +150,7 @@ def used_statement(token_ids: Iterable[str]) -> Statement:
 
 
 def read_org(rows: list[OrgRow], last: Sequence[Sequence[datetime]] = ()) -> LoadedOrg:
-    """Return the org that `org` or `lock_org` found; `last` has the last audit entry's time."""
+    """Return the org selected by `org` or `lock_org`; `last` holds the last audit entry's time."""
     row = rows[0]
     at, seq = _in_utc(first_value(last)), row.audit_seq
     return LoadedOrg(
@@ -207,7 +207,7 @@ def _token(row: TokenRow) -> Token:
 
 
 def rows_statement(org_id: str) -> Statement:
-    """Select every row that the audit of an org accounts for."""
+    """Select every row of an org whose changes the audit records."""
     return SQL["stored_org"](org_id=org_id)
 
 
@@ -243,7 +243,7 @@ class Member(NamedTuple):
 
 
 class MemberLookup(NamedTuple):
-    """An org, its current time, and the user with this sign-in, if it has one."""
+    """An org, its current time, and the org's user with this sign-in, or None."""
 
     org_id: UUID
     now: datetime
@@ -260,7 +260,7 @@ def member_statements(slug: str, issuer: str, subject: str) -> list[Statement]:
 
 
 def read_member(rows: list[MemberRow]) -> MemberLookup | None:
-    """Return what `member_statements` found, or None if there is no such org."""
+    """Return the org and user selected by `member_statements`, or None if there is no such org."""
     if not rows:
         return None
     (row,) = rows

@@ -25,7 +25,7 @@ NETWORK_LIMITS: Final = {
 
 @lru_cache(maxsize=16)
 def bounded_dsn(dsn: str) -> str:
-    """Return the connection string with our network limits, except those it sets itself.
+    """Return the connection string with our network limits added, unless it sets them itself.
 
     Raises:
         Misconfigured: it is not a valid connection string.

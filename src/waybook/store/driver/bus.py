@@ -58,8 +58,8 @@ class Bus:
         self._known: OrderedDict[SubjectKey, int] = OrderedDict()
         self._recent: deque[tuple[UUID, ChangeEvent]] = deque(maxlen=MAX_REPLAYED)
         #: Number of events delivered per org. It starts at a random number, so that positions of
-        #: two processes are not confused, and is kept per org, so that no org can count the events
-        #: of others.
+        #: two processes are not confused. It is kept per org, so that no org can infer how many
+        #: events others have.
         self._counts: OrderedDict[UUID, int] = OrderedDict()
         self._closed = False
 

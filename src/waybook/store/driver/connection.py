@@ -239,7 +239,7 @@ class DbConnection:
             self._arrived = None
 
     def _listen(self) -> None:
-        """Register the socket with the event loop, again before every wait.
+        """Register the socket with the event loop; call this again before every wait.
 
         uvloop calls a reader once more when the socket reports an error, then drops it silently, so
         an earlier registration may be gone. Renewing an existing one costs no system call.
@@ -259,7 +259,7 @@ class DbConnection:
             self._arrived.set_result(None)
 
     def _expire(self) -> None:
-        """Fail the pending message: its deadline has passed."""
+        """Fail the pending message, because its deadline has passed."""
         seconds = self._wire.message_seconds
         if self._arrived is not None and not self._arrived.done():
             self._arrived.set_exception(TimeoutError(f"no answer within {seconds:g} seconds"))
@@ -285,7 +285,7 @@ class DbConnection:
             self._heard = None
 
     async def _flush(self) -> None:
-        """Send the rest of a message that is too large to go out at once."""
+        """Send the rest of a message that is too large to be sent at once."""
         self._stop_listening()
         async with asyncio.timeout(self._wire.message_seconds):
             await wait_async(_flushing(self.connection), self.connection.pgconn.socket, interval=1)
@@ -336,7 +336,7 @@ def _flushing(connection: Connection) -> PQGen[None]:
 
 
 def _check(results: list[PGresult]) -> None:
-    """Raise the first error, if any: no statement after it was executed."""
+    """Raise the first error, if any; statements after it were not executed."""
     if results[-1].status in SUCCESSES:
         return
     failed = next(result for result in results if result.status == ExecStatus.FATAL_ERROR)

@@ -116,7 +116,7 @@ class Database:
         return now.astimezone(UTC)
 
     async def read_by_secret(self, secret_hash: bytes, *statements: Statement | str) -> Results:
-        """Read with the hash of a presented secret, in one message.
+        """Read the data visible with the hash of a presented secret, in one message.
 
         Row-level security shows only the row with this hash, until a statement sets the row's org.
         As the org is not known yet, the fair queue uses the secret in its place.

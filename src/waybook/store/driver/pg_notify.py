@@ -26,8 +26,9 @@ SQL = load("driver/pg_notify")
 #: not in that file.
 LISTEN = b"listen waybook_news"
 
-#: A change gets its number when its plan is locked and becomes visible when it is committed, at
-#: most this much later. Each poll therefore reaches back that much further than the last one.
+#: A change gets its number when its plan is locked, and becomes visible when it is committed, at
+#: most this many seconds later. Each poll therefore covers this many seconds before the previous
+#: poll as well.
 OVERLAP_SECONDS = 15.0
 #: Interval of probes on the idle listening connection, and the deadline of a probe: a connection
 #: lost by the network looks the same as an idle one.
@@ -99,7 +100,7 @@ class ChangePoller:
     """Poller for changes that were not notified, in orgs that have subscribers."""
 
     def __init__(self, most: int = MAX_POLLED_CHANGES) -> None:
-        """Read at most `most` changes per org and poll; more are reported as a gap."""
+        """Create a poller that reads at most `most` changes per org and poll; more are a gap."""
         self._most = most
         self._looked: dict[UUID, float] = {}
 

@@ -42,9 +42,10 @@ class FairQueue(Generic[T]):
         self._share = size - size // 4
         self._most_waiting = most_waiting
         self._held: defaultdict[Hashable, int] = defaultdict(int)
-        #: Waiters by the number of connections their org holds; orgs in the order of their turns.
+        #: Waiters, grouped by the number of connections that their org holds; orgs are in the order
+        #: of their turns.
         self._waiting: defaultdict[int, dict[Hashable, deque[T]]] = defaultdict(dict)
-        #: Number of waiters: usually zero, which skips the search.
+        #: Number of waiters. It is usually zero, and the search is then skipped.
         self._crowd = 0
         self._first_org: Hashable = None
         self._most_each = size
@@ -70,7 +71,7 @@ class FairQueue(Generic[T]):
             self._move(org, held, held + 1)
 
     def release(self, org: Hashable) -> None:
-        """Record that an org holds one connection less."""
+        """Record that an org holds one fewer connection."""
         held = self._held.pop(org)
         if held > 1:
             self._held[org] = held - 1
@@ -123,7 +124,7 @@ class FairQueue(Generic[T]):
         return None
 
     def _move(self, org: Hashable, old: int, new: int) -> None:
-        """Move an org's waiters to the orgs that hold equally many connections."""
+        """Move an org's waiters to the group of orgs that hold `new` connections."""
         queue = self._waiting[old].pop(org, None) if old in self._waiting else None
         if queue is not None:
             self._waiting[new][org] = queue
@@ -135,8 +136,9 @@ Org: TypeAlias = int | None
 DEFAULT_SIZE = 10
 #: Time a call may wait for a connection.
 ACQUIRE_SECONDS = 10.0
-#: First deadline of a connection attempt, doubled with each one that passed it: a packet that got
-#: lost while the network was down costs little, and a slow network is given the time it needs.
+#: Deadline of the first connection attempt; it doubles after each attempt that exceeds it. A packet
+#: lost while the network was down thus costs little time, and a slow network gets the time it
+#: needs.
 FIRST_CONNECT_SECONDS = 2.0
 #: Bounds of the pause between two attempts.
 RETRY_SECONDS = (0.05, 0.3)
@@ -291,7 +293,7 @@ class ConnectionPool:
             raise
 
     def _pass_on(self, line: DbConnection | None) -> None:
-        """Give a connection, or with None the permission to open one, to the next waiting call."""
+        """Give the next waiting call a connection or, if None, the permission to open one."""
         while served := self._turns.pop_next():
             org, turn = served
             if not turn.done():

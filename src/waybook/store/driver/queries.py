@@ -52,7 +52,8 @@ PREPARED_ROW_COUNT = 4
 BATCH_SIZE = 32
 
 _PLACE = pattern(r"%\((\w+)\)s")
-#: Reference to a fragment of `parts.sql`, as psql writes a variable; a cast has two colons.
+#: Reference to a fragment of `parts.sql`, in the syntax of psql variables. The pattern excludes
+#: casts, which have two colons.
 _PART = pattern(r"(?<!:):([a-z_]+)")
 _ROWS_PLACE = pattern(r"\bvalues\s+%\((\w+)\)s")
 
@@ -88,7 +89,7 @@ def first_column(rows: Iterable[Sequence[Any]]) -> list[Any]:
     return [row[0] for row in rows]
 
 
-#: Makes a row from its columns: `tuple`, or `_make` of a row class.
+#: Function that creates a row from its columns: `tuple`, or `_make` of a row class.
 RowMaker: TypeAlias = Callable[[Sequence[Any]], tuple[Any, ...]]
 
 
@@ -120,7 +121,7 @@ class Query:
     """Named query: fixed text with placeholders."""
 
     def __init__(self, name: str, text: str, row: type[tuple[Any, ...]] | None = None) -> None:
-        """Find the placeholders; one after `values` takes a list of rows."""
+        """Find the placeholders; a placeholder after `values` takes a list of rows."""
         self.name = name
         #: Class of the returned rows; its fields are the columns. None: plain tuples.
         self.row = row
@@ -240,7 +241,7 @@ def encode_parameters(values: Iterable[Value]) -> Parameters:
 
 
 class _Writers(dict[type, Callable[[Any], bytes | None]]):
-    """Encoder of each type. Enumeration members are encoded as text."""
+    """Mapping from each type to its encoder. Enumeration members are encoded as text."""
 
     def __missing__(self, kind: type) -> Callable[[Any], bytes | None]:
         if not issubclass(kind, str):

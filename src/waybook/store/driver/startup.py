@@ -46,7 +46,7 @@ async def wait_until_reachable(dsn: str, seconds: float, report: WaitReport) -> 
 
 
 async def _obstacle(dsn: str) -> str | None:
-    """Return the reason why the database does not accept a connection yet, or None."""
+    """Return the reason to wait longer for the database, or None if it accepted or refused."""
     try:
         async with asyncio.timeout(ATTEMPT_SECONDS):
             connection = await AsyncConnection.connect(bounded_dsn(dsn))

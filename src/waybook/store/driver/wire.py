@@ -26,7 +26,7 @@ REPLAN_EVERY = 4096
 
 
 class KeyConflict(Exception):
-    """A row with this key exists: another call was first."""
+    """A row with this key already exists, because another call inserted it first."""
 
     def __init__(self, constraint: str) -> None:
         """Store the name of the violated constraint."""
@@ -35,7 +35,7 @@ class KeyConflict(Exception):
 
 
 class StaleCache(Exception):
-    """Cached state that a call relied on is out of date; nothing was written, it must reload."""
+    """Cached state that a call used is outdated; nothing was written, the call must reload it."""
 
 
 class PreparedStatementLost(Exception):
@@ -63,7 +63,7 @@ class WireSettings:
         )
 
     def be_patient(self) -> None:
-        """Allow minutes for a statement, for commands that read all data."""
+        """Raise the timeouts to minutes, for commands that read all data."""
         self.statement_timeout = PATIENT_STATEMENT_TIMEOUT
         self.message_seconds = PATIENT_MESSAGE_SECONDS
 
@@ -86,7 +86,7 @@ class PreparedPlans:
     replan_at: int = REPLAN_FIRST
 
     def needs_replan(self) -> bool:
-        """Count a message, and return whether the plans should be discarded with it."""
+        """Count a message, and return whether it should also discard the plans."""
         self.messages += 1
         if self.messages < self.replan_at:
             return False

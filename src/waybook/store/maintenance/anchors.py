@@ -51,7 +51,7 @@ class AnchorTotals(NamedTuple):
 class Stone(NamedTuple):
     """Record of a chain that was erased, or resealed under another last hash, by an erasure."""
 
-    #: Number of the erasure among its org's.
+    #: Number of the erasure within its org.
     erasure: int
     entries: int
     hash_before: bytes
@@ -69,7 +69,7 @@ class ChainRow(NamedTuple):
 
 
 class StoneRow(NamedTuple):
-    """A stone and its chain."""
+    """A stone (see `Stone`) and the id of its chain."""
 
     subject_id: str
     erasure: int
@@ -198,7 +198,7 @@ def stones_statement(anchors: Sequence[Anchor]) -> Statement:
 def missing_anchors(
     anchors: Sequence[Anchor], rows: Iterable[ChainRow]
 ) -> list[tuple[Anchor, bytes | None]]:
-    """Return the anchors whose entry is missing or has another hash, with that hash."""
+    """Return the anchors whose entry is missing or has another hash, with that hash or None."""
     hashes = {(row.subject, row.subject_id, row.seq): row.hash for row in rows}
     held = [(a, hashes.get((a.subject, a.subject_id, a.seq))) for a in anchors]
     return [(a, got or None) for a, got in held if not got or got != a.hash]
@@ -214,7 +214,7 @@ def read_stones(rows: Iterable[StoneRow]) -> dict[str, list[Stone]]:
 
 
 def explanation(anchor: Anchor, stones: Iterable[Stone], erasures: int) -> Stone | None:
-    """Return the last erasure of the chain, if one since the anchor explains the mismatch.
+    """Return the chain's last erasure, if an erasure after the anchor explains the mismatch.
 
     `erasures` is the org's number of erasures when the anchor was taken. For a chain that grew
     after the anchor, the erasure records only the later last hash. Erasure records themselves are

@@ -23,8 +23,8 @@ ANCHORS = "audit-anchor.jsonl"
 
 BLOCK_BYTES = 256 * 1024
 COMPRESSION_LEVEL = 3
-#: Exceptions of the zip library for a file that was truncated or changed.
-#: What a backup is written with; damage can name others, whose errors are not listed below.
+#: Compression methods of a backup, and exceptions of the zip library for a truncated or changed
+#: file. A damaged file can specify other methods; their errors are not listed here.
 COMPRESSIONS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, RuntimeError)
 DAMAGED_MANIFEST = (*DAMAGED, ValueError, TypeError, AttributeError)
@@ -127,7 +127,7 @@ class ArchiveWriter:
         )
 
     def add(self, org_id: str, table: str, blocks: Iterator[bytes]) -> Member | None:
-        """Write the rows of one org in one table; return None without any rows."""
+        """Write the rows of one org in one table; return None without rows."""
         first = next(blocks, None)
         if first is None:
             return None
@@ -163,7 +163,7 @@ class ArchiveWriter:
 
 
 def count_rows(block: bytes) -> int:
-    """Return the number of rows that end in a block: COPY escapes other line breaks."""
+    """Return the number of rows that end in a block; COPY escapes line breaks within values."""
     return block.count(b"\n")
 
 
@@ -226,7 +226,7 @@ class Archive:
             raise damaged(f"{ANCHORS} cannot be read") from error
 
     def verify(self, progress: Progress) -> None:
-        """Read and check everything, without a database.
+        """Read and check the whole archive, without a database.
 
         Raises:
             InvalidInput: a member does not match the manifest.

@@ -30,7 +30,7 @@ from waybook.store.driver.queries import Statement, load
 
 
 class ServerRow(NamedTuple):
-    """The server, and the role that serves."""
+    """Properties of the database server and of the current role."""
 
     version: str
     role: str
@@ -91,7 +91,7 @@ def bundled_migrations() -> list[Migration]:
 def migrate(
     dsn: str, vectors: VectorTable = VectorTable.MAKE, *, up_to: int | None = None
 ) -> list[str]:
-    """Migrate the database to the latest version, or to `up_to`; return the names of what ran.
+    """Migrate to the latest version, or to `up_to`; return the names of the applied migrations.
 
     Raises:
         Misconfigured: the server is too old, the database too new, or a file was edited.
@@ -181,7 +181,7 @@ def _migrate(connection: psycopg.Connection, up_to: int | None) -> list[str]:
 
 
 def _run_patiently(connection: psycopg.Connection, migration: Migration) -> bool:
-    """Run a migration; return whether it had not run yet.
+    """Run a migration unless it has already run; return whether it ran now.
 
     A lock that is not available, for example during a backup, is given up and requested again:
     while a migration waits for a table, every call on that table waits behind it.
@@ -259,7 +259,7 @@ def _pending(done: dict[int, str]) -> list[Migration]:
 
 
 def _ensure_role(connection: psycopg.Connection) -> None:
-    """Create the serving role if it is missing and become a member of it, to be able to serve."""
+    """Create the serving role if it is missing, and make the current user a member of it."""
     row = connection.execute(_text("role_exists")).fetchone()
     if row and row[0]:
         return
@@ -309,7 +309,7 @@ def _holds(connection: psycopg.Connection, question: str) -> bool:
 
 
 def check_serving_role(dsn: str, role: str) -> None:
-    """Set the role once, to report at startup if that is not possible.
+    """Set the role once, so that a failure to set it is reported at startup.
 
     Raises:
         Misconfigured: the user is not a member of it, or no policy applies to the role.

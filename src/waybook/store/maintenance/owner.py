@@ -30,10 +30,10 @@ LOCK_TIMEOUT = "30s"
 
 
 class OwnerTransaction:
-    """One transaction of the owner, confined to one org if it names one."""
+    """One transaction of the owner, confined to one org if `org_id` is given."""
 
     def __init__(self, connection: psycopg.Connection, org_id: UUID | None = None) -> None:
-        """Use this connection, in its current transaction, and this org in every statement."""
+        """Use this connection in its current transaction, and pass this org to every statement."""
         self._connection = connection
         self._org_id = org_id
 
@@ -50,16 +50,16 @@ class OwnerTransaction:
         self._connection.execute(b"reset role")
 
     def fetch(self, query: Query, table: str = "", column: str = "", **values: object) -> Rows:
-        """Run a query, with the table and column that its text asks for; return its rows."""
+        """Run a query with this table and column in its placeholders; return its rows."""
         cursor = self._run(query, table, column, values)
         return [query.make_row(row) for row in cursor] if cursor.description else []
 
     def execute(self, query: Query, table: str = "", column: str = "", **values: object) -> int:
-        """Run a query; return the number of rows it touched."""
+        """Run a query; return the number of affected rows."""
         return self._run(query, table, column, values).rowcount
 
     def change(self, query: Query, table: str = "", column: str = "", **values: object) -> int:
-        """Run an update or a delete that returns org_id; return the number of rows it touched.
+        """Run an update or a delete that returns org_id; return the number of affected rows.
 
         Raises:
             Refused: it touched rows of another org; the exception rolls the transaction back.
@@ -81,7 +81,7 @@ class OwnerTransaction:
         self._connection.execute(text)
 
     def execute_many(self, query: Query, every: list[Mapping[str, object]]) -> None:
-        """Run a query for each of these values, many in one message; each must touch one row.
+        """Run a query for each of these values, in batches; each run must affect exactly one row.
 
         Raises:
             Refused: more rows were touched, so one of them belongs to another org, or fewer.
@@ -129,7 +129,7 @@ class OwnerSession:
     """Connection of the owner, with one transaction per task."""
 
     def __init__(self, connection: psycopg.Connection) -> None:
-        """Use this connection exclusively."""
+        """Use this connection, which nothing else may use."""
         self._connection = connection
 
     @contextmanager
@@ -240,7 +240,7 @@ class ErasureHeadRow(NamedTuple):
 
 
 class ReturnedRow(NamedTuple):
-    """A subject that was erased and exists again, and the number of its erasure."""
+    """A subject that exists although it was erased, and the number of its erasure."""
 
     erasure: int
     subject: str

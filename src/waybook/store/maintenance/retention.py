@@ -261,7 +261,7 @@ def _erase_archived(chores: RetentionRun, org_id: UUID, subject: str) -> Counter
 def _erase_some(
     owner: OwnerTransaction, subject: str, before: datetime, after: str, gone: Counter[str]
 ) -> str:
-    """Erase the next batch; return the id of the last one examined, or "" at the end."""
+    """Erase the next batch; return the id of the last subject examined, or "" at the end."""
     head = lock_org(owner)
     query = SQL["archived_plans"] if subject == "plan" else SQL["archived_runs"]
     rows: list[ArchivedRow] = owner.fetch(query, before=before, after=after, most=MAX_SUBJECTS)

@@ -52,7 +52,7 @@ class ColumnRow(NamedTuple):
 
 
 class AnswerRow(NamedTuple):
-    """A JSON text that we composed, and its place in its table."""
+    """A JSON text that the server composed, and its location in its table."""
 
     place: str
     text: str
@@ -106,7 +106,7 @@ def erase_user(
 
 
 def _members(owner: OwnerTransaction, name: str) -> frozenset[str]:
-    """Return the ids of the user and of all their tokens, which are deleted."""
+    """Return the ids of the user and of all their tokens, all of which will be deleted."""
     rows = owner.fetch(SQL["members_of"], ids=_user_ids(owner, name))
     return frozenset(first_column(rows))
 
@@ -129,7 +129,7 @@ def _without_user(owner: OwnerTransaction, name: str) -> dict[str, int]:
 def _reseal_chains(
     owner: OwnerTransaction, to: Pseudonymization, progress: Progress
 ) -> list[tuple[Tombstone, int]]:
-    """Reseal every chain that names the user, until none is left.
+    """Reseal every chain that contains the user's name, until none is left.
 
     Raises:
         Refused: one is broken; resealing would hide that.
@@ -257,7 +257,7 @@ def _farewell(
     ]
 
 
-# The rest
+# Other tables
 
 
 def _renamed_columns(owner: OwnerTransaction, to: Pseudonymization) -> Counter[str]:

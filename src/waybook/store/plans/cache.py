@@ -60,7 +60,7 @@ class PlanCache:
         return cached.loaded if known else None
 
     def put(self, which: PlanKey, loaded: LoadedPlan, *, all_sessions: bool = False) -> None:
-        """Cache the plan as written, keeping the sessions known from the previous entry."""
+        """Cache the plan as written, and keep the sessions of its previous cache entry."""
         before = self._plans.pop(which, None)
         if loaded.plan.status in CLOSED_PLAN or self._is_wary(which):
             return

@@ -171,7 +171,7 @@ def artifacts_statement(plan_id: str, parts: Mapping[str, int], most: int) -> St
 
 
 def text_slice_statement(plan_id: str, kind: str, which: str | None, page: Page) -> Statement:
-    """Select a slice of one text of a plan, named by its id or its audit entry number."""
+    """Select a slice of one text of a plan; `which` is the text's id or audit entry number."""
     numbered = which is not None and which.isdecimal()
     return SQL["plan_text_slice"](
         plan_id=plan_id,
@@ -215,5 +215,5 @@ def read_stored(row: ArtifactRow) -> StoredArtifact:
 
 
 def total_count(rows: Sequence[ArtifactRow | FeedbackRow | FailureRow]) -> int:
-    """Return the total number of rows, of which these are a page."""
+    """Return the total number of rows in the list of which these rows are one page."""
     return rows[0].total if rows else 0

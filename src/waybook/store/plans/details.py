@@ -167,7 +167,7 @@ def history_statement(plan_id: str, step_id: str | None, most: int) -> Statement
 
 
 def names_statement(step_ids: Iterable[str], *, whole: bool = False) -> Statement:
-    """Select the start of the instructions of these steps, or the whole."""
+    """Select the instructions of these steps: only their start, or all if `whole`."""
     return SQL["names"](ids=Ids(step_ids), most=None if whole else NAME)
 
 

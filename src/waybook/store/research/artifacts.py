@@ -141,10 +141,11 @@ def source_statement(source_id: str, most: int) -> Statement:
     return SQL["source"](source_id=source_id, most=most)
 
 
-#: Set in a transaction before a vector search. Without the first line the index returns a few rows
-#: of any org and stops; with it, the scan continues until enough rows of this org are found. A
-#: strict order would drop rows found slightly late; rows are sorted afterwards, so none need be
-#: dropped. The last line keeps the planner from sorting what the index returns in order.
+#: Settings of a transaction before a vector search. Without the first one, the index returns a few
+#: rows of any org and stops; with it, the scan continues until enough rows of this org are found.
+#: Strict order would drop rows that are found slightly late; relaxed order drops none, because rows
+#: are sorted afterwards. The last setting keeps the planner from sorting rows that the index
+#: already returns in order.
 SETTINGS = (
     "set local hnsw.iterative_scan = relaxed_order",
     "set local hnsw.ef_search = 200",
@@ -152,7 +153,7 @@ SETTINGS = (
     "set local hnsw.scan_mem_multiplier = 4",
     "set local enable_sort = off",
 )
-#: Up to this many passages are compared one by one, which misses none.
+#: Up to this number, passages are compared one by one, so that no match is missed.
 MAX_EXACT_SCAN = 2_000
 
 
@@ -167,12 +168,12 @@ def insert_statement(
 
 
 def nearest_statement(**values: Value) -> Statement:
-    """Select the nearest passages of the org."""
+    """Select the passages of the org that are nearest to a vector."""
     return SQL["nearest_vectors"](few=MAX_EXACT_SCAN, **values)
 
 
 def nearest_in_plan_statement(**values: Value) -> Statement:
-    """Select the nearest passages of a plan."""
+    """Select the passages of a plan that are nearest to a vector."""
     return SQL["nearest_vectors_in_plan"](**values)
 
 
@@ -217,7 +218,7 @@ class PassageDraft(NamedTuple):
 
 
 class Embeddings(NamedTuple):
-    """Vectors of some passages, and the model that made them."""
+    """Vectors of some passages, and the model that computed them."""
 
     model: str
     vectors: Sequence[Vector]

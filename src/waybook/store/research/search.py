@@ -136,7 +136,7 @@ def capabilities_statement() -> Statement:
 
 
 def read_capabilities(rows: list[CapabilitiesRow], wanted: str = "auto") -> SearchCapabilities:
-    """Return the search features, with the requested backend: auto, or one by name."""
+    """Return the search features, with the requested backend; "auto" selects the best one."""
     (row,) = rows
     best = Backend.PGVECTOR if row.has_pgvector else Backend.PORTABLE
     backend = best if wanted == "auto" else Backend(wanted)
@@ -162,7 +162,7 @@ def search_statements(
 
 
 def read_ranked(results: Sequence[list[RankedPassage]]) -> dict[str, list[RankedPassage]]:
-    """Return the ranked lists by method; the semantic one only if pgvector made it."""
+    """Return the ranked lists by method; the semantic list only if pgvector computed it."""
     place = len(SETTINGS)
     ranked = {"words": results[place]}
     if len(results) > place + 1:
@@ -176,7 +176,7 @@ def hits_statement(passages: Iterable[tuple[str, int]]) -> Statement:
 
 
 def plan_exists_statement(plan_id: str | None) -> Statement:
-    """Select whether this plan exists; true for None."""
+    """Select whether this plan exists; true without a `plan_id`."""
     return SQL["plan_exists"](plan_id=plan_id)
 
 

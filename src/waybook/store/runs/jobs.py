@@ -246,7 +246,7 @@ def content_statement(run_id: str, document_id: str, start: int, most: int) -> S
 
 
 def document_job_statement(run_id: str, document_id: str) -> Statement:
-    """Select the job that made the latest version of a document."""
+    """Select the job that created the latest version of a document."""
     return SQL["document_job"](run_id=run_id, document_id=document_id)
 
 

@@ -166,7 +166,7 @@ class OpenJobsRow(NamedTuple):
     step_key: str
     status: str
     model: str
-    # A tuple has a method of this name.
+    # Not called `count`, because a tuple has a method of that name.
     jobs: int
     ready_at: datetime | None
 
@@ -229,7 +229,7 @@ class DocumentSliceRow(NamedTuple):
     document_key: str
     model: str
     version: int
-    #: Of the whole text.
+    #: Length of the whole text.
     length: int
     content: str
     by: str | None
@@ -237,7 +237,7 @@ class DocumentSliceRow(NamedTuple):
 
 
 class DocumentJobRow(NamedTuple):
-    """Job that made a version of a document."""
+    """Job that created a version of a document."""
 
     job_id: str
     version: int

@@ -120,7 +120,7 @@ class AuthGate:
         return None
 
     async def _limited_caller(self, request: Request) -> Caller:
-        """Return the caller; unknown secrets count against the address they come from.
+        """Return the caller; each unknown secret is charged to the client address that sent it.
 
         Raises:
             Unauthenticated: the request has no valid credential.

@@ -78,13 +78,13 @@ DOCUMENTATION: Final = "/sign-in"
 
 @dataclass(frozen=True, slots=True)
 class ResourceMetadata:
-    """Metadata naming the issuer whose tokens `/mcp` accepts, and the supported scopes."""
+    """Metadata with the issuer whose tokens `/mcp` accepts, and the supported scopes."""
 
     settings: IssuerSettings
 
     @property
     def address(self) -> str:
-        """URL of the metadata, as challenges name it."""
+        """URL of the metadata, as it appears in challenges."""
         return f"{self._base}{WELL_KNOWN_PATH}/mcp"
 
     def routes(self) -> list[Route]:

@@ -127,7 +127,7 @@ class FailedCredentials:
                 del self._delayed[place]
 
     def _take(self, place: str, seconds: float) -> None:
-        """Move the time at which the bucket of an address is full again."""
+        """Postpone the time at which the bucket of an address is full again by `seconds`."""
         if not seconds:
             return
         now = self._clock()
@@ -136,7 +136,7 @@ class FailedCredentials:
             self._full_at.popitem(last=False)
 
     def _wait(self, place: str) -> float:
-        """Return the seconds until the bucket has one failure left, or 0."""
+        """Return the seconds until the bucket allows one more failure, or 0."""
         full_at = self._full_at.get(place)
         if full_at is None:
             return 0.0

@@ -23,7 +23,7 @@ class McpEndpoint:
     def __init__(
         self, server: Server[None], reporting: frozenset[str], pace: RequestThrottle | None = None
     ) -> None:
-        """Serve `server`; `reporting` names the tools that send progress notifications."""
+        """Serve `server`; `reporting` contains the tools that send progress notifications."""
         self.pace = pace
         self.reporting = reporting
         self.plain = session_managers(server, streamed=False)

@@ -200,7 +200,7 @@ def page_caller(request: Request) -> UUID | None:
 def mcp_error_response(
     request: Request, message: Mapping[str, object], fault: RateLimited, *, is_tool: bool
 ) -> Response:
-    """Return a refusal as the protocol library would: for a tool call, a result the model reads."""
+    """Return a refusal in the protocol library's format; for a tool call, as a tool result."""
     body, headers = fault.as_json(), retry_after_header(fault.details)
     if "id" not in message:
         return json_response(body, 429, headers)

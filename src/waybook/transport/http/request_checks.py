@@ -217,7 +217,7 @@ SECURITY_HEADERS: Final = {
 
 
 def reject_cross_site(app: ASGIApp) -> ASGIApp:
-    """Refuse (403) requests that a browser makes for another site's page."""
+    """Refuse (403) requests that a browser sends on behalf of another site's page."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and not is_same_site(scope):

@@ -25,7 +25,8 @@ STATUS: Final[Mapping[str, HTTPStatus]] = {
     "UNAVAILABLE": HTTPStatus.SERVICE_UNAVAILABLE,
 }
 
-#: Documents are untrusted text: they may be displayed and saved, but run nothing.
+#: Documents are untrusted text: browsers may display and save them, but must not run scripts in
+#: them.
 SANDBOX_HEADERS: Final = {
     "cache-control": "no-store",
     "content-security-policy": f"{CONTENT_SECURITY_POLICY}; frame-ancestors 'none'; sandbox",

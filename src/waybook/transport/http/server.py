@@ -70,7 +70,7 @@ class BoundedHeadProtocol(HttpToolsProtocol):
         if self._buffered > MAX_BYTES:
             self._refuse()
         elif self.cycle is None or self.cycle.response_complete:
-            # After a response follows either the unread rest of a body or a new head.
+            # A response is followed by either the unread rest of a body or a new head.
             self._expect()
 
     def on_message_begin(self) -> None:

@@ -47,7 +47,7 @@ class ReviewElicitation:
     async def review(
         self, context: Context, params: wire.CallToolRequestParams
     ) -> wire.CallToolResult | wire.InputRequiredResult:
-        """Request a review and elicit its decision if the client can; then submit it."""
+        """Request a review; if the client supports forms, elicit the decision and submit it."""
         arguments = params.arguments or {}
         if params.request_state is not None:
             return await self._heard(context, params, _state(params.request_state))

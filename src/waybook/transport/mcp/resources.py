@@ -127,7 +127,7 @@ def _lean(text: str) -> Iterator[str]:
 
 
 class Text(NamedTuple):
-    """Text of a resource; `meta` names its author or model, if it has one."""
+    """Text of a resource; `meta` contains its author or model, if it has one."""
 
     mime_type: str
     text: str

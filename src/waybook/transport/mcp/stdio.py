@@ -28,7 +28,7 @@ ErrorWriter = Callable[[JSONRPCError], None]
 
 
 def take_stdin() -> BinaryIO:
-    """Return stdin for exclusive use; other readers in the process get end of file.
+    """Return stdin for exclusive use; any other reader in the process reads end of file.
 
     The descriptor is never closed, because a thread may be reading it until the process ends.
     """

@@ -53,7 +53,7 @@ class ListenStream:
 
     bus: Bus
     org_id: UUID
-    #: Ends the stream; the client reconnects and reads its resources again.
+    #: Function that ends the stream; the client reconnects and reads its resources again.
     close: Callable[[], None] = field(init=False)
     _deliver: Callable[[ServerEvent], None] = field(init=False)
 

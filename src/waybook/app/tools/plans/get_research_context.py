@@ -50,7 +50,8 @@ class GetResearchContext(SessionArguments):
     since: int | None = Field(None, ge=0, description="a seq: only news")
     budget_tokens: int | None = Field(None, ge=MIN_TOKENS, le=MAX_TOKENS)
     detail: bool = False
-    # Not in the published schema: agents find these arguments in the call that a reply names.
+    # Not in the published schema: agents find these arguments in the next call that a reply
+    # suggests.
     part: SkipJsonSchema[Id | None] = None
     offset: SkipJsonSchema[int] = Field(0, ge=0, lt=2**30)
 
@@ -117,7 +118,7 @@ async def _material(
 
 
 async def _with_what_matters(ctx: RequestContext, material: PlanMaterial) -> PlanMaterial:
-    """Add the artifacts relevant to the plan's question; or those that are new."""
+    """Add the artifacts relevant to the plan's question or, with `since`, the new ones."""
     plan_id = material.plan.id
     if material.since is not None:
         stored = sorted(_changed(material.entries, Entity.ARTIFACT))

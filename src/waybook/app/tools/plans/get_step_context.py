@@ -37,7 +37,8 @@ LISTS = ("feedback", "failures", "soFar", "earlierResults", "artifacts")
 class GetStepContext(ReadArguments):
     step_id: Id
     budget_tokens: int | None = Field(None, ge=MIN_TOKENS, le=MAX_TOKENS)
-    # Not in the published schema: agents find these arguments in the call that a reply names.
+    # Not in the published schema: agents find these arguments in the next call that a reply
+    # suggests.
     part: SkipJsonSchema[Id | None] = None
     offset: SkipJsonSchema[int] = Field(0, ge=0, lt=2**30)
 

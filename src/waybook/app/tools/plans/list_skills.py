@@ -75,7 +75,7 @@ def _view(skill: Skill, description: str, *, files: bool = True) -> Body:
 
 
 def _file_view(skill: Skill, path: str) -> Body:
-    """Return a file's text as far as it fits, as read at startup."""
+    """Return the text of a file, as read at startup, cut to the size limit."""
     file = skill.file(path)
     if file is None:
         raise NotFound(

@@ -48,7 +48,7 @@ async def submit_step_result(ctx: RequestContext, args: SubmitStepResult) -> Too
 async def evaluate(
     ctx: RequestContext, plan: Plan, step_id: StepId | None, rule: Callable[[], Decision[StepDone]]
 ) -> Decision[StepDone]:
-    """Apply a rule; if conditions of the step are pending, in a thread, and charge their cost.
+    """Apply a rule, in a thread if conditions of the step are pending, and charge their cost.
 
     Conditions may take tens of milliseconds. Other calls proceed meanwhile, since the server sets a
     short thread switch interval.
@@ -76,7 +76,7 @@ def _submission(args: SubmitStepResult) -> Submission:
 
 
 def submission_reply(decision: Decision[StepDone]) -> Body:
-    """Return what became of the step and its plan."""
+    """Return the resulting state of the step and its plan."""
     plan, done = decision.plan, decision.reply
     branches: list[Json] = [branch.as_json() for branch in fired_branches(done.branches)]
     return non_empty(

@@ -28,10 +28,10 @@ class SubmitUserDecision(MutatingArguments):
     step_id: Id | None = None
     decision: Literal["approve", "reject", "modify", "skip"]
     feedback: Text | None = None
-    #: A person who has seen a review decides that one, and not a later one. Not published: pages
-    #: send it, agents do not need it.
+    #: Review that the person has seen; the decision does not apply to a later one. Not in the
+    #: published schema: pages send this argument, and agents do not need it.
     review_id: SkipJsonSchema[Id | None] = None
-    #: Surface in a chat where the person decided, as the map or the form reports it.
+    #: Part of a chat in which the person decided, as reported by the map or the form.
     place: SkipJsonSchema[ReviewSurface | None] = None
 
     @model_validator(mode="after")

@@ -118,7 +118,7 @@ log = logging.getLogger(__name__)
 
 
 async def record_model_usage(ctx: RequestContext, usage: Usage) -> None:
-    """Record the model's usage; a failure is only logged, since the reply is worth more."""
+    """Record the model's usage; only log a failure, so that the reply is not lost."""
     try:
         async with OpenTransaction(ctx) as opened:
             by = ctx.caller.user
@@ -155,7 +155,7 @@ class SourceText:
 
 
 async def extract_data(ctx: RequestContext, args: ExtractData) -> Body:
-    """Check a candidate; else ask the server's model; else return a prompt for the caller's own."""
+    """Check a candidate, or ask the server's model, or return a prompt for the caller's model."""
     schema = _schema(args.wanted)
     source = await _read_source(ctx, args)
     if source is None or args.candidate is not None:
@@ -245,7 +245,7 @@ def _from(source: SourceText, args: ExtractData) -> SourceText:
 
 
 def _checked(args: ExtractData, schema: dict[str, Json]) -> Body:
-    """Return the errors of a candidate, or the candidate; JSON that came as text is decoded."""
+    """Return the candidate if it is valid, else its errors; decode one that is JSON text."""
     faults: list[Mismatch] = []
     for candidate in _readings(args.candidate):
         faults = mismatches(candidate, schema, value="candidate", shape="schema")

@@ -109,7 +109,7 @@ def source_view(source: SourceRow, *, quoted: bool = True) -> Body:
 
 
 def _fit_metadata(metadata: Json, sources: list[Body], args: GetArtifact) -> Body:
-    """Return metadata and sources as far as they fit; only with the beginning of the content."""
+    """Return metadata and sources within a limit; without detail, only for the first piece."""
     if args.offset and not args.detail:
         return {}
     included_sources, left = (
@@ -134,7 +134,7 @@ def _fit_metadata(metadata: Json, sources: list[Body], args: GetArtifact) -> Bod
 
 
 def _build_fetch_args(left_out: list[Body], args: GetArtifact) -> Body:
-    """Return the arguments that fetch what was left out, or its first source."""
+    """Return the arguments that fetch the omitted parts, or the first omitted source."""
     if args.detail and left_out:
         return {"sourceId": left_out[0]["sourceId"]}
     return {"artifactId": args.artifact_id, "detail": True}

@@ -82,7 +82,7 @@ async def _views(ctx: RequestContext, question: SearchQuery, page: list[Hit]) ->
     came_from = defaultdict[str, list[SourceRow]](list)
     for source in sources:
         came_from[source.artifact_id].append(source)
-    # Artifacts replaced by a later version between the two reads are missing.
+    # An artifact is missing here if a later version replaced it between the two reads.
     there = [hit for hit in page if hit.subject_id in by_id]
     return [_view(question, h, by_id[h.subject_id], came_from[h.subject_id]) for h in there]
 
@@ -112,7 +112,7 @@ def _view(question: SearchQuery, hit: Hit, row: HitRow, sources: list[SourceRow]
 
 
 def _why(reason: MatchReason, shown: Snippet) -> Json:
-    """Return one match reason: the full-text or semantic rank, and what caused it."""
+    """Return one match reason: its kind, rank and score, and for full text the matched words."""
     if reason.by == "meaning":
         return {"by": reason.by, "rank": reason.rank, "nearness": round(reason.score, 3)}
     words = dict.fromkeys(shown.text[start:end].lower() for start, end in shown.marks)

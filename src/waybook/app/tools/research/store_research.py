@@ -45,14 +45,14 @@ MAX_TAGS = 20
 
 
 def visible_line(text: str) -> str:
-    """Return a line of text; invisible characters are rejected since names are compared exactly."""
+    """Return a line of text; reject invisible characters, since names are compared exactly."""
     if not text.isprintable():
         raise ValueError("must be of printable characters")
     return text
 
 
 def in_utc(at: datetime) -> datetime:
-    """Return a time in UTC; one without a zone is taken for UTC."""
+    """Return a time in UTC; a time without a zone is interpreted as UTC."""
     try:
         return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
     except OverflowError:
@@ -142,7 +142,7 @@ async def _apart(ctx: RequestContext, research: Research, how: "ResearchIndexing
 
 @dataclass(frozen=True, slots=True)
 class ResearchIndexing:
-    """Indexing of research. Its embeddings are computed before anything is locked."""
+    """Data for indexing research; the embeddings are computed before anything is locked."""
 
     research: Research
     org_id: UUID

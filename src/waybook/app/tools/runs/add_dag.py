@@ -46,7 +46,7 @@ async def add_dag(ctx: RequestContext, args: AddDag) -> ToolReply:
 async def _store_definition(
     opened: OpenTransaction, slug: str, name: str, body: Json
 ) -> Proposal[Written]:
-    """Store this as the latest version, unless it already is."""
+    """Store a definition as the latest version, unless the latest version is identical."""
     rows: Sequence[DefinitionRow] = opened.results[-1]
     digest = definition_hash(body)
     latest = rows[0].version if rows else 0

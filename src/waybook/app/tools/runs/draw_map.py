@@ -39,15 +39,16 @@ from waybook.store.runs import load
 
 #: Length of a result shown with the question about it.
 MAX_RESULT_LENGTH = 4_000
-#: Charge for drawing, per step and line of the map: in CPU, about that of two operations of a
-#: condition.
+#: Charge for drawing each step and each line of the map, in condition operations: the CPU time
+#: equals about two of them.
 OPERATIONS_PER_LINE = 2
 
 
 class DrawMap(ReadArguments):
     plan_id: Id | None = None
     run_id: Id | None = None
-    # Every model pays for the tool list, so arguments that only the app uses are not published.
+    # Arguments that only the app uses are not published, because every model pays for the tokens of
+    # the tool list.
     dag_slug: SkipJsonSchema[Id | None] = None
     width: SkipJsonSchema[Annotated[int, Field(ge=200, le=8_000)] | None] = None
     seen: SkipJsonSchema[Id | None] = None
@@ -55,7 +56,7 @@ class DrawMap(ReadArguments):
 
 
 async def draw_map(ctx: RequestContext, args: DrawMap) -> Body:
-    """Return the current drawing; if the caller has seen it, only that it is unchanged."""
+    """Return the current drawing, or only that it is unchanged if the caller already has it."""
     drawn = await _drawn(ctx, args)
     version = sha256(orjson.dumps(drawn)).hexdigest()[:16]
     if args.seen == version:

@@ -100,7 +100,7 @@ def _map(
 
 
 def _fitted(body: Body, args: GetDagMap, most: int) -> Body:
-    """Return the map; if it is too long for a client, its stages alone, and the call for all."""
+    """Return the map or, if it is too long, only its stages and the call that returns all."""
     if len(orjson.dumps(body)) <= most:
         return body
     named = non_empty(

@@ -100,7 +100,7 @@ async def _document(locked: LockedRun, document_id: str, args: GetJobInput) -> B
 
 
 def _text(page_context: JobMaterials, key: str, stage: str | None) -> str:
-    """Return a text that is no document of the run: prompt, submitted parts, external input."""
+    """Return a text that is not a document of the run: prompt, submitted parts, external input."""
     if key in {PROMPT, SO_FAR}:
         return page_context.prompt if key == PROMPT else page_context.so_far
     outside = [job_input for job_input in page_context.inputs if job_input.document is None]

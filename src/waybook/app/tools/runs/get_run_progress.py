@@ -47,7 +47,7 @@ async def get_run_progress(ctx: RequestContext, args: GetRunProgress) -> Body:
 
 
 def fit_report(body: Body, args: GetRunProgress, most: int = MAX_COMPACT_REPLY_BYTES) -> Body:
-    """Return the report; if it is too long, without its documents, then without its steps."""
+    """Return the report; if it is too long, omit its documents, and then its steps."""
     if _fits(body, most):
         return body
     named: Body = {"runId": args.run_id} if args.run_id else {"planId": args.plan_id}

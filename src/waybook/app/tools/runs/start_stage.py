@@ -21,7 +21,7 @@ class StartStage(MutatingArguments):
 
 
 async def start_stage(ctx: RequestContext, args: StartStage) -> ToolReply:
-    """Start a stage; one that is already started does not change."""
+    """Start a stage; a stage that is already started does not change."""
     locked = LockedRun(ctx, args.run_id)
 
     async def decide() -> RunProposal:

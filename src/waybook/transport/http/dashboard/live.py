@@ -1,4 +1,4 @@
-"""Server-sent events that name the changed topics, one stream per browser.
+"""Server-sent events that contain the changed topics, one stream per browser.
 
 An event carries topics, or `*` if anything may have changed, and the position after it as its id. A
 client that reconnects sends its last position and receives the events it missed. The stream carries
@@ -91,7 +91,7 @@ class PeriodicReauth:
         self._checked_at = time.monotonic()
 
     async def is_authorized(self) -> bool:
-        """Return whether the credential was valid at the last check, repeating it if it is due."""
+        """Return whether the credential was valid at the last check; check again if that is due."""
         if time.monotonic() - self._checked_at < REAUTH_SECONDS:
             return True
         self._checked_at = time.monotonic()

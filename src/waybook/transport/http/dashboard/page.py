@@ -32,7 +32,7 @@ class PageContext:
     caller: Callable[[Request], Awaitable[Caller]]
 
     async def request_context(self, request: Request) -> RequestContext:
-        """Return a request context for reading; a request counts once against the rate limit.
+        """Return a request context for reading; count the request once against the rate limit.
 
         Raises:
             Forbidden: the caller may not read.

@@ -66,8 +66,8 @@ class RunPage:
         run_id = request.path_params["run_id"]
         action = request.url.path.rpartition("/")[2]
         named = {} if "documentId" in args else {"runId": run_id}
-        # The key makes a repeated submission of one form idempotent, but not of other forms on the
-        # page.
+        # All forms on the page have the same key. The stage or document is added to it, so that
+        # only a repeated submission of the same form is idempotent.
         place = _field(fields, "stage") or _field(fields, "document")
         key = f"{_field(fields, 'key')[:64]}:{place}"[:200]
         answer = await self.page_context.call_tool(

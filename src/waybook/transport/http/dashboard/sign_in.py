@@ -212,7 +212,7 @@ class SignInPage:
     def _back(self) -> str:
         return f"{self.base_url}{CALLBACK_PATH}"
 
-    # Shared by both
+    # Shared by both kinds of sign-in
 
     async def _let_in(self, request: Request, reply: Response, secret: str) -> None:
         """Set the new session cookie and end the previous session."""

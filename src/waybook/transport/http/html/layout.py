@@ -69,7 +69,7 @@ def asset_url(name: str) -> str:
 
 
 async def serve_asset(request: Request) -> Response:
-    """Serve the current version of an asset, even to a page that names an older one."""
+    """Serve the current version of an asset, even to a page that links to an older version."""
     name = request.path_params["name"]
     if name not in NAMES:
         raise HTTPException(404)
