@@ -171,10 +171,13 @@ async def test_pool_org_beyond_max_queued_raises_busy(own_place: ServerDatabase)
 
 async def test_pool_wait_beyond_timeout_raises_unavailable(own_place: ServerDatabase) -> None:
     async with open_test_database(own_place, pool_size=1) as database:
-        database.pool.timeout = 0.05
+        # Opening the connection may take longer than the timeout of this test.
+        await used(database)
         async with database.org_transaction(LOCAL_ORG):
+            usual, database.pool.timeout = database.pool.timeout, 0.05
             with pytest.raises(Unavailable, match="cannot be reached right now"):
                 await used(database)
+        database.pool.timeout = usual
         await used(database)
 
 
