@@ -68,7 +68,7 @@ async def missing_argument_is_named(case: Case) -> None:
         assert error["code"] == "INVALID_INPUT"
         assert error["message"] == f"{name}: is missing"
         assert error["details"]["faults"] == [{"at": name, "fault": "is missing"}]
-        why = f"retry the same call, with {name} put right"
+        why = f"retry the same call, with {name} corrected"
         assert error["next"] == {"tool": case.tool, "args": {}, "why": why}
 
 

@@ -47,8 +47,8 @@ def test_retry_advice_names_invalid_arguments_in_order_and_bounded() -> None:
     assert why(TooLarge(limit=3)) == "retry the same call, with less in it"
     faults = [{"at": at} for at in ("steps.0.title", "name", "steps.1", "researchQuestion")]
     advice = why(BadRecipe(faults=faults))
-    assert advice == "retry the same call, with steps, name and researchQuestion put right"
-    assert why(BadRecipe(faults=[])) == "retry the same call, with what the message names put right"
+    assert advice == "retry the same call, with steps, name and researchQuestion corrected"
+    assert why(BadRecipe(faults=[])) == "retry the same call, with what the message names corrected"
 
 
 def test_retry_advice_is_absent_without_useful_call_and_keeps_rule_advice() -> None:
@@ -65,6 +65,6 @@ async def test_unstorable_argument_error_names_argument(agent: AgentClient) -> N
     arguments = {"name": "x", "researchQuestion": "\ud800", "steps": []}
     error = await agent.refused("create_research_plan", **arguments)
     assert error["details"] == {"argument": "researchQuestion"}
-    assert error["next"]["why"] == "retry the same call, with researchQuestion put right"
+    assert error["next"]["why"] == "retry the same call, with researchQuestion corrected"
     strange = {**arguments, "researchQuestion": "?", "\ud800": 1}
     assert (await agent.refused("create_research_plan", **strange))["details"] == {}

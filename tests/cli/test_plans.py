@@ -89,7 +89,7 @@ def test_watch_shows_stall_without_writing_audit(terminal: Terminal) -> None:
     terminal.take(plan_id, ago=timedelta(hours=2))
     shown = terminal.say("watch", plan_id, "--once")
     assert "▲ stalled" in shown
-    assert "step 1 has been silent for 2h00m" in shown
+    assert "step 1 has been silent for 2 h" in shown
     newest = max(terminal.json_output("audit", "list", plan_id), key=lambda entry: entry["seq"])
     assert newest["event"] == "step_started"
 

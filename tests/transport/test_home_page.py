@@ -59,7 +59,7 @@ async def test_plan_list_row_shows_progress_current_step_and_resume_prompt(
     text = (await browser.get("/")).text
     assert "Rivers &lt;of&gt; the north" in text
     assert 'data-status="stalled"' in text
-    assert "no activity for 40m00s" in text
+    assert "no activity for 40 min" in text
     assert "<b>1</b> of <b>4</b>, 1 failed" in re.sub(r"\s+", " ", text)
     assert '<span class="muted">3.</span> Look up 3' in text
     assert f"Go on with the Waybook plan {plan['planId']}." in text
@@ -171,4 +171,4 @@ async def test_plan_list_pending_reviews_and_feedback_are_listed_oldest_first(
     assert lines[0].startswith("Rivers, twice, ")
     assert lines[1:] == [f"Plan {n}, step 1" for n in range(4)]
     assert "All 7 in the inbox" in text
-    assert "waiting 6m00s" in text
+    assert "waiting 6 min" in text

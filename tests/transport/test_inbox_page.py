@@ -51,7 +51,7 @@ async def test_inbox_card_shows_question_requester_and_waiting_time(
     text = (await browser.get("/inbox")).text
     assert text.index("Older</a>, step 1") < text.index("Newer</a>, step 1")
     assert "requested by ann" in text
-    assert "waiting 4m00s" in text
+    assert "waiting 4 min" in text
     assert "Is this <strong>right</strong>?" in text
     assert "Are &lt;these&gt; all?" in text
     assert "6650" in text

@@ -39,9 +39,9 @@ def test_timeline_shows_work_waiting_and_retries_as_consecutive_segments() -> No
         "awaiting_input",
     ]
     assert [segment.title for segment in line.segments] == [
-        "worked on in vain 5m00s",
-        "worked on 4m00s",
-        "waited for a person 1m00s",
+        "worked on in vain 5 min",
+        "worked on 4 min",
+        "waited for a person 1 min",
     ]
     assert (line.worked, line.waited) == (timedelta(minutes=9), timedelta(minutes=1))
     assert drawn.line("b").segments[0].status == "in_progress"

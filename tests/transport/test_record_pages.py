@@ -276,4 +276,4 @@ async def test_health_page_shows_effective_settings_without_secrets(
     assert "forced on every table" in text
     assert f"PostgreSQL {world.place.server.name}" in text
     assert "full text" in text
-    assert "30m00s without activity" in text
+    assert "30 min without activity" in text

@@ -13,18 +13,18 @@ def format_duration(gap: timedelta) -> str:
     ...     format_duration(timedelta(seconds=761)),
     ...     format_duration(timedelta(hours=5)),
     ... )
-    ('5s', '12m41s', '5h00m')
+    ('5 s', '12 min', '5 h')
     >>> format_duration(timedelta(days=3, hours=2)), format_duration(timedelta(seconds=-1))
-    ('3d02h', '0s')
+    ('3 d 2 h', '0 s')
     """
     seconds = max(0, round(gap.total_seconds()))
     if seconds < MINUTE:
-        return f"{seconds}s"
+        return f"{seconds} s"
     if seconds < HOUR:
-        return f"{seconds // MINUTE}m{seconds % MINUTE:02}s"
-    if seconds < DAY:
-        return f"{seconds // HOUR}h{seconds % HOUR // MINUTE:02}m"
-    return f"{seconds // DAY}d{seconds % DAY // HOUR:02}h"
+        return f"{seconds // MINUTE} min"
+    large, small, names = (HOUR, MINUTE, ("h", "min")) if seconds < DAY else (DAY, HOUR, ("d", "h"))
+    rest = seconds % large // small
+    return f"{seconds // large} {names[0]}" + (f" {rest} {names[1]}" if rest else "")
 
 
 def format_age(at: datetime, now: datetime) -> str:

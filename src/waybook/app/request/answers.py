@@ -56,7 +56,7 @@ def retry_call(error: WaybookError, tool: Tool, arguments: Mapping[str, object])
         case TooLarge():
             why = f"with less in {_named(error, tool) or 'it'}"
         case InvalidInput() | BadRecipe():
-            why = f"with {_named(error, tool) or 'what the message names'} put right"
+            why = f"with {_named(error, tool) or 'what the message names'} corrected"
         case _:
             return None
     return NextCall(tool.name, {}, f"{SAME_CALL}, {why}")

@@ -51,7 +51,7 @@ def _known(tool: str) -> str:
     if tool in TOOLS:
         return tool
     near = difflib.get_close_matches(tool, TOOLS, 1)
-    suggestion = f"; did you mean {near[0]}?" if near else ""
+    suggestion = f"; did you mean {near[0]}?" if near else "."
     raise click.BadParameter(
         f"there is no tool {tool}{suggestion} The tools are {', '.join(sorted(TOOLS))}.",
         param_hint="TOOL",

@@ -105,8 +105,8 @@ def review_panel(review: ReviewRecord, width: int, base_url: str) -> Panel:
         parts += ["", questions]
     if review.result_summary is not None:
         parts += ["", Text("the result, if you approve", style="dim"), _result(review)]
-    byline = f"asked by {review.requested_by}, {format_age(review.requested_at, review.now)}"
-    parts += ["", Text(f"{byline} · try {review.attempt} · plan {review.plan_id}", style="dim")]
+    byline = f"requested by {review.requested_by}, {format_age(review.requested_at, review.now)}"
+    parts += ["", Text(f"{byline} · attempt {review.attempt} · plan {review.plan_id}", style="dim")]
     parts += [Text(review_url(review.plan_id, base_url), style="dim")]
     title = Text.assemble(" ", (review.plan_name, "bold"), f" · {step_name(review)} ")
     return Panel(
@@ -119,7 +119,7 @@ def awaiting_runs_table(runs: list[RunSummary]) -> Group:
     lines: list[RenderableType] = []
     for run in runs:
         stage = run.awaiting.slug if run.awaiting else ""
-        waits = f" waits for your feedback on {stage}, {format_age(run.updated_at, run.now)}"
+        waits = f" is waiting for your feedback on {stage}, {format_age(run.updated_at, run.now)}"
         lines.append(Text.assemble(("! ", "bold magenta"), (run.name, "bold"), waits))
         lines.append(Text(f'  waybook feedback {run.id} {stage} "…"', style="dim"))
     return Group(*lines)

@@ -71,7 +71,7 @@ def _thresholds(services: Services) -> dict[str, object]:
     """Return the default thresholds of plans and jobs that do not set their own."""
     return {
         "a step is stalled after": services.stall_threshold,
-        "a job goes back after": services.lease,
+        "a job is released after": services.lease,
     }
 
 
