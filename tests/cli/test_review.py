@@ -26,9 +26,9 @@ def test_review_prints_questions_and_choices(terminal: Terminal) -> None:
 def test_review_lists_run_awaiting_feedback_with_command(
     terminal: Terminal,
 ) -> None:
-    run_id = run_awaiting_feedback(terminal, "Waits for a word")
+    run_id = run_awaiting_feedback(terminal, "Draft thesis")
     output = terminal.say("review", columns=120)
-    assert "Waits for a word waits for your feedback on thesis" in output
+    assert "Draft thesis is waiting for your feedback on thesis" in output
     assert f'waybook feedback {run_id} thesis "…"' in output
     assert "Nothing is waiting for you" not in output
     terminal.say("feedback", run_id, "thesis", "Shorter.")
