@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from uuid import UUID
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from waybook.core.events import ChangeEvent
 from waybook.store.driver.bus import (
@@ -15,14 +17,16 @@ from waybook.store.driver.bus import (
     MAX_TOPICS,
     Bus,
     ChangeFeed,
+    event_topics,
+    merge_events,
 )
 
 OURS, THEIRS = UUID(int=1), UUID(int=2)
 PATIENCE = 5.0
 
 
-def some_news(number: int = 1, version: int = 1, *, standing: bool = False) -> ChangeEvent:
-    return ChangeEvent("plan", str(UUID(int=number)), version, standing)
+def change_event(number: int = 1, version: int = 1, *, list_changed: bool = False) -> ChangeEvent:
+    return ChangeEvent("plan", str(UUID(int=number)), version, list_changed)
 
 
 def topics(number: int = 1) -> tuple[str, ...]:
@@ -43,11 +47,11 @@ def listening(bus: Bus, org_id: UUID = OURS, since: str = "") -> Iterator[Change
 
 async def test_bus_subscriber_receives_own_org_events_only(bus: Bus) -> None:
     with listening(bus) as ours, listening(bus, THEIRS) as theirs:
-        bus.publish(OURS, some_news())
-        bus.receive(OURS, some_news(2, standing=True))
+        bus.publish(OURS, change_event())
+        bus.receive(OURS, change_event(2, list_changed=True))
         assert await ours.read(PATIENCE) == (*topics(), topics(2)[0], "inbox")
         assert theirs.take() == ()
-    bus.publish(OURS, some_news(3))
+    bus.publish(OURS, change_event(3))
     assert ours.take() == ()
     assert bus.subscribed_orgs() == []
 
@@ -57,40 +61,40 @@ async def test_change_feed_read_returns_event_or_times_out(bus: Bus) -> None:
         assert await feed.read(0) == ()
         reading = asyncio.create_task(feed.read(PATIENCE))
         await asyncio.sleep(0)
-        bus.publish(OURS, some_news())
+        bus.publish(OURS, change_event())
         assert await reading == topics()
         assert feed.take() == ()
 
 
 def test_bus_receive_known_version_is_not_delivered_again(bus: Bus) -> None:
     with listening(bus) as feed:
-        bus.publish(OURS, some_news(version=3))
+        bus.publish(OURS, change_event(version=3))
         assert feed.take() == topics()
-        bus.receive(OURS, some_news(version=3))
-        bus.receive(OURS, some_news(version=2))
+        bus.receive(OURS, change_event(version=3))
+        bus.receive(OURS, change_event(version=2))
         assert feed.take() == ()
-        bus.receive(OURS, some_news(version=4))
+        bus.receive(OURS, change_event(version=4))
         assert feed.take() == topics()
 
 
 def test_bus_slow_subscriber_queue_is_bounded_and_gets_all_topics(bus: Bus) -> None:
     with listening(bus) as slow, listening(bus) as other:
         for number in range(MAX_TOPICS):
-            bus.publish(OURS, some_news(number))
+            bus.publish(OURS, change_event(number))
             other.take()
-        bus.publish(OURS, some_news(MAX_TOPICS))
+        bus.publish(OURS, change_event(MAX_TOPICS))
         assert slow.take() == (ALL_TOPICS,)
         assert other.take() == topics(MAX_TOPICS)
-        bus.publish(OURS, some_news())
+        bus.publish(OURS, change_event())
         assert slow.take() == topics()
 
 
 def test_bus_resubscribe_since_position_replays_missed_own_org_events(bus: Bus) -> None:
-    bus.publish(OURS, some_news())
+    bus.publish(OURS, change_event())
     seen = bus.position(OURS)
-    bus.publish(THEIRS, some_news(2))
-    bus.publish(OURS, some_news(3))
-    bus.publish(THEIRS, some_news(4))
+    bus.publish(THEIRS, change_event(2))
+    bus.publish(OURS, change_event(3))
+    bus.publish(THEIRS, change_event(4))
     with listening(bus, since=seen) as feed:
         assert feed.take() == topics(3)
     with listening(bus, since=bus.position(OURS)) as feed:
@@ -100,7 +104,7 @@ def test_bus_resubscribe_since_position_replays_missed_own_org_events(bus: Bus) 
 def test_bus_resubscribe_stale_or_invalid_position_gets_all_topics(bus: Bus) -> None:
     seen = bus.position(OURS)
     for number in range(MAX_REPLAYED + 1):
-        bus.publish(OURS, some_news(number))
+        bus.publish(OURS, change_event(number))
     sender = bus.sender
     lost = (
         seen,
@@ -118,20 +122,23 @@ def test_bus_resubscribe_stale_or_invalid_position_gets_all_topics(bus: Bus) -> 
 
 
 def test_bus_outgoing_queue_is_bounded_and_merged_per_plan(bus: Bus) -> None:
-    bus.publish(OURS, some_news(1, 1, standing=True))
-    bus.publish(OURS, some_news(1, 2))
-    bus.publish(THEIRS, some_news(1, 1))
+    bus.publish(OURS, change_event(1, 1, list_changed=True))
+    bus.publish(OURS, change_event(1, 2))
+    bus.publish(THEIRS, change_event(1, 1))
     assert bus.has_outgoing.is_set()
-    assert bus.take_outgoing() == {OURS: [some_news(1, 2, standing=True)], THEIRS: [some_news()]}
+    assert bus.take_outgoing() == {
+        OURS: [change_event(1, 2, list_changed=True)],
+        THEIRS: [change_event()],
+    }
     assert not bus.has_outgoing.is_set()
     for number in range(MAX_QUEUED + 1):
-        bus.publish(OURS, some_news(number))
+        bus.publish(OURS, change_event(number))
     assert len(bus.take_outgoing()[OURS]) == MAX_QUEUED
 
 
 async def test_bus_close_ends_current_and_later_subscriptions(bus: Bus) -> None:
     with listening(bus) as feed:
-        bus.publish(OURS, some_news())
+        bus.publish(OURS, change_event())
         bus.close()
         assert await feed.read(PATIENCE) == topics()
         assert feed.has_ended
@@ -150,9 +157,9 @@ def test_bus_invalidate_org_sends_all_topics_to_that_org_only(bus: Bus) -> None:
 def test_bus_position_does_not_change_with_other_org_events(bus: Bus) -> None:
     seen = bus.position(OURS)
     for number in range(3):
-        bus.publish(THEIRS, some_news(number))
+        bus.publish(THEIRS, change_event(number))
     assert bus.position(OURS) == seen
-    bus.publish(OURS, some_news())
+    bus.publish(OURS, change_event())
     assert bus.position(OURS) != seen
 
 
@@ -161,7 +168,25 @@ def test_bus_resubscribe_evicted_org_gets_all_topics(
 ) -> None:
     seen = bus.position(OURS)
     monkeypatch.setattr("waybook.store.driver.bus.MAX_TRACKED_ORGS", 1)
-    bus.publish(THEIRS, some_news())
-    bus.publish(OURS, some_news(2))
+    bus.publish(THEIRS, change_event())
+    bus.publish(OURS, change_event(2))
     with listening(bus, since=seen) as feed:
         assert feed.take() == (ALL_TOPICS,)
+
+
+@given(
+    version=st.integers(0, 2**31 - 1),
+    other_version=st.integers(0, 2**31 - 1),
+    listed=st.booleans(),
+    other_listed=st.booleans(),
+)
+def test_merge_events_same_plan_keeps_max_version_and_all_topics(
+    version: int, other_version: int, *, listed: bool, other_listed: bool
+) -> None:
+    event = change_event(version=version, list_changed=listed)
+    other = change_event(version=other_version, list_changed=other_listed)
+    merged = merge_events(event, other)
+    assert merged == merge_events(other, event)
+    assert merged.version == max(version, other_version)
+    assert set(event_topics(merged)) == {*event_topics(event), *event_topics(other)}
+    assert merge_events(None, event) is event

@@ -7,8 +7,7 @@ import pytest
 from org_env import OrgEnv
 from waybook.errors import Busy
 from waybook.store.driver.database import Transaction
-from waybook.store.driver.queries import Query
-from waybook.store.driver.wire import REPLAN_EVERY, PreparedPlans
+from waybook.store.driver.queries import REPLAN_EVERY, PreparedPlans, Query
 
 SELECT_1 = Query("one", "select 1")
 TWO = Query("two", "select 2")

@@ -42,24 +42,6 @@ class EventBatch(NamedTuple):
     events: tuple[ChangeEvent, ...]
 
 
-def event_topics(event: ChangeEvent) -> tuple[str, ...]:
-    """Return the subscription topics this event matches.
-
-    >>> event_topics(ChangeEvent("plan", "7", 3, list_changed=True))
-    ('plan:7', 'plans', 'inbox')
-    """
-    topics = (f"{event.kind}:{event.id}", f"{event.kind}s")
-    return (*topics, "inbox") if event.list_changed else topics
-
-
-def merge_events(known: ChangeEvent | None, event: ChangeEvent) -> ChangeEvent:
-    """Return two events of the same plan or run merged into one."""
-    if known is None:
-        return event
-    later = max(known.version, event.version)
-    return event._replace(version=later, list_changed=known.list_changed or event.list_changed)
-
-
 def encode_batches(sender: str, org_id: UUID, events: Iterable[ChangeEvent]) -> Iterator[str]:
     """Yield payloads that hold all these events of an org, each short enough for NOTIFY."""
     head = f"{sender} {org_id}"

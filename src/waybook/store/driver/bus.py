@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Protocol, TypeAlias
 from uuid import UUID
 
-from waybook.core.events import ChangeEvent, event_topics, merge_events
+from waybook.core.events import ChangeEvent
 
 SubjectKey: TypeAlias = tuple[UUID, str, str]
 
@@ -228,3 +228,21 @@ class ChangeFeed:
             self._has_news.clear()
         topics, self._topics = tuple(self._topics), {}
         return topics
+
+
+def event_topics(event: ChangeEvent) -> tuple[str, ...]:
+    """Return the subscription topics this event matches.
+
+    >>> event_topics(ChangeEvent("plan", "7", 3, list_changed=True))
+    ('plan:7', 'plans', 'inbox')
+    """
+    topics = (f"{event.kind}:{event.id}", f"{event.kind}s")
+    return (*topics, "inbox") if event.list_changed else topics
+
+
+def merge_events(known: ChangeEvent | None, event: ChangeEvent) -> ChangeEvent:
+    """Return two events of the same plan or run merged into one."""
+    if known is None:
+        return event
+    later = max(known.version, event.version)
+    return event._replace(version=later, list_changed=known.list_changed or event.list_changed)

@@ -32,11 +32,10 @@ from psycopg.types.json import set_json_loads
 from psycopg.waiting import Ready, Wait, wait_async
 
 from waybook.errors import Busy, Unavailable
-from waybook.store.driver.queries import Query, Statement, raw_statement
+from waybook.store.driver.queries import PreparedPlans, Query, Statement, raw_statement
 from waybook.store.driver.wire import (
     NO_BACKEND_PID,
     KeyConflict,
-    PreparedPlans,
     PreparedStatementLost,
     StaleCache,
     WireSettings,

@@ -276,3 +276,29 @@ ENCODERS = _Writers(
         Ids: _ids,
     }
 )
+
+
+#: Number of messages after which the plans are discarded for the first time, and the most between
+#: two times.
+REPLAN_FIRST = 16
+REPLAN_EVERY = 4096
+
+
+@dataclass(slots=True)
+class PreparedPlans:
+    """Schedule for replanning the statements prepared on a connection.
+
+    A plan made while a table was nearly empty may use a poor index, and is kept. So plans are
+    discarded as the tables grow: after 16 messages, 64, 256, …, then every 4,096.
+    """
+
+    messages: int = 0
+    replan_at: int = REPLAN_FIRST
+
+    def needs_replan(self) -> bool:
+        """Count a message, and return whether it should also discard the plans."""
+        self.messages += 1
+        if self.messages < self.replan_at:
+            return False
+        self.replan_at = min(4 * self.messages, self.messages + REPLAN_EVERY)
+        return True

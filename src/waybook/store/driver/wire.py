@@ -1,4 +1,4 @@
-"""Connection settings, replanning of prepared statements, and the errors of a message."""
+"""Settings of connections, and the errors of a message."""
 
 import logging
 from dataclasses import dataclass
@@ -21,8 +21,6 @@ PATIENT_STATEMENT_TIMEOUT = "10min"
 PATIENT_MESSAGE_SECONDS = 630.0
 #: Process id that matches no backend; settings made for it last for one transaction.
 NO_BACKEND_PID = 0
-REPLAN_FIRST = 16
-REPLAN_EVERY = 4096
 
 
 class KeyConflict(Exception):
@@ -72,23 +70,3 @@ class WireSettings:
         if not self.pooled:
             log.warning("a pooler is in front of the database: statements are not prepared")
         self.pooled = True
-
-
-@dataclass(slots=True)
-class PreparedPlans:
-    """Schedule for replanning the statements prepared on a connection.
-
-    A plan made while a table was nearly empty may use a poor index, and is kept. So plans are
-    discarded as the tables grow: after 16 messages, 64, 256, …, then every 4,096.
-    """
-
-    messages: int = 0
-    replan_at: int = REPLAN_FIRST
-
-    def needs_replan(self) -> bool:
-        """Count a message, and return whether it should also discard the plans."""
-        self.messages += 1
-        if self.messages < self.replan_at:
-            return False
-        self.replan_at = min(4 * self.messages, self.messages + REPLAN_EVERY)
-        return True

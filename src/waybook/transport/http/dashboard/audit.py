@@ -244,7 +244,7 @@ class AuditPage:
             status_code=400 if error else 200,
             entries=[entry_view(entry) for entry in page.entries],
             fault=error,
-            asked={name: query_param(request, name) or "" for name in FILTERS},
+            filters={name: query_param(request, name) or "" for name in FILTERS},
             events=[str(event) for event in Event],
             channels=[str(channel) for channel in Channel],
             first=query_param(request, "behind") is None,

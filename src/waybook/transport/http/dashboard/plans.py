@@ -77,8 +77,8 @@ class PlansPage:
         return await self.page_context.render_page(
             request,
             "plans",
-            asked=query,
-            found=page,
+            filters=query,
+            results=page,
             choices=state_filters(query, page),
             needs=await list_pending_actions(call, most=MAX_LINES),
             older=query.address(before=page.last.id) if page.last else None,

@@ -187,7 +187,7 @@ class RunsPage:
             runs=page.runs,
             named=stage_name,
             states=STATES,
-            asked=filter_,
+            filters=filter_,
             first=filter_.before is None,
             further=current_url_with(request, before=last) if last else None,
             newest=current_url_with(request, before=None),
