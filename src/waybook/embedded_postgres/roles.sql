@@ -1,8 +1,8 @@
--- The two roles Waybook works as. Neither is a superuser, and the second owns nothing.
--- May be repeated, and may be run on any server by whoever may create roles; give each role a
--- password afterwards, and make the database with: create database waybook owner waybook_owner;
+-- The two database roles of Waybook. Neither is a superuser, and the second owns no objects. Safe
+-- to run more than once, on any server, by a role that may create roles. Afterwards, set a password
+-- for each role and run `create database waybook owner waybook_owner`.
 
--- Owns the database and runs the migrations.
+-- Role that owns the database and runs the migrations.
 do $$
 begin
     if not exists (select from pg_catalog.pg_roles where rolname = 'waybook_owner') then
@@ -12,7 +12,7 @@ begin
 end
 $$;
 
--- Serves requests; row-level security holds for it, always.
+-- Role that serves requests; row-level security always applies to it.
 do $$
 begin
     if not exists (select from pg_catalog.pg_roles where rolname = 'waybook_app') then

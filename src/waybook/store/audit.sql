@@ -1,5 +1,6 @@
 -- name: entries
--- A subject's entries from one number on, oldest first; the details as the very text.
+-- Return a subject's audit entries after a sequence number, oldest first, with their details as the
+-- exact stored text.
 select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
   from audit_entry
  where subject_id = %(subject_id)s and seq > %(since)s::bigint
@@ -7,7 +8,7 @@ select subject_id::text, subject, seq, at, event, actor, channel, session, detai
  limit %(most)s;
 
 -- name: tail
--- A subject's last entries, newest first.
+-- Return a subject's last audit entries, newest first.
 select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
   from audit_entry
  where subject_id = %(subject_id)s
@@ -15,14 +16,14 @@ select subject_id::text, subject, seq, at, event, actor, channel, session, detai
  limit %(most)s;
 
 -- name: entry
--- One entry of a subject.
+-- Return one audit entry of a subject.
 select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
   from audit_entry
  where subject_id = %(subject_id)s and seq = %(seq)s;
 
 -- name: recent
--- The last entries, of one plan or of the whole org, newest first. Those of users and tokens are
--- for whoever looks after these.
+-- Return the latest audit entries of one subject or of the whole org, newest first. Entries about
+-- users and tokens are included only if `members` is true, for administrators.
 select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
   from audit_entry
  where (%(subject_id)s::uuid is null or subject_id = %(subject_id)s::uuid)
@@ -32,7 +33,7 @@ select subject_id::text, subject, seq, at, event, actor, channel, session, detai
  limit %(most)s;
 
 -- name: subjects
--- Everything that has a chain.
+-- Return all subjects that have an audit chain.
 select 'plan' as kind, id::text from plan
  union all
 select 'run', id::text from run
@@ -49,7 +50,8 @@ select 'org', o.org_id::text
         or exists (select from audit_entry e where e.subject_id = o.org_id));
 
 -- name: head
--- Where one chain should end, and where it does.
+-- Return the sequence number and hash at which an audit chain should end, and the sequence number
+-- at which it does end.
 select h.audit_seq as seq, h.audit_hash as hash,
        (select max(e.seq) from audit_entry e where e.subject_id = h.id) as last
   from (select id, audit_seq, audit_hash from plan
@@ -64,7 +66,8 @@ select h.audit_seq as seq, h.audit_hash as hash,
  where h.id = %(subject_id)s;
 
 -- name: chain
--- A part of a chain that no longer changes, oldest first; the details as the very text.
+-- Return a range of an audit chain that no longer changes, oldest first, with the details as the
+-- exact stored text.
 select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
   from audit_entry
  where subject_id = %(subject_id)s and seq > %(since)s and seq <= %(until)s
@@ -72,7 +75,7 @@ select subject_id::text, subject, seq, at, event, actor, channel, session, detai
  limit %(most)s;
 
 -- name: orphans
--- Subjects the audit tells of that are not there.
+-- Return subjects that have audit entries but no row.
 select distinct e.subject as kind, e.subject_id::text as id
   from audit_entry e
  where not exists (select from plan p where p.id = e.subject_id)
@@ -82,14 +85,14 @@ select distinct e.subject as kind, e.subject_id::text as id
    and not exists (select from org o where o.org_id = app_org() and o.org_id = e.subject_id);
 
 -- name: until
--- How long a chain was at a time.
+-- Return the length of an audit chain at a given time.
 select coalesce(max(seq), 0) as seq
   from audit_entry
  where subject_id = %(subject_id)s and at <= %(at)s;
 
 -- name: page
--- Entries before one of them, newest first, of those that are asked for. Bounds are always given,
--- so that the index by time serves them.
+-- Return a page of audit entries that match the filters, newest first, starting before a given
+-- entry. Both time bounds are always set, so that the index on the time is used.
 select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
   from audit_entry
  where at >= %(since)s::timestamptz
@@ -102,8 +105,9 @@ select subject_id::text, subject, seq, at, event, actor, channel, session, detai
  limit %(most)s;
 
 -- name: page_of
--- The same of one plan or run, by its numbers. The times are put so that no index serves them:
--- that of the org's times would lead through everybody's entries.
+-- Return a page of audit entries of one plan or run, newest first, by sequence number. `is true`
+-- keeps the planner from using the index on the time, which would scan the entries of the whole
+-- org.
 select subject_id::text, subject, seq, at, event, actor, channel, session, details::text, hash
   from audit_entry
  where subject_id = %(subject_id)s

@@ -4,8 +4,8 @@ insert into mcp_tool_call_log (at, id, tool, actor, channel, session, duration_m
 values %(rows)s;
 
 -- name: calls_by_tool
--- Calls of the last seconds by tool, as far as the latest so many go: how many, how many of them
--- errors, how long they took in the middle and at the slow end, when the last one was.
+-- Return for each tool the number of calls and errors, the median and 95th-percentile duration, and
+-- the time of the last call. Only the latest calls of the last seconds are read, up to a limit.
 select c.tool, count(*) as calls, count(*) filter (where c.is_error) as errors,
        percentile_cont(0.5) within group (order by c.duration_ms) as p50,
        percentile_cont(0.95) within group (order by c.duration_ms) as p95,
@@ -19,7 +19,7 @@ select c.tool, count(*) as calls, count(*) filter (where c.is_error) as errors,
  order by count(*) desc, c.tool;
 
 -- name: last_errors
--- The latest calls that were refused.
+-- Return the latest calls that ended in an error.
 select l.at, l.tool, l.actor, l.channel, l.session, l.duration_ms, l.error_code as code
   from mcp_tool_call_log l
  where l.at >= (select app_now() - make_interval(secs => %(seconds)s::integer))
@@ -28,7 +28,7 @@ select l.at, l.tool, l.actor, l.channel, l.session, l.duration_ms, l.error_code 
  limit %(most)s;
 
 -- name: calls_of_step
--- The latest calls about a step.
+-- Return the latest calls about a step.
 select l.at, l.tool, l.actor, l.channel, l.session, l.duration_ms, l.error_code as code
   from mcp_tool_call_log l
  where l.step_id = %(step_id)s
@@ -41,19 +41,19 @@ select encode(arguments_hash, 'hex') as arguments_hash, is_error, answer
  where tool = %(tool)s and key = %(key)s;
 
 -- name: insert_own_usage
--- What the server's own model took: it is nobody's step and nobody's job, and no audit speaks of it.
+-- Insert the usage of the server's own model. It belongs to no step and no job, and is not audited.
 insert into usage (id, attempt, input_tokens, output_tokens, cost_micros, model, at, by)
 values (%(id)s, 1, %(input_tokens)s, %(output_tokens)s, %(cost_micros)s, %(model)s, %(at)s, %(by)s);
 
 -- name: usage_totals
--- What the org's work took since then, or in the last thirty days.
+-- Return the org's total usage since a given time, by default in the last 30 days.
 select :usage_sums,
        coalesce(%(since)s::timestamptz, app_now() - interval '30 days') as since, app_now() as until
   from usage u
  where u.at >= coalesce(%(since)s::timestamptz, app_now() - interval '30 days');
 
 -- name: usage_by_model
--- The same for each model, what cost most first; behind it how many there are.
+-- Return the org's usage per model, highest cost first, and the number of models in all.
 select :usage_sums, u.model, count(*) over () as total
   from usage u
  where u.at >= coalesce(%(since)s::timestamptz, app_now() - interval '30 days')
@@ -62,7 +62,7 @@ select :usage_sums, u.model, count(*) over () as total
  limit %(most)s;
 
 -- name: usage_by_work
--- The same for each plan and each run, and for the server's own model.
+-- Return the org's usage per plan, per run and of the server's own model, highest cost first.
 select g.input_tokens, g.output_tokens, g.cost_micros, g.results,
        g.plan_id::text, g.run_id::text, coalesce(p.name, r.name, 'extract_data') as name, g.total
   from (select :usage_sums, u.plan_id, u.run_id, count(*) over () as total
@@ -76,7 +76,7 @@ select g.input_tokens, g.output_tokens, g.cost_micros, g.results,
  order by 3 desc, 1 desc, 2 desc, g.plan_id, g.run_id;
 
 -- name: usage_of_steps
--- What each step of a plan took, over all its attempts; a step may be gone by now.
+-- Return the usage of each step of a plan over all its attempts. Deleted steps are included.
 select :usage_sums, u.step_id::text
   from usage u
  where u.plan_id = %(plan_id)s

@@ -3,7 +3,8 @@ insert into webhook_delivery (id, event, subject_id, data, at, due_at, expires_a
 values (%(id)s, %(event)s, %(subject_id)s, %(data)s, %(at)s, %(at)s, %(expires_at)s);
 
 -- name: claim
--- Take some that are due, for as long as a lease; others pass these over.
+-- Claim due webhook deliveries for the duration of a lease. Deliveries that another process is
+-- claiming are skipped.
 with due as materialized (
   select org_id, id
     from webhook_delivery
@@ -20,7 +21,8 @@ update webhook_delivery d
 returning d.id::text, d.event, d.data, d.at, app_now() as now, d.attempt, d.expires_at;
 
 -- name: record_outcome
--- What came of an attempt. A success counts, whoever has claimed it since.
+-- Record the outcome of a delivery attempt. A success is recorded even if another process has
+-- claimed the delivery since.
 update webhook_delivery
    set status = %(status)s,
        due_at = %(due_at)s,
@@ -31,7 +33,7 @@ update webhook_delivery
    and (attempt = %(attempt)s or %(status)s = 'delivered');
 
 -- name: unindex
--- What was settled long ago.
+-- Delete settled deliveries that are older than this many days.
 delete from webhook_delivery
  where status <> 'waiting' and at < app_now() - make_interval(days => %(days)s);
 
@@ -44,7 +46,7 @@ select id::text, event, subject_id::text, data, status, attempt, at, due_at, set
  limit %(most)s;
 
 -- name: retry_delivery
--- From the beginning, with the same id.
+-- Reset a delivery, so that it is sent again from the first attempt, with the same id.
 update webhook_delivery
    set status = 'waiting', attempt = 0, due_at = app_now(), settled_at = null, answered = null,
        fault = null, expires_at = app_now() + make_interval(secs => %(patience)s)

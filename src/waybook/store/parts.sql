@@ -1,23 +1,24 @@
--- What stands in several queries, once: each of them has `:name` in the place of it.
+-- Fragments shared by several queries; a query refers to a fragment as `:name`.
 
 -- name: row_of_job
--- A job as `read_job` reads it.
+-- Columns of a job, in the order that `read_job` expects.
 j.id::text, j.stage_slug, j.step_key, j.job_type, j.model, j.rank, j.unit, j.status,
 j.attempt, j.tries, j.ready_at, j.held_by, j.held_session, j.started_at, j.completed_at,
 j.error, j.continues_id::text, j.part, j.document_id::text, j.counted;
 
 -- name: row_of_definition
--- A version of a definition.
+-- Columns of a version of a DAG definition.
 d.version, d.name, d.body, encode(d.body_hash, 'hex') as body_hash, d.created_at, d.created_by,
 d.slug;
 
 -- name: is_held_by_caller
--- The holder of a step or a job is a user and that user's session, compared together: sessions of
--- different users may have the same name. Without a session, the comparison is not true.
+-- True if the caller holds the step or job. User and session are compared together, because
+-- sessions of different users may have the same name. Never true without a session.
 held_by = %(holder)s::text and held_session = %(session)s::text;
 
 -- name: job_is_claimable
--- Nobody works on it; whoever claimed it and has been silent too long does not.
+-- True if the job is ready and not claimed, or if its holder has sent no heartbeat for longer than
+-- the lease.
 j.completed_at is null
 and j.job_type <> 'RENDER'
 and (%(job_type)s::text is null or j.job_type = %(job_type)s::text)
@@ -26,7 +27,8 @@ and (j.status in ('pending', 'retrying', 'waiting') and j.ready_at <= app_now()
         and greatest(j.seen_at, j.started_at) < app_now() - %(lease)s * interval '1 second');
 
 -- name: stages_of_run
--- The stages of a run in the order they were started, the steps of each counted, with its models.
+-- Stages of a run in the order they were started, each with its number of closed and failed steps
+-- and with its models.
 (select json_agg(json_build_array(g.stage_slug, g.completed_at is not null,
                                   g.feedback is not null,
                                   (select count(*) from stage_step s
@@ -43,12 +45,12 @@ and (j.status in ('pending', 'retrying', 'waiting') and j.ready_at <= app_now()
   where g.run_id = r.id);
 
 -- name: row_of_run
--- A run in a list.
+-- Columns of a run in a list.
 r.id::text, r.name, r.dag_slug, r.dag_version, b.created_at, b.created_by, r.updated_at,
 r.completed_at, app_now() as now, :stages_of_run as stages;
 
 -- name: runs_asked_for
--- What a list of runs was narrowed to, and the state of each run.
+-- Runs that match the filters of a list, with the state of each run.
 run r
 join run_brief b on b.run_id = r.id
 cross join lateral (
@@ -68,7 +70,7 @@ where r.id < %(before)s::uuid
        or strpos(lower(r.name), lower(%(text)s::text)) > 0);
 
 -- name: steps_of_plan
--- The steps of a plan, counted by status.
+-- Number of a plan's steps in each status.
 (select json_object_agg(c.status, c.steps)
    from (select s.status, count(*) as steps
            from plan_step s
@@ -76,7 +78,8 @@ where r.id < %(before)s::uuid
           group by s.status) c);
 
 -- name: row_of_plan
--- A plan in a list, with its steps counted, its current step, and since when it has stalled.
+-- Columns of a plan in a list, with its step counts, its current step, and, if it is stalled, the
+-- time since which it has been inactive.
 p.id::text as id, p.name, p.status, p.revision, left(b.research_question, %(wide)s) as question,
 b.created_at, b.created_by, p.updated_at, app_now() as now,
 :steps_of_plan as counts,
@@ -95,11 +98,12 @@ case when p.status = 'stalled'
 end as inactive_since;
 
 -- name: plan_is_less_active
--- Behind the last plan of the page before, by last activity; without one, behind none.
+-- True if the plan comes after the last plan of the previous page, by last activity; on the first
+-- page, always true.
 (p.updated_at, p.id) < (coalesce(%(before_at)s::timestamptz, 'infinity'), %(before)s::uuid);
 
 -- name: plan_is_asked_for
--- What a list of plans was narrowed to.
+-- True if the plan matches the filters of a list.
 (%(state)s::text is null or p.status = %(state)s::text)
 and (%(creator)s::text is null
      or %(creator)s::text = (select b.created_by
@@ -109,7 +113,7 @@ and (starts_with(p.id::text, lower(%(text)s::text))
      or strpos(lower(p.name), lower(%(text)s::text)) > 0);
 
 -- name: row_of_review
--- A review, its plan and its step.
+-- Columns of a review, with its plan and its step.
 r.id::text, p.id::text as plan_id, p.name as plan_name, s.id::text as step_id, s.step_order,
 s.title, s.attempt, b.instructions, r.summary, r.questions, r.result_summary, r.requested_at,
 r.requested_by, app_now() as now, r.decision, r.feedback, r.decided_by, r.decided_at,
@@ -122,28 +126,29 @@ join plan_step s on s.id = r.step_id
 join step_brief b on b.step_id = s.id;
 
 -- name: passage_fits
--- What a search was narrowed to.
+-- True if the passage matches the filters of a search.
 (%(kinds)s::text is null or p.kind = any (string_to_array(%(kinds)s, chr(31))))
 and (%(since)s::timestamptz is null or p.created_at >= %(since)s)
 and (%(tags)s::text is null
      or string_to_array(p.tags, chr(31)) @> string_to_array(%(tags)s, chr(31)));
 
 -- name: sources_of_plan
--- The sources a plan's artifacts came from.
+-- Ids of the sources that a plan's artifacts cite.
 (select distinct l.source_id
    from artifact a
    join artifact_source l on l.artifact_id = a.id
   where a.plan_id = %(plan_id)s::uuid);
 
 -- name: terms_asked
--- Each word of a search with its weight.
+-- Terms of a search as full-text queries, with their weights.
 asked as materialized (
   select websearch_to_tsquery('english', t.query) as query, t.weight
     from json_to_recordset(%(terms)s::json) as t (query text, weight float8)
 );
 
 -- name: best_candidates
--- Of the candidates those that hold enough of what was asked, the best first.
+-- Candidates that contain every term of the search, or terms with enough weight in total, best
+-- first.
 select c.subject_id::text, c.part, s.share as measure
   from candidate c
  cross join lateral (select coalesce(sum(a.weight), 0)::float8 as share
@@ -155,30 +160,31 @@ select c.subject_id::text, c.part, s.share as measure
  limit %(most)s;
 
 -- name: idle_session
--- How long a browser may go without a look before it has to sign in again.
+-- Maximum idle time of a web session; after it, the user has to sign in again.
 interval '8 hours';
 
 -- name: usage_sums
--- Tokens and cost of some results, and how many results there are.
+-- Total tokens and cost, and the number of results.
 coalesce(sum(u.input_tokens), 0)::bigint as input_tokens,
 coalesce(sum(u.output_tokens), 0)::bigint as output_tokens,
 coalesce(sum(u.cost_micros), 0)::bigint as cost_micros,
 count(*) as results;
 
 -- name: packed_embedding
--- Sixteen bytes of subject, four of part, then the codes.
+-- An embedding as bytes: 16 for the subject id, 4 for the part number, then the codes.
 uuid_send(e.subject_id) || int4send(e.part) || e.codes;
 
 -- name: snapshot
--- The oldest transaction still running, which database this is, what time it has, and how often
--- something of this org was erased.
+-- The oldest running transaction, the database id, the database time, and the org's number of
+-- erasures.
 pg_snapshot_xmin(pg_current_snapshot())::text::bigint as running,
 (select b.oid::bigint from pg_database b where b.datname = current_database()) as database,
 extract(epoch from now())::float8 as at,
 coalesce((select o.erasures from org o where o.org_id = app_org()), 0) as erasures;
 
 -- name: passages_to_embed
--- Passages since then, without those whose indexing broke the connection within the last day.
+-- Passages created since a given time, except those whose indexing broke the connection within the
+-- last day.
 select p.subject_id::text, p.part, p.title, p.body
   from passage p
  where (%(since)s::timestamptz is null or p.created_at >= %(since)s)

@@ -1,5 +1,5 @@
 -- name: latest
--- The skill that this user's session started last and has not completed.
+-- Return the latest skill execution that this user's session started and has not completed.
 select id::text
   from skill_execution
  where session = %(session)s and started_by = %(user)s and status = 'started'
@@ -13,7 +13,7 @@ select id::text, skill, status, session, audit_seq, audit_hash, started_at
    for update;
 
 -- name: stored_execution
--- Everything the audit of this execution accounts for.
+-- Return all fields of a skill execution that its audit accounts for.
 select json_build_object(
          'skill', skill, 'session', session, 'status', status,
          'output_media_type', output_media_type,

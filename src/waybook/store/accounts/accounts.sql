@@ -1,9 +1,10 @@
 -- name: name_org_by_token
--- From here on the transaction is of the token's org; without such a token, of none.
+-- Set the transaction's org to the org of the token; if there is no such token, leave it unset.
 select set_config('app.org_id', t.org_id::text, true) from api_token t where t.hash = app_secret_hash();
 
 -- name: bearer_of_token
--- Whose token this is, if it counts: the hash says which, the org has been named by it.
+-- Return the user and the scopes of the token with this hash, if the token is valid. The
+-- transaction's org has already been set from the same token.
 select t.org_id, u.name as user, t.id::text as token_id, t.scopes as token_scopes, u.scopes as user_scopes,
        t.last_used_at is null or t.last_used_at < app_now() - interval '1 minute' as record_use
   from api_token t
@@ -14,7 +15,7 @@ select t.org_id, u.name as user, t.id::text as token_id, t.scopes as token_scope
    and u.disabled_at is null;
 
 -- name: tokens_used
--- Telemetry, as signs of life are: no chain accounts for it.
+-- Record the last use of tokens, at most once a minute. Telemetry, like heartbeats: not audited.
 update api_token
    set last_used_at = app_now()
  where org_id = app_org()
@@ -22,14 +23,16 @@ update api_token
    and (last_used_at is null or last_used_at < app_now() - interval '1 minute');
 
 -- name: lock_org
--- Whoever changes users and tokens takes turns; plans that point to the org do not wait.
+-- Lock the org, so that changes of users and tokens are serialized. This lock mode does not block
+-- inserts of plans that reference the org.
 select org_id::text as id, slug, name, review_policy, created_at, audit_seq, audit_hash
   from org
  where org_id = app_org()
    for no key update;
 
 -- name: last_entry_of_org
--- When the org's chain was last written. Asked behind the lock, whose own snapshot may be older.
+-- Return the time of the org's last audit entry. Run after `lock_org`, because the snapshot of the
+-- locking statement may be older than the last entry.
 select e.at
   from audit_entry e
  where e.subject_id = app_org()
@@ -52,7 +55,7 @@ select id::text, name, scopes, created_at, created_by, email, issuer, subject, d
  where name = %(name)s;
 
 -- name: tokens
--- Those that count first, the newest first.
+-- Return the org's tokens: tokens that are not revoked first, then by creation time, newest first.
 select t.id::text, t.user_id::text, t.label, encode(t.hash, 'hex') as hash, t.scopes, t.created_at,
        t.created_by, t.expires_at, t.revoked_at, t.revoked_by, t.last_used_at, u.name as user
   from api_token t
@@ -69,7 +72,7 @@ select t.id::text, t.user_id::text, t.label, encode(t.hash, 'hex') as hash, t.sc
  where t.org_id = app_org() and t.id = %(id)s;
 
 -- name: stored_org
--- Everything the audit of an org accounts for, to hold against its replay.
+-- Return all rows that the org's audit accounts for, to compare with a replay of the audit.
 select 'org' as entity, o.org_id::text as id, json_build_object(
          'slug', o.slug, 'name', o.name, 'review_policy', o.review_policy) as values
   from org o
@@ -89,15 +92,15 @@ select 'token', t.id::text, json_build_object(
  where t.org_id = app_org();
 
 -- name: name_org_by_slug
--- From here on the transaction is of this org; of none, if there is no such org.
+-- Set the transaction's org to the org with this slug; if there is no such org, leave it unset.
 select set_config('app.org_id', org_id::text, true) from org where slug = %(slug)s;
 
 -- name: close_directory
--- And sees no other org any more.
+-- Hide all other orgs for the rest of the transaction.
 select set_config('app.sweep', 'off', true);
 
 -- name: member
--- The org that was named, and its user of this sign-in, if there is one.
+-- Return the transaction's org, and its user with this issuer and subject, if there is one.
 select o.org_id, app_now() as now, u.id::text as user_id, u.name, u.scopes,
        u.disabled_at is not null as is_disabled
   from org o
@@ -105,13 +108,15 @@ select o.org_id, app_now() as now, u.id::text as user_id, u.name, u.scopes,
  where o.org_id = app_org();
 
 -- name: name_org_by_session
--- From here on the transaction is of the session's org; without such a session, of none.
+-- Set the transaction's org to the org of the web session; if there is no such session, leave it
+-- unset.
 select set_config('app.org_id', s.org_id::text, true)
   from web_session s
  where s.hash = app_secret_hash();
 
 -- name: person_of_session
--- Who sits at this browser, if its session still counts: it ends with its user and with its token.
+-- Return the user of a web session, if the session is valid. It becomes invalid when its user is
+-- disabled, or when its token is revoked or expires.
 select s.org_id, s.id::text as session_id, s.token_id::text, u.name, coalesce(o.name, o.slug) as org,
        u.scopes as user_scopes, t.scopes as token_scopes,
        s.last_seen_at < app_now() - interval '1 minute' as record_use
@@ -134,7 +139,7 @@ insert into web_session (id, user_id, hash, created_at, last_seen_at, expires_at
 values (%(id)s, %(user_id)s, %(hash)s, app_now(), app_now(), app_now() + interval '7 days');
 
 -- name: insert_session_by_token
--- The same for whoever showed a token: it may do what the token may.
+-- Insert a web session for a user who signed in with a token; it gets the token's permissions.
 insert into web_session (id, user_id, token_id, hash, created_at, last_seen_at, expires_at)
 select %(id)s, t.user_id, t.id, %(hash)s, app_now(), app_now(), app_now() + interval '7 days'
   from api_token t
@@ -154,7 +159,7 @@ update web_session
 insert into org (org_id, slug) values (%(org_id)s, %(slug)s) on conflict (org_id) do nothing;
 
 -- name: orgs
--- The directory, for whoever runs the server.
+-- Return all orgs, for the operator of the server.
 select org_id::text as id, slug, name, review_policy, created_at, audit_seq, audit_hash
   from org
  order by slug;

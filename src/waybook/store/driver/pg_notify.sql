@@ -1,10 +1,12 @@
 -- name: notify_change
--- Tell every process that listens. A row of its own in no table; it is not worth a wait for the disk.
+-- Notify every listening process. NOTIFY writes to no table, so its commit need not wait for the
+-- disk.
 select pg_notify('waybook_news', %(payload)s);
 
 -- name: changed
--- The plans and runs that changed in the last while, by the index of the audit on the time, and
--- how far each has got; more than `most` are as good as all.
+-- Return the plans and runs that changed in the last seconds, each with its last sequence number,
+-- by the audit's index on the time. If the limit is reached, the caller treats everything as
+-- changed.
 select subject, subject_id::text, max(seq)
   from audit_entry
  where at > (select app_now() - make_interval(secs => %(seconds)s))
@@ -13,5 +15,6 @@ select subject, subject_id::text, max(seq)
  limit %(most)s;
 
 -- name: process
--- Who is at the other end.
+-- Return the process id of the server connection. Behind a pooler it may differ from the one
+-- reported at connect.
 select pg_backend_pid();

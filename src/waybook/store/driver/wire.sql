@@ -1,9 +1,9 @@
 -- name: set_session
--- What holds for our statements: they look rows up by key, so one plan serves all values and goes
--- through indexes; none is worth compiling, which a server does where it thinks a plan costly; and
--- none takes for ever, nor does a transaction that a vanished server left open. It holds for the
--- session; but if the server is not the one we are told we are connected to, a pooler stands in
--- between and the session is not ours alone: then for this transaction only.
+-- Configure the session for our statements. They look up rows by key, so one generic plan that uses
+-- indexes fits all values, and JIT compilation never pays off. Timeouts limit statements, lock
+-- waits, and transactions left open by a process that died. The settings apply to the session. If
+-- the backend's process id differs from the one reported at connect, a pooler shares the session
+-- with other clients; then they apply to this transaction only.
 select pg_backend_pid(),
        set_config('lock_timeout', %(lock_timeout)s, pg_backend_pid() <> %(pid)s),
        set_config('statement_timeout', %(statement_timeout)s, pg_backend_pid() <> %(pid)s),

@@ -1,6 +1,6 @@
 -- name: ends
--- The end of every chain of an org, and of its record of erasures, in an order that no locale
--- changes.
+-- Return the last entry of every audit chain of an org and of its chain of erasures, in an order
+-- that does not depend on the locale.
 select e.subject, e.subject_id, e.seq, e.hash
   from (select 'plan' as subject, id::text as subject_id, audit_seq as seq, audit_hash as hash
           from plan where org_id = app_org()
@@ -24,7 +24,7 @@ select e.subject, e.subject_id, e.seq, e.hash
  order by e.subject collate "C", e.subject_id collate "C";
 
 -- name: entries_at
--- The hashes of entries and erasures at these places, where they are there.
+-- Return the hashes of the audit entries and erasures at these positions, or null for missing ones.
 select a.subject, a.id::text as subject_id, a.seq, coalesce(e.hash, x.hash) as hash
   from json_to_recordset(%(places)s::json) as a (subject text, id uuid, seq integer)
   left join audit_entry e on e.org_id = app_org() and a.subject <> 'erasure'
@@ -32,7 +32,8 @@ select a.subject, a.id::text as subject_id, a.seq, coalesce(e.hash, x.hash) as h
   left join erasure x on x.org_id = app_org() and a.subject = 'erasure' and x.number = a.seq;
 
 -- name: stones
--- What erasures left of these chains: an erased one has no seal afterwards, a resealed one has.
+-- Return the tombstones that erasures left of these audit chains. A resealed chain has a seal after
+-- the erasure; an erased chain has none.
 select t.subject_id::text, t.erasure, t.entries, t.seal_before, t.seal_after
   from tombstone t
  where t.org_id = app_org() and t.subject_id = any (%(ids)s::uuid[])

@@ -1,8 +1,8 @@
--- Everything of plans that are over, in an order foreign keys allow; each statement is named for
--- its table, and all of them are run by the owner, one after the other, as in erasure.sql.
+-- Delete all rows of closed plans, in an order that foreign keys allow. Each statement is named
+-- after its table. The database owner runs all of them in sequence, as in erasure.sql.
 
 -- name: passage
--- What search knows of them; vectors go with it.
+-- Delete the indexed passages of the plans and of their sources; vectors are deleted by cascade.
 delete from passage
  where org_id = %(org_id)s and (plan_id = any (%(ids)s) or subject_id = any (%(sources)s))
 returning org_id;
@@ -15,7 +15,7 @@ delete from artifact_source
 returning org_id;
 
 -- name: source
--- The sources that nobody else names.
+-- Delete the sources that only these plans cite.
 delete from source where org_id = %(org_id)s and id = any (%(sources)s) returning org_id;
 
 -- name: artifact

@@ -1,5 +1,5 @@
--- Everything of runs that are over, in an order foreign keys allow; each statement is named for
--- its table, and all of them are run by the owner, one after the other, as in erasure.sql.
+-- Delete all rows of completed runs, in an order that foreign keys allow. Each statement is named
+-- after its table. The database owner runs all of them in sequence, as in erasure.sql.
 
 -- name: rendered_document
 delete from rendered_document where org_id = %(org_id)s and run_id = any (%(ids)s) returning org_id;

@@ -1,12 +1,12 @@
--- Run by the owner, in one snapshot. The braces are filled with names from the catalog, quoted by
--- the driver.
+-- Run by the database owner in one snapshot. Placeholders in braces are names from the catalog,
+-- quoted by the driver.
 
 -- name: lock_table
--- Prevents DROP and ALTER until the backup ends; reads and writes go on.
+-- Block DROP and ALTER until the backup ends; reads and writes continue.
 lock table {table} in access share mode;
 
 -- name: about
--- Where and when the snapshot is.
+-- Return the database name, the server version, and the time of the backup's snapshot.
 select current_database() as database, current_setting('server_version_num')::integer as version,
        clock_timestamp() as at;
 

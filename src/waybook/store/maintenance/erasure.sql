@@ -1,17 +1,17 @@
--- Run by the owner, in one transaction of one org. The braces are filled with names of tables and
--- columns that the catalogue brought, quoted by the driver. Every statement names the org, for the
--- owner may be exempt from row-level security, and every change returns whose rows it touched.
+-- Run by the database owner in one transaction for one org. Placeholders in braces are table and
+-- column names from the catalog, quoted by the driver. Every statement filters by org, because the
+-- owner may be exempt from row-level security, and every change returns the org of each row.
 
 -- name: find_org
--- Seen by whoever sweeps.
+-- Return the id of the org with this slug. The transaction must be able to see all orgs.
 select org_id from org where slug = %(slug)s;
 
 -- name: lock_org
--- Nobody makes a plan, a run or a definition here while we are at it.
+-- Lock the org, so that no plan, run or definition is created in it during the erasure.
 select erasures, erasure_hash from org where org_id = %(org_id)s for update;
 
 -- name: tables
--- Every table that has rows of orgs, those first to which no other one points.
+-- Return all tables that have rows of orgs, each before the tables that it references.
 with recursive ours as (
   select c.oid, c.relname
     from pg_class c
@@ -34,11 +34,11 @@ select relname from above group by relname order by max(height), relname;
 delete from {table} where org_id = %(org_id)s returning org_id;
 
 -- name: lock_rows
--- Whoever is at work on one of them finishes first; whoever comes waits.
+-- Lock all rows of the org in a table. Running transactions finish first; later ones wait.
 select count(*) from (select from {table} where org_id = %(org_id)s for update) locked;
 
 -- name: ends
--- Every chain: what it is about, how long it is, and its last seal.
+-- Return every audit chain of the org with its subject, its length and its last seal.
 select 'plan' as subject, id::text as subject_id, audit_seq as entries, audit_hash as seal_before
   from plan where org_id = %(org_id)s
  union all

@@ -1,5 +1,5 @@
 -- name: lock
--- One process migrates, the others wait.
+-- Take the migration lock: one process migrates, the others wait.
 select pg_advisory_xact_lock(718291004527);
 
 -- name: limit_waiting
@@ -31,15 +31,15 @@ create role waybook_app nologin nosuperuser nocreatedb nocreaterole nobypassrls 
 grant waybook_app to current_user;
 
 -- name: local_org
--- The org of local mode. Its id is fixed, so that every process agrees on it.
+-- Insert the org of local mode. Its id is fixed, so that all processes use the same id.
 set local app.org_id = '00000000-0000-7000-8000-000000000001';
 insert into org (org_id, slug)
 values ('00000000-0000-7000-8000-000000000001', 'local')
     on conflict (org_id) do nothing;
 
 -- name: lacks_vectors
--- Whether vectors could be kept here, and no table for them has been made yet: pgvector may come
--- to a server later than we did. Before 0.8 its index loses rows under row-level security.
+-- Return whether pgvector is installed but its table does not exist yet, because pgvector may be
+-- installed after Waybook. Before version 0.8, its index misses rows under row-level security.
 select to_regclass('public.passage') is not null
    and to_regclass('public.passage_vector') is null
    and to_regtype('halfvec') is not null
@@ -54,8 +54,8 @@ select to_regclass('public.passage_vector') is not null;
 drop table if exists public.passage_vector;
 
 -- name: create_vectors
--- 256 numbers say what a passage means, 32 whose it is, so that the one index, which knows no
--- orgs, leads to those of one org (see `vectors.py`).
+-- Create the table of vectors. 256 dimensions are the passage's embedding and 32 encode its org, so
+-- that the only index, which has no org column, leads to vectors of that org (see `embeddings.py`).
 create table passage_vector (
   org_id      uuid         not null default app_org(),
   subject_id  uuid         not null,
@@ -73,9 +73,9 @@ create policy tenant on passage_vector using (org_id = app_org()) with check (or
 grant select, insert on passage_vector to waybook_app;
 
 -- name: lacks_maintenance_role
--- Whether the current role is exempt from row-level security, and has no role to step down to, or
--- one that may not change every table of orgs. Partitions are reached by way of their table, but
--- for the default ones.
+-- Return whether the current role is exempt from row-level security and is not a member of a
+-- maintenance role that may read and change every table with rows of orgs. Partitions are accessed
+-- through their parent table, except the default ones.
 select (r.rolsuper or r.rolbypassrls)
    and not exists (
          select from pg_roles m
@@ -102,7 +102,7 @@ create role waybook_maintenance
   nologin nosuperuser nocreatedb nocreaterole nobypassrls noreplication;
 
 -- name: must_join
--- A superuser takes on any role.
+-- Return whether the current role must be granted membership; a superuser can assume any role.
 select not rolsuper from pg_roles where rolname = current_user;
 
 -- name: join_maintenance_role
@@ -127,15 +127,16 @@ end
 $$;
 
 -- name: name_of_user
--- Whoever we are to the server, as SQL writes it.
+-- Return the session user as a quoted SQL identifier.
 select quote_ident(session_user);
 
 -- name: is_exempt
--- Whether no policy applies to the current role.
+-- Return whether the current role is exempt from row-level security.
 select rolsuper or rolbypassrls from pg_roles where rolname = current_user;
 
 -- name: server
--- Who we are to the server, which one it is, and what time it has.
+-- Return the server's version and time, the database size, and the current role with the attributes
+-- that exempt it from row-level security.
 select current_setting('server_version') as version, current_user::text as role,
        r.rolsuper as superuser, r.rolbypassrls as bypasses_rls, clock_timestamp() as now,
        pg_database_size(current_database()) as size
@@ -143,7 +144,7 @@ select current_setting('server_version') as version, current_user::text as role,
  where r.rolname = current_user;
 
 -- name: tables_without_rls
--- Tables without row-level security, or whose owner escapes it.
+-- Return tables where row-level security is disabled, or is not enforced for the table owner.
 select c.relname::text
   from pg_class c
  where c.relnamespace = 'public'::regnamespace
@@ -153,7 +154,7 @@ select c.relname::text
  order by c.relname;
 
 -- name: owned
--- Tables that belong to the serving role, which should own nothing.
+-- Return tables owned by the serving role, which should own none.
 select c.relname::text
   from pg_class c
  where c.relnamespace = 'public'::regnamespace
@@ -162,7 +163,7 @@ select c.relname::text
  order by c.relname;
 
 -- name: audit_rights
--- What the serving role may do to the audit beyond reading and adding.
+-- Return the serving role's privileges on the audit other than reading and inserting.
 select v.privilege
   from (values ('UPDATE'), ('DELETE'), ('TRUNCATE')) as v (privilege)
  where has_table_privilege('public.audit_entry', v.privilege);

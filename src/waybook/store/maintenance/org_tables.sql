@@ -1,8 +1,9 @@
--- Run by the owner. The braces are filled with names from the catalog, quoted by the driver.
+-- Run by the database owner. Placeholders in braces are names from the catalog, quoted by the
+-- driver.
 
 -- name: tables
--- Every table with rows of orgs, referenced tables first: the columns that are stored, whether one
--- of them is of an extension's type, and how many rows there are, more or less.
+-- Return all tables with rows of orgs, referenced tables first: their stored columns, whether a
+-- column's type belongs to an extension, and the estimated number of rows.
 with recursive ours as (
   select c.oid, c.relname
     from pg_class c
@@ -42,19 +43,20 @@ select t.relname::text as name,
  order by t.depth, t.relname;
 
 -- name: orgs
--- Every org there is or was.
+-- Return the ids of all existing and erased orgs.
 select org_id from org union select org_id from erasure order by org_id;
 
 -- name: enter_org
--- From here on only this org exists.
+-- Restrict the rest of the transaction to this org.
 select set_config('app.org_id', %(org_id)s, true);
 
 -- name: see_directory
--- Whether the list of orgs can be seen.
+-- Make the list of all orgs visible or hidden in this transaction.
 select set_config('app.sweep', %(visible)s, true);
 
 -- name: same_text
--- Values are written and read as the same text, whatever the server's settings.
+-- Set fixed text formats for values, independent of the server's settings, and allow long
+-- statements.
 set local timezone = 'UTC';
 set local datestyle = 'ISO, YMD';
 set local intervalstyle = 'postgres';

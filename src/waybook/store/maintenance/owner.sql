@@ -1,26 +1,28 @@
 -- name: rows_by_org
--- How many rows a change touched, by org; the brace is filled with a statement that returns org_id.
+-- Return the number of changed rows per org. The placeholder is a statement that returns org_id.
 with changed as ({statement})
 select org_id, count(*) from changed group by org_id;
 
 -- name: erasures
--- The erasures of an org, oldest first; the counts as the very text.
+-- Return the erasures of an org, oldest first, with their counts as the exact stored text.
 select number, at, by, what, who, counts::text, hash from erasure where org_id = app_org()
  order by number;
 
 -- name: tombstones
--- What each erasure left of the chains it touched, in the order it sealed them.
+-- Return the tombstones of the audit chains that each erasure changed, in the order they were
+-- sealed.
 select erasure, subject, subject_id::text, entries, seal_before, seal_after from tombstone
  where org_id = app_org()
  order by erasure, subject_id;
 
 -- name: erasure_head
--- Where the chain of erasures should end; nothing, where the org itself is gone.
+-- Return the number and hash at which the chain of erasures should end; no row if the org itself
+-- was erased.
 select erasures, erasure_hash from org where org_id = app_org();
 
 -- name: returned
--- What was erased, and is there all the same: in the audit, or as rows. The org of local mode goes
--- on, and so does its chain.
+-- Return erased subjects that exist nevertheless, in the audit or as rows. Orgs are excluded: the
+-- org of local mode remains after its erasure and continues its audit chain.
 select t.erasure, t.subject, t.subject_id::text
   from tombstone t
  where t.org_id = app_org() and t.seal_after is null and t.subject <> 'org'
@@ -34,7 +36,8 @@ select t.erasure, t.subject, t.subject_id::text
  order by t.erasure, t.subject_id;
 
 -- name: resealed_chains
--- Where a chain was last sealed anew, and with which seal; nothing, where it ended since.
+-- Return the length and the seal of an audit chain when it was last resealed; no row if it was
+-- erased since.
 select t.entries, t.seal_after as seal
   from (select entries, seal_after from tombstone
          where org_id = app_org() and subject_id = %(subject_id)s
@@ -43,5 +46,5 @@ select t.entries, t.seal_after as seal
  where t.seal_after is not null;
 
 -- name: all_org_ids
--- Every org there is or was, for whoever verifies them all.
+-- Return the ids of all existing and erased orgs, to verify all of them.
 select org_id from org union select org_id from erasure;

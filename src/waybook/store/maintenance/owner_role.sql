@@ -1,6 +1,6 @@
 -- name: role
--- The current role, as SQL writes it, with the two attributes that exempt it from row-level
--- security, and whether the role to step down to exists.
+-- Return the current role as a quoted SQL identifier, the two attributes that exempt it from
+-- row-level security, and whether the maintenance role exists.
 select quote_ident(current_user) as name, r.rolsuper as superuser, r.rolbypassrls as bypasses,
        exists (select from pg_roles m where m.rolname = 'waybook_maintenance') as can_step_down
   from pg_roles r
@@ -10,7 +10,7 @@ select quote_ident(current_user) as name, r.rolsuper as superuser, r.rolbypassrl
 set local role waybook_maintenance;
 
 -- name: exempt
--- Tables of orgs for which row-level security is not in force, for the current role.
+-- Return tables with rows of orgs for which row-level security is inactive for the current role.
 select c.relname::text
   from pg_class c
   join pg_attribute a on a.attrelid = c.oid and a.attname = 'org_id' and not a.attisdropped
@@ -19,8 +19,8 @@ select c.relname::text
  order by c.relname;
 
 -- name: not_granted
--- Tables of orgs that the current role may not read and change; partitions are reached by way of
--- their table, but for the default ones.
+-- Return tables with rows of orgs that the current role lacks privileges to read and change.
+-- Partitions are accessed through their parent table, except the default ones.
 select c.relname::text
   from pg_class c
   join pg_attribute a on a.attrelid = c.oid and a.attname = 'org_id' and not a.attisdropped

@@ -1,15 +1,16 @@
--- Run by the owner, in one transaction. The braces are filled with names from the catalog, quoted
--- by the driver.
+-- Run by the database owner in one transaction. Placeholders in braces are names from the catalog,
+-- quoted by the driver.
 
 -- name: lock_table
--- Blocks other writers, and a second restore.
+-- Block other writers and a second restore.
 lock table {table} in share row exclusive mode;
 
 -- name: count_rows
 select count(*) from {table} where org_id = app_org();
 
 -- name: make_incoming
--- COPY does not write where row-level security holds; this has none, and goes with the transaction.
+-- Create a temporary table for the incoming rows, because COPY cannot write to a table where
+-- row-level security is active. It is dropped at the end of the transaction.
 create temporary table {incoming} on commit drop as
 select {columns} from {table} with no data;
 
@@ -17,11 +18,12 @@ select {columns} from {table} with no data;
 copy {table} ({columns}) from stdin;
 
 -- name: remove_org_row
--- The migrations made the local org's row; the backup has its own.
+-- Delete the local org's row that the migrations inserted; the backup contains its own.
 delete from org where org_id = app_org();
 
 -- name: has_foreign_rows
--- Row-level security refuses them too, but it does not hold for every owner.
+-- Return whether the incoming rows include rows of another org. Row-level security would reject
+-- them as well, but some owners are exempt from it.
 select exists (select from {incoming} where org_id is distinct from app_org());
 
 -- name: insert_rows

@@ -1,14 +1,14 @@
--- Run by the owner; the braces are filled as in erasure.sql.
+-- Run by the database owner. Placeholders in braces are filled by the driver, as in erasure.sql.
 
 -- name: only_one
--- One process keeps house, the others leave it to that one.
+-- Return whether this process got the retention lock; processes that did not get it skip the work.
 select pg_try_advisory_xact_lock(718291004528);
 
 -- name: time_now
 select app_now();
 
 -- name: partitions
--- The parts of the log of calls, each with the first day of its week in its name.
+-- Return the partitions of the call log; each weekly one has the first day of its week in its name.
 select c.relname
   from pg_inherits i
   join pg_class c on c.oid = i.inhrelid
@@ -24,7 +24,7 @@ alter table {table} force row level security;
 create policy tenant on {table} using (org_id = app_org()) with check (org_id = app_org());
 
 -- name: count_calls_of_week
--- Calls of one org that were logged before the partition of their week was there.
+-- Count the calls of one org that were logged before their week's partition existed, up to a limit.
 select count(*)
   from (select from mcp_tool_call_log_default
          where org_id = %(org_id)s and at >= %(since)s and at < %(until)s
@@ -34,11 +34,11 @@ select count(*)
 lock table mcp_tool_call_log in access exclusive mode;
 
 -- name: make_week
--- A table that becomes a partition once the calls of its week are in it.
+-- Create a table that becomes a partition after the calls of its week are copied into it.
 create table {table} (like mcp_tool_call_log including defaults including indexes);
 
 -- name: open_week
--- Where the owner steps down to change rows, it may write here too.
+-- Grant access to the maintenance role, if it exists: the owner may switch to it to change rows.
 do $$
 begin
   if exists (select from pg_roles where rolname = 'waybook_maintenance') then
@@ -66,13 +66,14 @@ drop table {table};
 select org_id from org order by org_id;
 
 -- name: erased_orgs
--- Orgs that were erased a short while ago: a call that was under way may have been logged since.
+-- Return orgs erased in the last 7 days: calls in progress at that time may have been logged since.
 select distinct e.org_id from erasure e
  where e.at > app_now() - interval '7 days'
    and not exists (select from org o where o.org_id = e.org_id);
 
 -- name: old_calls
--- Calls that no partition was there for when they were logged.
+-- Delete old calls from the default partition; their week's partition did not exist when they were
+-- logged.
 delete from mcp_tool_call_log_default
  where org_id = %(org_id)s
    and (at, id) in (select at, id from mcp_tool_call_log_default
@@ -87,7 +88,7 @@ delete from idempotency_answer
 returning org_id;
 
 -- name: old_sessions
--- Browsers that count no more: let go, too old, or not seen for as long as a session may be idle.
+-- Delete web sessions that are no longer valid: ended, expired, or idle for too long.
 delete from web_session
  where org_id = %(org_id)s
    and id in (select id from web_session
@@ -99,7 +100,8 @@ delete from web_session
 returning org_id;
 
 -- name: old_deletions
--- Processes that did not look for a day read all embeddings again, and need none of these.
+-- Delete old records of passage deletions. A process that did not read them for a day reloads all
+-- embeddings and does not need them.
 delete from passage_deletion
  where org_id = %(org_id)s
    and (deleted, subject_id, part) in (select deleted, subject_id, part from passage_deletion
@@ -108,7 +110,7 @@ delete from passage_deletion
 returning org_id;
 
 -- name: archived_plans
--- Plans that are over and were not touched since, ours until we are done with them.
+-- Lock and return closed plans that have not changed since a given time.
 select id::text, audit_seq, audit_hash from plan
  where org_id = %(org_id)s and completed_at is not null and updated_at < %(before)s
    and id > %(after)s
@@ -125,7 +127,7 @@ select id::text, audit_seq, audit_hash from run
    for update skip locked;
 
 -- name: unshared_sources
--- The sources that these plans name, and nobody else.
+-- Return the sources that only these plans cite.
 select distinct l.source_id
   from artifact_source l
   join artifact a on a.org_id = l.org_id and a.id = l.artifact_id

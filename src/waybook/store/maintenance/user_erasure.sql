@@ -1,7 +1,9 @@
--- Run by the owner, in one transaction of one org; the braces are filled as in erasure.sql.
+-- Run by the database owner in one transaction for one org. Placeholders in braces are filled by
+-- the driver, as in erasure.sql.
 
 -- name: naming_columns
--- Every column of texts, of every such table but the audit, with the name of its table.
+-- Return every text column of the tables with rows of orgs, except the org, audit and erasure
+-- tables.
 select c.relname as table, a.attname as column
   from pg_attribute a
   join pg_class c on c.oid = a.attrelid
@@ -13,7 +15,8 @@ select c.relname as table, a.attname as column
  order by 1, 2;
 
 -- name: json_of_ours
--- The columns of JSON that hold what we said, not what somebody stored.
+-- Return the JSON columns with content that the server composed, as opposed to content from
+-- clients.
 select c.relname as table, a.attname as column
   from pg_attribute a
   join pg_class c on c.oid = a.attrelid
@@ -21,8 +24,8 @@ select c.relname as table, a.attname as column
    and (c.relname, a.attname) in (('idempotency_answer', 'answer'), ('webhook_delivery', 'data'));
 
 -- name: chains_with_name
--- The chains in which somebody is named, or may be: who acts, and the end of a text in the details.
--- That of the org itself is looked at in any case.
+-- Return the audit chains that may contain a user's name, as the actor or in the details. The org's
+-- own chain is excluded, because it is always checked.
 select subject, subject_id::text
   from audit_entry
  where org_id = %(org_id)s
@@ -32,7 +35,7 @@ select subject, subject_id::text
  order by subject_id;
 
 -- name: lock_end
--- The last seal of one chain, ours until we are done with it.
+-- Lock the subject of an audit chain and return the chain's last seal.
 select audit_hash from {table}
  where org_id = %(org_id)s and id = %(id)s
    for update;
@@ -47,7 +50,8 @@ update audit_entry
    and subject_id = %(subject_id)s and seq = %(seq)s and at = %(at)s;
 
 -- name: rename
--- In a column that names somebody: alone, or behind one of the words that may stand before it.
+-- Replace a user's name with the pseudonym in a column of names. The name may follow a known
+-- prefix, such as the start of a rejection reason.
 update {table} t
    set {column} = w.word || %(pseudonym)s || substr(t.{column}, length(w.word || %(name)s) + 1)
   from unnest(%(words)s::text[]) w (word)
@@ -67,7 +71,8 @@ update {table} set {column} = %(value)s
 returning org_id;
 
 -- name: user_tables
--- The tables of what belongs to a user, with the users' own, and the column that says whose.
+-- Return the tables with rows that belong to a user, including the user table, and the column that
+-- has the user's id.
 select c.relname as table, a.attname as column
   from pg_class c
   join pg_attribute a on a.attrelid = c.oid
@@ -91,7 +96,7 @@ values (%(org_id)s, %(subject_id)s, %(subject)s, %(seq)s, %(at)s, %(event)s, %(a
         %(session)s, %(details)s, %(hash)s);
 
 -- name: members_of
--- The users, by their ids, and their tokens: what goes with them.
+-- Return the ids of these users and of their tokens, all of which will be deleted.
 select id::text from org_user where org_id = %(org_id)s and id = any (%(ids)s)
  union all
 select id::text from api_token where org_id = %(org_id)s and user_id = any (%(ids)s);

@@ -1,5 +1,6 @@
 -- name: about_step
--- What a step is about, in short, and whether its plan has anything to be searched.
+-- Return the beginnings of the research question and of the step's instructions, and whether the
+-- plan has passages to search.
 select s.plan_id::text,
        left(p.research_question, %(most)s) || chr(10) || left(b.instructions, %(most)s) as question,
        exists (select from passage f where f.plan_id = s.plan_id) as has_research
@@ -9,7 +10,7 @@ select s.plan_id::text,
  where s.id = %(step_id)s;
 
 -- name: result_prefixes
--- The results of a plan's steps, each as far as there may be room for it.
+-- Return the results of a plan's steps, each truncated to a maximum length.
 select s.id::text as step_id, r.confidence, json_typeof(r.result_summary) as kind,
        length(r.result_summary #>> '{}') as length, left(r.result_summary #>> '{}', %(most)s) as text
   from plan_step s
@@ -26,7 +27,7 @@ select s.id::text as step_id, length(b.instructions) as length,
  order by s.step_order;
 
 -- name: feedback
--- What people decided about a step, the last first.
+-- Return the reviewers' decisions about a step, latest first.
 select r.id::text, r.decision, r.decided_by, r.decided_at, length(r.feedback) as length,
        left(r.feedback, %(most)s) as feedback, count(*) over () as total
   from review r
@@ -35,7 +36,7 @@ select r.id::text, r.decision, r.decided_by, r.decided_at, length(r.feedback) as
 offset %(offset)s limit %(page)s;
 
 -- name: failures
--- Why a step was given up, the last time first.
+-- Return the reasons why a step failed, latest first.
 select e.seq, e.at, e.actor, length(e.details ->> 'reason') as length,
        left(e.details ->> 'reason', %(most)s) as reason, count(*) over () as total
   from audit_entry e
@@ -45,7 +46,8 @@ select e.seq, e.at, e.actor, length(e.details ->> 'reason') as length,
 offset %(offset)s limit %(page)s;
 
 -- name: newest_artifacts
--- What was stored with a plan, or with one step of it, newest first, with the beginnings.
+-- Return the artifacts of a plan or of one of its steps, newest first, with the beginnings of their
+-- contents.
 select a.id::text, a.step_id::text, a.kind, a.title, a.superseded, a.created_at, a.created_by,
        json_typeof(a.content) as content_type, length(a.content #>> '{}') as length,
        left(a.content #>> '{}', %(most)s) as content,
@@ -60,7 +62,7 @@ select a.id::text, a.step_id::text, a.kind, a.title, a.superseded, a.created_at,
  order by a.created_at desc, a.id desc;
 
 -- name: artifacts_by_id
--- These artifacts of a plan, each with the passage that was found.
+-- Return these artifacts of a plan, each with the passage that a search found in it.
 select a.id::text, a.step_id::text, a.kind, a.title, a.superseded, a.created_at, a.created_by,
        json_typeof(a.content) as content_type, length(a.content #>> '{}') as length,
        left(a.content #>> '{}', %(most)s) as content,
@@ -72,7 +74,7 @@ select a.id::text, a.step_id::text, a.kind, a.title, a.superseded, a.created_at,
  where a.id = any (%(ids)s) and a.plan_id = %(plan_id)s;
 
 -- name: plan_text_slice
--- A piece of one of the texts a packet may have cut, and how long the whole is.
+-- Return a slice of one of a plan's texts that a packet may have truncated, and the full length.
 select length(t.whole) as length,
        substr(t.whole, %(offset)s::integer + 1, %(most)s::integer) as text
   from (select case %(kind)s::text
@@ -109,7 +111,7 @@ select length(t.whole) as length,
         end as whole) t;
 
 -- name: step_text_slice
--- The same for the texts of one of its steps.
+-- Return a slice of one of a step's texts that a packet may have truncated, and the full length.
 select length(t.whole) as length,
        substr(t.whole, %(offset)s::integer + 1, %(most)s::integer) as text
   from plan_step s

@@ -1,11 +1,12 @@
 -- name: names
--- How the instructions of these steps begin, to call them by.
+-- Return the beginnings of these steps' instructions, to display as their names.
 select b.step_id::text, left(b.instructions, coalesce(%(most)s, length(b.instructions))) as beginning
   from step_brief b
  where b.step_id = any (%(ids)s);
 
 -- name: step_status_changes
--- When these steps, or all, went into which status, oldest first; of a long history only the end.
+-- Return the status changes of these steps, or of all steps, oldest first. Of a long history, only
+-- the latest entries are read.
 select e.at, e.actor, e.session, m.moves
   from (select a.seq, a.at, a.actor, a.session, a.details
           from audit_entry a
@@ -22,7 +23,7 @@ select e.at, e.actor, e.session, m.moves
  order by e.seq;
 
 -- name: added
--- How many steps came to a plan after its work had begun.
+-- Return the number of steps that were added to a plan after work on it had begun.
 select coalesce(sum((select count(*)
                        from json_array_elements(e.details -> 'changes') c
                       where c.value ->> 'entity' = 'step' and c.value ->> 'field' = '*'
@@ -36,7 +37,7 @@ select coalesce(sum((select count(*)
                   and b.event in ('step_started', 'step_completed', 'step_failed'));
 
 -- name: history
--- What happened to a plan, or to one of its steps, newest first; of what was said the beginnings.
+-- Return the audit history of a plan or of one of its steps, newest first, with truncated comments.
 select e.seq, e.at, e.event, e.actor, e.channel, e.session, e.details ->> 'action' as action,
        (e.details ->> 'stepOrder')::integer as step_order, e.details ->> 'decision' as decision,
        left(coalesce(e.details ->> 'reason', e.details ->> 'rationale', e.details ->> 'feedback',
@@ -49,7 +50,8 @@ select e.seq, e.at, e.event, e.actor, e.channel, e.session, e.details ->> 'actio
  limit %(most)s;
 
 -- name: research
--- What was stored with a plan, newest first, without the texts; last how much there is.
+-- Return the artifacts of a plan except outputs, newest first, without their contents, and the
+-- number of artifacts in all.
 select a.id::text, a.step_id::text, a.kind, a.title, a.version, a.superseded, a.created_at,
        a.created_by, (select count(*) from artifact_source l where l.artifact_id = a.id) as sources,
        count(*) over () as total
@@ -59,13 +61,13 @@ select a.id::text, a.step_id::text, a.kind, a.title, a.version, a.superseded, a.
  limit %(most)s;
 
 -- name: result
--- What a step brought.
+-- Return the result of a step.
 select r.result_summary as summary, r.confidence, r.report, r.formatting_notes
   from step_result r
  where r.step_id = %(step_id)s;
 
 -- name: conditions_about
--- The conditions of a step, and those that may skip to it, looked at or not.
+-- Return the conditions of a step, and the conditions that may skip to it, evaluated or not.
 select c.id::text, c.step_id::text, c.position, c.expression, c.action, c.target_step_id::text,
        c.steps, c.reason, c.outcome
   from branching_condition c
@@ -74,7 +76,7 @@ select c.id::text, c.step_id::text, c.position, c.expression, c.action, c.target
  order by c.position;
 
 -- name: reviews_of
--- The reviews of a step, newest first.
+-- Return the reviews of a step, newest first.
 select r.id::text, r.step_id::text, r.summary, r.questions, r.result_summary, r.requested_at,
        r.requested_by, r.decision, r.feedback, r.decided_at, r.decided_by, r.decided_via,
        r.requested_as, r.decided_as
@@ -84,7 +86,7 @@ select r.id::text, r.step_id::text, r.summary, r.questions, r.result_summary, r.
  limit %(most)s;
 
 -- name: sources_of
--- What the research of a step came from.
+-- Return the sources that a step's artifacts cite, newest artifact first.
 select l.artifact_id::text, s.title, s.url, left(s.quote, %(words)s) as quote
   from artifact a
   join artifact_source l on l.artifact_id = a.id
@@ -94,14 +96,14 @@ select l.artifact_id::text, s.title, s.url, left(s.quote, %(words)s) as quote
  limit %(most)s;
 
 -- name: output_texts
--- The outputs of a plan with their texts, oldest first.
+-- Return the outputs of a plan with their texts, oldest first.
 select a.id::text, a.content #>> '{}' as content
   from artifact a
  where a.plan_id = %(plan_id)s and a.kind = 'output'
  order by a.created_at, a.id;
 
 -- name: outputs
--- The outputs of a plan with all their versions, newest first, without the texts.
+-- Return all versions of a plan's outputs, newest first, without their texts.
 select id::text, title, media_type, version, content_hash, created_at, created_by
   from artifact
  where plan_id = %(plan_id)s and kind = 'output'
@@ -109,14 +111,15 @@ select id::text, title, media_type, version, content_hash, created_at, created_b
  limit %(most)s;
 
 -- name: output
--- One output, with its text.
+-- Return one output with its text.
 select id::text, title, media_type, version, content_hash, created_at, created_by, plan_id::text,
        content #>> '{}' as content
   from artifact
  where id = %(id)s and kind = 'output';
 
 -- name: latest_outputs
--- The latest version of each output, of all plans, before one of them, newest first.
+-- Return a page with the latest version of each output of all plans, newest first, starting before
+-- a given output.
 select a.id::text, a.title, a.media_type, a.version, a.content_hash, a.created_at, a.created_by,
        a.plan_id::text, p.name as plan_name
   from artifact a

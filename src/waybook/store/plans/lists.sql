@@ -1,6 +1,6 @@
 -- name: plans_by_creation
--- A page of plans in an order that does not change while they do: newest plan first. Open ones
--- are found by their own index, however many are over.
+-- Return a page of plans, newest plan first; this order does not change when plans change. Open
+-- plans have an index of their own, so the number of closed plans does not matter.
 select :row_of_plan
   from ((select p.id, p.name, p.status, p.revision, p.updated_at
            from plan p
@@ -22,7 +22,7 @@ select :row_of_plan
  order by p.id desc;
 
 -- name: plans_by_activity
--- A page of plans, newest activity first. Open ones are found by their own index.
+-- Return a page of plans, most recent activity first. Open plans have an index of their own.
 select :row_of_plan
   from ((select p.id, p.name, p.status, p.revision, p.updated_at
            from plan p
@@ -44,7 +44,8 @@ select :row_of_plan
  order by p.updated_at desc, p.id desc;
 
 -- name: count_plans
--- How many plans are in each state: all open ones, and of the others the newest so many.
+-- Return the number of plans in each status, over all open plans and a limited number of the newest
+-- closed ones.
 select p.status, count(*) as plans
   from plan p
  where p.completed_at is null
@@ -59,7 +60,7 @@ select c.status, count(*)
  group by c.status;
 
 -- name: open_reviews
--- What waits for a person, longest waiting first.
+-- Return the open reviews, longest waiting first.
 select :row_of_review
   from :review_with_its_step
  where r.decision is null
@@ -69,13 +70,13 @@ select :row_of_review
  limit %(most)s;
 
 -- name: one_review
--- A review, open or decided, as it stands now.
+-- Return the current state of a review, open or decided.
 select :row_of_review
   from :review_with_its_step
  where r.id = %(review_id)s;
 
 -- name: review_lines
--- What waits for a person, longest waiting first, a line of each.
+-- Return the open reviews with truncated summaries, longest waiting first.
 select r.id::text, p.id::text as plan_id, p.name as plan_name, s.step_order,
        left(r.summary, %(wide)s) as summary, r.requested_at as since
   from review r
@@ -87,7 +88,7 @@ select r.id::text, p.id::text as plan_id, p.name as plan_name, s.step_order,
  limit %(most)s;
 
 -- name: waiting
--- How many reviews, and how many runs, wait for a person.
+-- Return the number of reviews and the number of runs that wait for a person.
 select (select count(*)
           from review r
           join plan p on p.id = r.plan_id

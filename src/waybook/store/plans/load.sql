@@ -1,11 +1,11 @@
 -- name: plan_of_step
--- Asked beforehand, so that all that follows goes by the plan's key: under row-level security no
--- index serves a comparison with a subquery.
+-- Return the plan id of a step. Queried separately, so that later statements can filter by plan id:
+-- under row-level security, no index serves a comparison with a subquery.
 select plan_id::text from plan_step where id = %(step_id)s;
 
 -- name: load_plan
--- The plan itself, without its steps. For a decision this is the first statement, and locks: two
--- agents asking at once take turns, and what the next statements load is seen after the wait.
+-- Return the plan without its steps. For a decision, this statement runs first and locks the plan:
+-- concurrent agents are serialized, and later statements see the state after the wait.
 select p.id::text, p.name, p.status, p.revision, p.stall_seconds, p.resumed_at, p.fail_reason,
        p.audit_seq, p.audit_hash, app_now() as now, p.usage, p.budget, b.created_by, b.created_at,
        p.updated_at
@@ -14,8 +14,8 @@ select p.id::text, p.name, p.status, p.revision, p.stall_seconds, p.resumed_at, 
  where p.id = %(plan_id)s;
 
 -- name: lock_if_unchanged
--- Lock the plan if it is as it was when we last saw it, and if it is the time we think; else the
--- division is refused, and all that stands behind it in the message.
+-- Lock the plan if it has not changed since it was cached and the database time is as expected.
+-- Otherwise the division by zero fails, and with it all later statements of the message.
 select 1 / count(*) as locked, max(same.now) as now
   from (select app_now() as now
           from plan p
@@ -27,8 +27,8 @@ select 1 / count(*) as locked, max(same.now) as now
            for update of p) as same;
 
 -- name: load_steps
--- Every step's state in plan order, but of the texts only those of the steps named; and of the
--- sources stored for them as many as may count, where sources are required.
+-- Return the state of every step in plan order, but texts only for the requested steps. Where
+-- sources are required, also return the sources stored for these steps, up to 50 each.
 select s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.stall_seconds,
        s.in_progress_since, s.last_seen_at, s.completed_at, s.held_by, s.held_session,
        s.fail_reason, array_to_string(s.depends_on, ' ') as depends_on,
@@ -53,7 +53,8 @@ select s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.st
  order by s.step_order;
 
 -- name: load_candidates
--- The same for whoever asks for work: also the texts of the steps it could get, now and soon.
+-- Return the state of every step in plan order, with texts for the requested steps and for the
+-- steps that the caller could be assigned now or soon.
 select s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.stall_seconds,
        s.in_progress_since, s.last_seen_at, s.completed_at, s.held_by, s.held_session,
        s.fail_reason, array_to_string(s.depends_on, ' ') as depends_on,
@@ -84,8 +85,8 @@ select s.id::text, s.step_order, s.step_type, s.title, s.status, s.attempt, s.st
  order by s.step_order;
 
 -- name: load_call
--- What is known of the call itself: whether its session has been here, and the answer it got
--- before, if it is a repeated one.
+-- Return whether the plan has seen the caller's session before, and the stored answer, if the call
+-- is a repeated one.
 select exists (select from plan_session k where k.plan_id = %(plan_id)s and k.session = %(session)s)
          as is_known_session,
        (select json_build_array(encode(a.arguments_hash, 'hex'), a.is_error, a.answer)
@@ -93,7 +94,7 @@ select exists (select from plan_session k where k.plan_id = %(plan_id)s and k.se
          where a.tool = %(tool)s and a.key = %(key)s) as answer;
 
 -- name: load_conditions
--- The conditions nobody has looked at.
+-- Return the plan's conditions that have not been evaluated.
 select c.id::text, c.step_id::text, c.position, c.expression, c.action, c.target_step_id::text,
        c.steps, c.reason, c.outcome
   from branching_condition c
@@ -101,7 +102,7 @@ select c.id::text, c.step_id::text, c.position, c.expression, c.action, c.target
  order by c.position;
 
 -- name: load_review
--- The last review.
+-- Return the latest review of a plan.
 select r.id::text, r.step_id::text, r.summary, r.questions, r.result_summary, r.requested_at,
        r.requested_by, r.decision, r.feedback, r.decided_at, r.decided_by, r.decided_via,
        r.requested_as, r.decided_as
@@ -111,7 +112,7 @@ select r.id::text, r.step_id::text, r.summary, r.questions, r.result_summary, r.
  limit 1;
 
 -- name: brief
--- What stays the same through a plan's life.
+-- Return the fields of a plan that never change, and its skill execution.
 select b.research_question as question, b.formatting_notes, b.created_at, b.created_by,
        e.output_media_type, e.formatting_instructions, e.skill,
        case when e.status = 'started' then e.id::text end as skill_execution_id
@@ -120,8 +121,8 @@ select b.research_question as question, b.formatting_notes, b.created_at, b.crea
  where b.plan_id = %(plan_id)s;
 
 -- name: results_within
--- The results of a plan's steps that are done, in plan order, each with its size; without the
--- results if together they are too large. A size is known without reading the value.
+-- Return the results of a plan's completed and skipped steps in plan order, with their sizes. If
+-- they are too large in total, the results are null. A size is known without reading the value.
 select found.id::text as step_id,
        case when sum(found.octets) over () <= %(most)s then found.result_summary end as result,
        found.confidence,
@@ -135,7 +136,8 @@ select found.id::text as step_id,
  order by found.step_order;
 
 -- name: results_cut
--- The beginnings of the same results as JSON text; no more of a value is read than that.
+-- Return the beginnings, as JSON text, of the results of a plan's completed and skipped steps. Only
+-- the beginning of each value is read.
 select s.id::text as step_id, left(r.result_summary::text, %(most)s) as beginning
   from plan_step s
   join step_result r on r.step_id = s.id
@@ -144,7 +146,7 @@ select s.id::text as step_id, left(r.result_summary::text, %(most)s) as beginnin
  order by s.step_order;
 
 -- name: formatting_notes
--- What the steps of a plan say of how its output is to be written, in plan order.
+-- Return the notes of a plan's steps on how to format the plan's output, in plan order.
 select s.id::text as step_id, r.formatting_notes as notes
   from plan_step s
   join step_result r on r.step_id = s.id
@@ -153,15 +155,15 @@ select s.id::text as step_id, r.formatting_notes as notes
  order by s.step_order;
 
 -- name: touch_step
--- A sign of life: telemetry, so neither locked nor audited.
+-- Record a heartbeat of a step. Telemetry: neither locked nor audited.
 update plan_step
    set last_seen_at = app_now()
  where id = %(step_id)s and status = 'in_progress'
 returning plan_id::text;
 
 -- name: inactive_plans
--- The executing plans with a step that may have been silent for too long. A hint: what is true is
--- decided under each plan's lock.
+-- Return executing plans with a step that may have been inactive for too long. Only a hint: the
+-- decision is made while the plan is locked.
 select p.id::text
   from plan p
  where p.completed_at is null
@@ -177,7 +179,7 @@ select p.id::text
  limit %(most)s;
 
 -- name: stored_rows
--- Everything the audit of this plan accounts for, to hold against its replay.
+-- Return all rows that the plan's audit accounts for, to compare with a replay of the audit.
 select 'plan' as entity, p.id::text as id, json_build_object(
          'name', p.name, 'research_question', b.research_question,
          'formatting_notes', b.formatting_notes, 'stall_seconds', p.stall_seconds,

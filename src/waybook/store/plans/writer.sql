@@ -11,8 +11,8 @@ values (%(plan_id)s, %(research_question)s, %(formatting_notes)s, %(skill_execut
         %(created_at)s, %(created_by)s);
 
 -- name: update_plan
--- A number that is not the one we loaded becomes null, which the column refuses: the database is
--- the second lock of the machine.
+-- Update a plan. If its audit sequence number or status is no longer the loaded one, the number
+-- becomes null and violates the NOT NULL constraint: the database rejects a stale update.
 update plan
    set status = %(status)s,
        revision = %(revision)s,
@@ -37,9 +37,10 @@ insert into step_brief (step_id, instructions, result_schema, required_sources)
 values %(rows)s;
 
 -- name: update_step
--- As above: a status that is not the one we loaded becomes null, and is refused. One row at a
--- time: joined with a list of rows it would be planned for a table as small as it was then. The
--- plan is named too, so that even the index meant for another question finds but a few rows.
+-- Update a step. If its status is no longer the loaded one, it becomes null and violates the NOT
+-- NULL constraint. Steps are updated one by one: a join with a list of rows would keep a query plan
+-- made while the table was small. The filter on plan_id limits the rows read if the planner chooses
+-- an index meant for another query.
 update plan_step
    set step_order = %(step_order)s,
        status = case when status = %(old_status)s then %(status)s end,
@@ -113,7 +114,7 @@ values (%(id)s, %(plan_id)s, %(step_id)s, %(kind)s, %(title)s, %(content)s, %(su
         %(content_hash)s, %(created_at)s, %(created_by)s, %(audit_seq)s, %(audit_hash)s);
 
 -- name: insert_sources
--- A source that is there already stays: its id is made of all it says.
+-- Insert sources. An existing source is kept, because its id is derived from its entire content.
 insert into source (id, url, title, quote, content_hash, created_at, created_by)
 values %(rows)s
     on conflict (org_id, id) do nothing;

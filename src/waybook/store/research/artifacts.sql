@@ -1,10 +1,12 @@
 -- name: lock_name
--- Whoever stores under this name without a plan takes turns, though there may be no row to lock.
+-- Serialize writes of artifacts without a plan that have this kind and title, even if no row exists
+-- to lock.
 select pg_advisory_xact_lock(hashtextextended(
          app_org() || chr(31) || %(kind)s::text || chr(31) || %(title)s::text, 718291004528));
 
 -- name: latest_standalone
--- The latest version of what was stored under this name without a plan.
+-- Return the latest version of the artifact with this kind and title that was stored without a
+-- plan.
 select id::text, version, content_hash
   from artifact
  where plan_id is null and kind = %(kind)s and title = %(title)s and version is not null
@@ -19,14 +21,15 @@ select id::text, version, content_hash
  limit 1;
 
 -- name: known_sources
--- Which of these sources a plan has met.
+-- Return the ids of these sources that the plan's artifacts already cite.
 select distinct l.source_id::text
   from artifact_source l
   join artifact a on a.id = l.artifact_id
  where l.source_id = any (%(ids)s) and a.plan_id = %(plan_id)s;
 
 -- name: stored_standalone_rows
--- Everything the audit of an artifact without a plan accounts for, to hold against its replay.
+-- Return all rows that the audit of an artifact without a plan accounts for, to compare with a
+-- replay of the audit.
 select 'artifact' as entity, a.id::text as id, json_build_object(
          'step_id', a.step_id, 'kind', a.kind, 'title', a.title, 'content', a.content,
          'superseded', a.superseded, 'created_at', a.created_at, 'created_by', a.created_by,
@@ -48,7 +51,7 @@ select 'artifact_source', l.artifact_id || '/' || l.position, json_build_object(
  where l.artifact_id = %(artifact_id)s;
 
 -- name: artifact
--- One artifact whole, and its neighbours among its versions.
+-- Return one artifact with its full content, and the ids of its previous and next versions.
 select a.id::text, a.plan_id::text, a.step_id::text, a.kind, a.title, a.content, a.superseded,
        a.tags, a.metadata, a.version, a.created_at, a.created_by,
        v.earlier, v.later
@@ -69,7 +72,7 @@ select a.id::text, a.plan_id::text, a.step_id::text, a.kind, a.title, a.content,
  where a.id = %(artifact_id)s;
 
 -- name: source
--- One source, and the artifacts that came from it, newest first.
+-- Return one source and the latest artifacts that cite it, newest first.
 select s.id::text, s.url, s.title, s.quote, s.created_at, s.created_by,
        (select max(l.retrieved_at) from artifact_source l where l.source_id = s.id) as retrieved_at,
        (select json_agg(json_build_object('id', c.id, 'kind', c.kind, 'title', c.title,
@@ -83,7 +86,8 @@ select s.id::text, s.url, s.title, s.quote, s.created_at, s.created_by,
   from source s
  where s.id = %(source_id)s;
 
--- Only where the server has pgvector: the table is there, or none of this is ever run.
+-- Queries on `passage_vector`; run only if the server has pgvector, because otherwise the table
+-- does not exist.
 
 -- name: insert_vectors
 insert into passage_vector (subject_id, part, model, embedding)
@@ -91,9 +95,9 @@ values %(rows)s
     on conflict (org_id, subject_id, part, model) do nothing;
 
 -- name: nearest_vectors
--- The nearest passages of the whole org. Where there are few, all are compared, by the indexes
--- that begin with the org; where there are many, the index of vectors is walked. The `+ 0` keeps
--- the former from taking the latter's way.
+-- Return the passages of the whole org that are nearest to a vector. Few passages are all compared,
+-- by indexes that begin with the org; for many, the vector index is scanned. The `+ 0` keeps the
+-- exact comparison from using the vector index.
 with size as materialized (
   select count(*) as passages
     from (select from passage p
@@ -123,7 +127,8 @@ select n.subject_id::text, n.part, -n.distance as measure
  order by n.distance, n.subject_id, n.part;
 
 -- name: nearest_vectors_in_plan
--- The nearest passages of a plan and of the sources its artifacts came from.
+-- Return the passages of a plan, and of the sources its artifacts cite, that are nearest to a
+-- vector.
 with among as (
   (select p.subject_id, p.part
      from passage p
@@ -146,7 +151,7 @@ select v.subject_id::text, v.part, -(v.embedding <#> %(embedding)s::halfvec) as 
  limit %(most)s;
 
 -- name: without_vectors
--- Passages since then that have no vector of this model yet.
+-- Return passages created since a given time that have no vector of this model yet.
 :passages_to_embed
    and not exists (select from passage_vector v
                     where v.subject_id = p.subject_id and v.part = p.part
@@ -163,7 +168,8 @@ values %(rows)s
 delete from passage where subject_id = %(artifact_id)s;
 
 -- name: unindex_earlier
--- Of what is in several versions search knows the latest alone.
+-- Delete the passages of earlier versions of these artifacts: only the latest version is
+-- searchable.
 delete from passage p
  using artifact a, artifact n
  where a.id = any (%(ids)s)
@@ -171,7 +177,8 @@ delete from passage p
    and p.subject_id = n.id;
 
 -- name: without_passages
--- Artifacts that search does not know yet, the oldest first; of several versions the latest.
+-- Return artifacts that are not indexed for search yet, oldest first; of several versions, only the
+-- latest.
 select a.id::text, a.plan_id::text, a.kind, a.title, a.tags, a.content, a.created_at
   from artifact a
  where (%(since)s::timestamptz is null or a.created_at >= %(since)s)

@@ -1,6 +1,5 @@
--- Quantized embeddings of passages, ranked in the serving process.
--- Many rows travel as one: packed one behind the other, in a fixed width each, which is read
--- without making an object of every value.
+-- Quantized embeddings of passages, which the serving process ranks. Many rows are returned as one
+-- value: fixed-width records in sequence, which are read without creating an object for each value.
 
 -- name: insert_embeddings
 insert into passage_embedding (subject_id, part, model, codes)
@@ -8,7 +7,7 @@ values %(rows)s
     on conflict (org_id, subject_id, part, model) do nothing;
 
 -- name: page
--- A page of all embeddings in the order of their keys.
+-- Return a page of all embeddings of a model in key order.
 select string_agg(:packed_embedding, '') as packed, :snapshot
   from (select e.subject_id, e.part, e.codes
           from passage_embedding e
@@ -18,7 +17,7 @@ select string_agg(:packed_embedding, '') as packed, :snapshot
          limit %(most)s) e;
 
 -- name: fitting_page
--- The same of what a search was narrowed to.
+-- Return a page of the embeddings that match the filters of a search, in key order.
 select string_agg(:packed_embedding, '')
   from (select e.subject_id, e.part, e.codes
           from passage_embedding e
@@ -30,8 +29,9 @@ select string_agg(:packed_embedding, '')
          limit %(most)s) e;
 
 -- name: changes
--- Embeddings added and passages deleted since a transaction, at most so many of each. Rows that
--- were copied from another server may have ids of transactions that are yet to come here.
+-- Return embeddings added and passages deleted since a transaction, up to a limit for each. Rows
+-- copied from another server may have transaction ids that are still in the future here; these are
+-- excluded.
 select a.rows as additions, a.packed as added, d.rows as deletions, d.packed as deleted, :snapshot
   from (select count(*) as rows, string_agg(:packed_embedding, '') as packed
           from (select e.subject_id, e.part, e.codes
@@ -47,7 +47,8 @@ select a.rows as additions, a.packed as added, d.rows as deletions, d.packed as 
                  limit %(most)s) d) d;
 
 -- name: few_fitting
--- The embeddings of what a search was narrowed to, where these are few: else only how many.
+-- Return the embeddings that match the filters of a search if there are few; otherwise only a
+-- count.
 with fitting as materialized (
   select p.subject_id, p.part
     from passage p
@@ -62,7 +63,7 @@ select (select count(*) from fitting) as passages,
            and (select count(*) from fitting) <= %(few)s::integer) as packed;
 
 -- name: among
--- The embeddings of a plan and of the sources its artifacts came from.
+-- Return the embeddings of a plan and of the sources that its artifacts cite.
 with among as (
   (select p.subject_id, p.part
      from passage p
@@ -83,7 +84,7 @@ select string_agg(:packed_embedding, '')
  where e.model = %(model)s;
 
 -- name: which_fit
--- Those of some passages that a search was narrowed to, by their place in the list.
+-- Return the positions of those passages in the given list that match the filters of a search.
 select n.place::integer
   from unnest(%(subjects)s::uuid[], %(parts)s::integer[]) with ordinality
        as n (subject_id, part, place)
@@ -91,7 +92,7 @@ select n.place::integer
  where :passage_fits;
 
 -- name: without_embeddings
--- Passages since then that have no embedding of this model yet.
+-- Return passages created since a given time that have no embedding of this model yet.
 :passages_to_embed
    and not exists (select from passage_embedding e
                     where e.subject_id = p.subject_id and e.part = p.part
@@ -100,7 +101,8 @@ select n.place::integer
  limit %(most)s;
 
 -- name: quarantine_passages
--- Passages of this org are set aside; those deleted meanwhile, or of another org, are passed over.
+-- Quarantine passages of this org; passages that were deleted meanwhile or belong to another org
+-- are skipped.
 insert into passage_quarantine (subject_id, part, model, backend, quarantined_at)
 select p.subject_id, p.part, %(model)s, %(backend)s, app_now()
   from unnest(%(subjects)s::uuid[], %(parts)s::integer[]) as n (subject_id, part)
@@ -109,7 +111,7 @@ select p.subject_id, p.part, %(model)s, %(backend)s, app_now()
     do update set quarantined_at = excluded.quarantined_at;
 
 -- name: quarantined_passages
--- How many passages are set aside, and since when.
+-- Return the number of passages in quarantine, and the time of the oldest quarantine.
 select count(*) as passages, min(q.quarantined_at) as since
   from passage_quarantine q
  where q.quarantined_at > app_now() - interval '1 day';

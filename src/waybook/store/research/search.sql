@@ -1,13 +1,13 @@
 -- name: search_capabilities
--- What this server can do for search: rank with pgvector, and find words by their index. Under
--- row-level security an index serves an operator only if its function is marked leakproof.
+-- Return whether this server can rank with pgvector and use the full-text index. Under row-level
+-- security, an index serves an operator only if the operator's function is marked leakproof.
 select to_regclass('public.passage_vector') is not null as has_pgvector,
        (select proleakproof from pg_proc
          where oid = 'pg_catalog.ts_match_vq(tsvector,tsquery)'::regprocedure) as indexed;
 
 -- name: full_text
--- Passages of the whole org, by the index of words. Those that have every word come apart, so
--- that the limit on the others cannot cut them off; they come first.
+-- Return matching passages of the whole org, by the full-text index. Passages with every term are
+-- selected separately, so that the limit on the others cannot exclude them; they rank first.
 with candidate as (
   (select p.subject_id, p.part, p.words, p.created_at, true as has_every
      from passage p
@@ -28,8 +28,8 @@ with candidate as (
 :best_candidates;
 
 -- name: full_text_in_plan
--- The same, looking at one passage after the other: at those of a plan and of the sources its
--- artifacts came from, or at the newest of the org where the index of words cannot be used.
+-- Return matching passages without using the full-text index: from a plan and the sources its
+-- artifacts cite, or, if the index cannot be used, from the newest passages of the org.
 with among as (
   (select p.subject_id, p.part, p.words, p.created_at
      from passage p
@@ -61,7 +61,7 @@ with among as (
 :best_candidates;
 
 -- name: hits
--- What was found: the passage that stands for it, and whose it is.
+-- Return the search hits: each with its passage, its artifact or source, and its creator.
 select p.subject, p.subject_id::text as id, p.plan_id::text, p.kind, p.body, p.created_at,
        a.step_id::text, coalesce(a.created_by, s.created_by) as created_by, s.url,
        coalesce(a.title, s.title) as title, a.tags, a.version, a.superseded
@@ -71,7 +71,7 @@ select p.subject, p.subject_id::text as id, p.plan_id::text, p.kind, p.body, p.c
   left join source s on p.subject = 'source' and s.id = p.subject_id;
 
 -- name: sources_of
--- The sources of these artifacts, in the order they were given.
+-- Return the sources of these artifacts, in the order in which each artifact lists them.
 select l.artifact_id::text, s.id::text, s.url, s.title, s.quote, l.retrieved_at
   from artifact_source l
   join source s on s.id = l.source_id
@@ -79,6 +79,6 @@ select l.artifact_id::text, s.id::text, s.url, s.title, s.quote, l.retrieved_at
  order by l.artifact_id, l.position;
 
 -- name: plan_exists
--- Whether there is such a plan, for who looks in one place.
+-- Return whether the plan to search in exists; true if the search is not limited to a plan.
 select %(plan_id)s::uuid is null
     or exists (select from plan where id = %(plan_id)s::uuid);

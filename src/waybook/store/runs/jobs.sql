@@ -1,5 +1,5 @@
 -- name: run_of_job
--- Asked beforehand, so that all that follows goes by the run's key.
+-- Return the run id of a job. Queried separately, so that later statements can filter by run id.
 select run_id::text from job where id = %(job_id)s;
 
 -- name: load_job
@@ -8,7 +8,7 @@ select :row_of_job
  where j.id = %(job_id)s;
 
 -- name: held_job
--- The job the caller holds and has not handed in; of several, the one taken first.
+-- Return the job that the caller holds and has not submitted; of several, the one claimed first.
 select :row_of_job
   from job j
  where j.run_id = %(run_id)s
@@ -22,8 +22,8 @@ select :row_of_job
  limit 1;
 
 -- name: claimable_job
--- The first job nobody works on; one that was claimed by somebody who has been silent too long is
--- free again.
+-- Lock and return the first claimable job of a run. A claimed job becomes claimable again when its
+-- holder has sent no heartbeat for longer than the lease.
 select :row_of_job
   from job j
  where j.run_id = %(run_id)s
@@ -33,7 +33,7 @@ select :row_of_job
    for update of j skip locked;
 
 -- name: claimable_job_for_model
--- The same for whoever asks for one model.
+-- Lock and return the first claimable job of a run that is assigned to this model.
 select :row_of_job
   from job j
  where j.run_id = %(run_id)s
@@ -44,7 +44,8 @@ select :row_of_job
    for update of j skip locked;
 
 -- name: run_with_claimable_job
--- A run with something to hand out: one of which the caller holds a job, else the oldest.
+-- Return a run with a job for the caller: one in which the caller already holds a job, otherwise
+-- the oldest run with a claimable job.
 select found.run_id::text
   from ((select j.run_id, 1 as turn
            from job j
@@ -72,7 +73,8 @@ select found.run_id::text
  limit 1;
 
 -- name: open_jobs
--- What is not over, counted by step, status and model, as far as the first so many jobs go.
+-- Return the number of open jobs per step, status and model, among the first jobs of a run up to a
+-- limit.
 select j.stage_slug, j.step_key, j.status, j.model, count(*) as jobs,
        min(j.ready_at) as ready_at
   from (select o.stage_slug, o.step_key, o.status, o.model, o.ready_at, o.rank
@@ -85,7 +87,7 @@ select j.stage_slug, j.step_key, j.status, j.model, count(*) as jobs,
  limit %(most)s;
 
 -- name: workers
--- Who works on what, longest first.
+-- Return the workers of a run and the jobs they hold, longest running first.
 select coalesce(j.held_session, j.held_by) as name, j.stage_slug as stage, j.step_key, j.model,
        j.attempt, j.started_at as since
   from job j
@@ -106,8 +108,8 @@ select :row_of_job
  order by j.rank, j.id;
 
 -- name: parts
--- The texts of the jobs this one goes on from, first to last. Each is looked up by its key: a join
--- may be planned otherwise while there are few jobs, and then be slow when there are many.
+-- Return the texts of the jobs that this job continues, first to last. Each is looked up by key: a
+-- join might be planned differently while there are few jobs, and be slow when there are many.
 with recursive before as (
   select (select j.continues_id from job j where j.id = %(job_id)s) as id, 1 as back
    union all
@@ -120,7 +122,7 @@ select (select p.content from job_part p where p.job_id = b.id) as content
  order by b.back desc;
 
 -- name: to_render
--- What the server has to render for a run and nobody else renders just now, oldest first.
+-- Lock and return the render jobs of a run that no other process has locked, oldest first.
 select :row_of_job,
        d.document_key, d.model as document_model, d.lineage, d.version, d.content
   from job j
@@ -139,7 +141,7 @@ select distinct j.run_id::text
  limit %(most)s;
 
 -- name: failures
--- What failed for good in a run, in the order of its steps, with why.
+-- Return the jobs of a run that failed permanently, with their errors, in the order of the steps.
 select j.id::text as job_id, j.stage_slug as stage, j.step_key, j.job_type, j.model, j.attempt,
        coalesce(j.error, '') as error, j.completed_at as at
   from job j
@@ -149,7 +151,7 @@ select j.id::text as job_id, j.stage_slug as stage, j.step_key, j.job_type, j.mo
  limit %(most)s;
 
 -- name: documents_of
--- The latest version of each document with one of these keys.
+-- Return the latest version of each document with one of these keys.
 select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
                     coalesce(d.reviewer, ''))
        d.id::text, d.stage_slug as stage, d.step_key, d.document_key, d.model, d.lineage,
@@ -162,13 +164,13 @@ select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage
           d.version desc;
 
 -- name: contents
--- The beginnings of these documents.
+-- Return the beginnings of these documents.
 select d.id::text, left(d.content, %(most)s) as content
   from document d
  where d.id = any (%(ids)s);
 
 -- name: content
--- A piece of one document of a run.
+-- Return a slice of one document of a run.
 select d.document_key, d.model, d.version, length(d.content),
        substr(d.content, %(start)s + 1, %(most)s) as content,
        (select j.held_by from job j where j.id = d.job_id) as by, d.created_at as at
@@ -176,7 +178,7 @@ select d.document_key, d.model, d.version, length(d.content),
  where d.id = %(document_id)s and d.run_id = %(run_id)s;
 
 -- name: document_job
--- The job that made the latest version of a document, and that version.
+-- Return the latest version of a document and the job that produced it.
 select n.job_id::text, n.version, n.id::text as document_id
   from document d
   join document n on n.run_id = d.run_id and n.stage_slug = d.stage_slug
@@ -191,7 +193,7 @@ select n.job_id::text, n.version, n.id::text as document_id
 select run_id::text from document where id = %(document_id)s;
 
 -- name: available
--- The latest rendered version of each document of a run.
+-- Return the latest rendered version of each document of a run.
 select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
                     coalesce(d.reviewer, ''))
        d.stage_slug as stage, d.document_key, d.model, h.id::text as resource_id
@@ -202,7 +204,7 @@ select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage
           d.version desc;
 
 -- name: readable
--- The same, with what there is to know of each.
+-- Return the latest rendered version of each document of a run, with its details.
 select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
                     coalesce(d.reviewer, ''))
        h.id::text as resource_id, d.stage_slug as stage, d.step_key, d.document_key, d.model,
@@ -214,7 +216,7 @@ select distinct on (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage
           d.version desc;
 
 -- name: rendered
--- One rendered document.
+-- Return one rendered document.
 select d.run_id::text, d.document_key, d.model, d.lineage, d.version, h.created_at, h.markdown,
        h.html
   from rendered_document h

@@ -1,6 +1,6 @@
 -- name: load_run
--- The run itself. For a decision this is the first statement, and locks: whatever ends a step's
--- last unit is seen by whoever comes next.
+-- Return the run. For a decision, this statement runs first and locks the run, so that each
+-- transaction sees which units of a step earlier transactions completed.
 select r.id::text, r.name, r.dag_slug, r.dag_version, r.completed_at, r.audit_seq, r.audit_hash,
        app_now() as now, r.usage, r.updated_at
   from run r
@@ -23,14 +23,14 @@ select input, created_at, created_by
  where run_id = %(run_id)s;
 
 -- name: runs_by_activity
--- Runs in a list, newest activity first; their documents are not counted.
+-- Return a list of runs, most recent activity first, without document counts.
 select :row_of_run, null::bigint as documents_available, null::timestamptz as awaiting_since
   from :runs_asked_for
  order by r.updated_at desc, r.id desc
  limit %(most)s;
 
 -- name: runs_by_start
--- Runs in a list, the last started first, with the number of documents there are to read.
+-- Return a list of runs, last started first, with the number of documents available to read.
 select :row_of_run,
        (select count(distinct (d.stage_slug, d.document_key, d.step_key, d.model, d.lineage,
                                coalesce(d.reviewer, '')))
@@ -43,8 +43,8 @@ select :row_of_run,
  limit %(most)s;
 
 -- name: awaiting_runs
--- Runs where nothing goes on until a person has said something of a completed stage, longest
--- waiting first; what is told of each is what `runs_by_activity` tells, and since when it waits.
+-- Return runs that are blocked until a person gives feedback on a completed stage, longest waiting
+-- first. The columns are those of `runs_by_activity`, with the time since which each run waits.
 select r.id::text, r.name, r.dag_slug, r.dag_version, b.created_at, b.created_by, r.updated_at,
        r.completed_at, app_now() as now, g.stages, null::bigint as documents_available,
        g.since as awaiting_since
@@ -64,7 +64,7 @@ select r.id::text, r.name, r.dag_slug, r.dag_version, b.created_at, b.created_by
  limit %(most)s;
 
 -- name: run_recent_events
--- The last things that happened to a run, newest first.
+-- Return the latest audit events of a run, newest first.
 select e.seq, e.at, e.event, e.actor, e.session, e.details ->> 'action' as action,
        coalesce(nullif(e.details ->> 'stepKey', ''), e.details ->> 'stageSlug') as subject
   from audit_entry e
@@ -73,7 +73,7 @@ select e.seq, e.at, e.event, e.actor, e.session, e.details ->> 'action' as actio
  limit %(most)s;
 
 -- name: run_rows
--- All rows of a run, as its audit should tell them.
+-- Return all rows that a run's audit accounts for, to compare with a replay of the audit.
 select 'run' as entity, r.id::text, json_build_object(
          'name', r.name, 'dag_slug', r.dag_slug, 'dag_version', r.dag_version, 'input', b.input,
          'completed_at', r.completed_at, 'created_at', b.created_at, 'created_by', b.created_by,
@@ -142,7 +142,7 @@ select 'usage', u.id::text, json_build_object(
  where u.run_id = %(run_id)s;
 
 -- name: definition
--- A version of a definition; the latest if none is named.
+-- Return a version of a DAG definition; the latest if no version is given.
 select :row_of_definition
   from dag_definition d
  where d.slug = %(slug)s and (%(version)s::integer is null or d.version = %(version)s::integer)
@@ -150,24 +150,24 @@ select :row_of_definition
  limit 1;
 
 -- name: lock_definition
--- Whoever adds a version waits here for whoever else does.
+-- Serialize transactions that add versions of this DAG definition.
 select pg_advisory_xact_lock(hashtextextended(app_org()::text || '/' || %(slug)s, 0));
 
 -- name: definitions
--- The latest version of each definition.
+-- Return the latest version of each DAG definition.
 select distinct on (d.slug) :row_of_definition
   from dag_definition d
  order by d.slug, d.version desc;
 
 -- name: definitions_named
--- Several versions of definitions at once.
+-- Return the given versions of several DAG definitions.
 select :row_of_definition
   from dag_definition d
   join json_to_recordset(%(named)s::json) as n (slug text, version integer)
     on d.slug = n.slug and d.version = n.version;
 
 -- name: versions
--- The versions of a definition, latest first.
+-- Return the versions of a DAG definition, latest first.
 select d.version, d.created_at, d.created_by
   from dag_definition d
  where d.slug = %(slug)s

@@ -3,7 +3,7 @@ insert into dag_definition (slug, version, name, body, body_hash, created_at, cr
 values (%(slug)s, %(version)s, %(name)s, %(body)s, %(body_hash)s, %(now)s, %(created_by)s);
 
 -- name: insert_run
--- A run in which there is nothing to do is complete at once.
+-- Insert a run. A run without any work is completed at once.
 insert into run (id, name, dag_slug, dag_version, completed_at, audit_seq, audit_hash, updated_at)
 values (%(id)s, %(name)s, %(dag_slug)s, %(dag_version)s, %(completed_at)s, %(audit_seq)s,
         %(audit_hash)s, %(now)s);
@@ -13,8 +13,8 @@ insert into run_brief (run_id, input, created_at, created_by)
 values (%(run_id)s, %(input)s, %(created_at)s, %(created_by)s);
 
 -- name: update_run
--- A number that is not the one we loaded becomes null, which the column refuses: the database is
--- the second lock of the machine.
+-- Update a run. If its audit sequence number is no longer the loaded one, the number becomes null
+-- and violates the NOT NULL constraint: the database rejects a stale update.
 update run
    set completed_at = %(completed_at)s,
        usage = coalesce(%(usage)s, usage),
@@ -52,7 +52,8 @@ insert into job (id, run_id, stage_slug, step_key, job_type, model, rank, unit, 
 values %(rows)s;
 
 -- name: update_job
--- An attempt that is not the one we loaded becomes null, and is refused.
+-- Update a job. If its attempt is no longer the loaded one, it becomes null and violates the NOT
+-- NULL constraint: the database rejects a stale update.
 update job
    set status = %(status)s,
        attempt = case when attempt = %(old_attempt)s then %(attempt)s::integer end,
