@@ -125,7 +125,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.line(f"{len(left_out)} tests did not run {what}: {why}")
 
 
-# Applied to every test
+# Hooks and fixtures applied to every test.
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:

@@ -23,13 +23,13 @@ Loop = Callable[[Services], Awaitable[None]]
 
 
 async def waiting(seconds: float) -> None:
-    """Wait no longer than one turn of the event loop."""
+    """Replace a wait by a single turn of the event loop."""
     assert 0 <= seconds <= background.MAX_BACKOFF_SECONDS
     await asyncio.sleep(0)
 
 
 class Turns:
-    """Loop body that fails a given number of times; its next call ends the wait of the test."""
+    """Loop body that fails a given number of times, then signals the test."""
 
     def __init__(self, *errors: Exception) -> None:
         self.errors, self.ended = [*errors], asyncio.Event()

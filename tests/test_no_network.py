@@ -12,9 +12,9 @@ import pytest
 from network_guard.sitecustomize import NOTED, is_local_address
 from network_guard_report import fail_on_network_use
 
-#: Reserved for documentation: no host has this address.
-NOBODY = "192.0.2.1"
-CONNECTS = f"import socket; socket.create_connection(('{NOBODY}', 9), 1)"
+#: Address reserved for documentation, which no host has.
+UNREACHABLE = "192.0.2.1"
+CONNECTS = f"import socket; socket.create_connection(('{UNREACHABLE}', 9), 1)"
 
 
 @pytest.fixture
@@ -26,14 +26,14 @@ def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_network_guard_external_connection_is_recorded_and_refused(noted: Path) -> None:
     with pytest.raises(OSError, match="beyond this machine"):
-        socket.create_connection((NOBODY, 9), 1)
+        socket.create_connection((UNREACHABLE, 9), 1)
     with pytest.raises(OSError, match="beyond this machine"):
         socket.getaddrinfo("example.org", 80)
     with (
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sending,
         pytest.raises(OSError, match="beyond this machine"),
     ):
-        sending.sendto(b"x", (NOBODY, 53))
+        sending.sendto(b"x", (UNREACHABLE, 53))
     assert noted.read_text().count("\n") == 3
 
 
@@ -42,15 +42,15 @@ def test_network_guard_applies_to_subprocesses(noted: Path) -> None:
         [sys.executable, "-c", CONNECTS], capture_output=True, text=True, check=False
     )
     assert "beyond this machine" in done.stderr
-    assert NOBODY in noted.read_text()
+    assert UNREACHABLE in noted.read_text()
 
 
 def test_network_guard_suppressed_attempt_still_fails_test(noted: Path) -> None:
     noted.touch()
     fail_on_network_use(noted)
     with suppress(OSError):
-        socket.create_connection((NOBODY, 9), 1)
-    with pytest.raises(pytest.fail.Exception, match=NOBODY):
+        socket.create_connection((UNREACHABLE, 9), 1)
+    with pytest.raises(pytest.fail.Exception, match=UNREACHABLE):
         fail_on_network_use(noted)
     fail_on_network_use(noted)
 

@@ -34,7 +34,8 @@ EVENT_BATCH_DELAY_SECONDS = 0.05
 TOKEN_USE_FLUSH_SECONDS = 1.0
 #: Interval between retention passes.
 RETENTION_INTERVAL_SECONDS = 3_600.0
-#: Delay after the first failure in a row; it doubles with each further one, up to the maximum.
+#: Delay after the first failure in a row; each further failure doubles the delay, up to the
+#: maximum.
 MIN_BACKOFF_SECONDS = 0.5
 MAX_BACKOFF_SECONDS = 60.0
 

@@ -57,9 +57,10 @@ from waybook.store.maintenance.owner_role import examine_owner
 
 log = logging.getLogger(__name__)
 
-#: Interval of polling for changes that were not announced, while there are subscribers.
+#: Interval of polling for changes that no notification announced; only used while there are
+#: subscribers.
 CHANGE_POLL_SECONDS = 3.0
-#: Time limit for the last writes of telemetry at shutdown.
+#: Time limit for writing the remaining telemetry at shutdown.
 FLUSH_SECONDS = 1.0
 
 
@@ -74,14 +75,14 @@ class Application:
     bearer: Caller | None = None
 
     def caller(self, channel: Channel) -> Caller:
-        """Return the owner of the configured token, or the local user, with this channel."""
+        """Return the configured token's owner, or the local user, as the caller on this channel."""
         if self.bearer is not None:
             return replace(self.bearer, channel=channel)
         return Caller(
             org_id=LOCAL_ORG,
             user=self.settings.user,
             channel=channel,
-            # Without sign-in, only the dashboard can be assumed to be used by a person.
+            # Without sign-in, only a caller on the dashboard can be assumed to be a person.
             scopes=ALL_SCOPES if channel is Channel.DASHBOARD else ALL_SCOPES - {Scope.REVIEW},
         )
 
@@ -117,7 +118,7 @@ class DatabaseServer:
     app_dsn: str
     owner_dsn: str
     role: str | None
-    #: Treatment of the pgvector table when migrating.
+    #: Action of a migration on the pgvector table.
     vectors: VectorTable = VectorTable.MAKE
 
 
@@ -125,7 +126,7 @@ class DatabaseServer:
 async def start_application(
     settings: Settings, *, sweeping: bool = True, waiting: WaitReport | None = None
 ) -> AsyncIterator[Application]:
-    """Start everything, and stop it in the opposite order.
+    """Start the whole application; at the end of the block, stop it in reverse order.
 
     With `waiting`, a database that is still starting is waited for, and progress is reported there.
     """
@@ -196,7 +197,7 @@ async def run_migrations(settings: Settings) -> list[str]:
 
 
 async def examined_owner(postgres: DatabaseServer) -> CheckResult:
-    """Return the check result for the role of the owner's URL."""
+    """Check the role in the database owner's URL, and return the result."""
     return about_owner(await asyncio.to_thread(examine_owner, postgres.owner_dsn))
 
 
@@ -282,11 +283,11 @@ async def _working(
                 await task
         with contextlib.suppress(
             TimeoutError
-        ):  # only telemetry: do not wait for an unreachable database
+        ):  # These writes are only telemetry, so do not wait for an unreachable database.
             async with asyncio.timeout(FLUSH_SECONDS):
                 await calls.flush()
                 await services.last_used.flush(services.database)
-                with contextlib.suppress(WaybookError):  # other processes poll anyway
+                with contextlib.suppress(WaybookError):  # Other processes also poll for changes.
                     await pg_notify.send_pending(services.database, services.bus)
 
 

@@ -17,7 +17,7 @@ import httpx2
 from waybook import errors
 from waybook.errors import NextCall, WaybookError
 
-#: The protocol revision that needs no handshake and no headers that repeat the body.
+#: MCP protocol revision that requires neither a handshake nor headers that repeat the body.
 REVISION = "2025-11-25"
 BAD_PARAMS = -32602
 

@@ -34,9 +34,10 @@ from typing import ClassVar, Final
 
 from waybook.redaction import redact, redact_json
 
-#: Longer messages are truncated: they contain text from elsewhere.
+#: Maximum length of an error message; longer messages, which contain text from elsewhere, are
+#: truncated.
 MAX_MESSAGE_LENGTH: Final = 4_000
-#: Prefix of `why` if the suggested call is the one just made.
+#: Prefix of `why` if the suggested call repeats the call just made.
 SAME_CALL: Final = "retry the same call"
 
 
@@ -50,7 +51,7 @@ class NextCall:
 
     @property
     def is_retry(self) -> bool:
-        """True if this repeats the call just made; `args` then contains only changed arguments."""
+        """True if the suggestion repeats the call just made; `args` has only changed arguments."""
         return self.why.startswith(SAME_CALL)
 
 
@@ -58,7 +59,8 @@ class WaybookError(Exception):
     """The call failed."""
 
     code: ClassVar[str] = "UNAVAILABLE"
-    #: Seconds after which a retry makes sense, if it helps at all.
+    #: Seconds after which a retry makes sense; None if a retry does not help or the time is
+    #: unknown.
     retry_after: ClassVar[int | None] = None
 
     def __init__(
@@ -223,7 +225,7 @@ class EndpointFailed(Unavailable):
     """The model endpoint returned no usable answer."""
 
     code = "UNAVAILABLE"
-    retry_after: ClassVar[int | None] = None  # unknown; the remedy is to do without the endpoint
+    retry_after: ClassVar[int | None] = None  # The time is unknown; callers can avoid the endpoint.
 
 
 class Misconfigured(WaybookError):

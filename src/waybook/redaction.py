@@ -12,21 +12,22 @@ from typing import Final
 
 MASK: Final = "…"
 
-#: Minimum length of a known secret that is searched for; shorter ones are ordinary words.
+#: Minimum length of a known secret that is searched for; shorter secrets may be ordinary words.
 MIN_KNOWN_SECRET_LENGTH: Final = 6
 
-#: The literal word `password` is kept: messages use it as a placeholder.
+#: The literal password `password` is not redacted, because messages use it as a placeholder.
 _IN_URL = re.compile(r"(://[^:/@\s]{0,256}:)(?!password@)[^@\s]{0,256}+@")
 _IN_WORDS = re.compile(r"(password\s{0,8}=\s{0,8})('[^']{0,1024}'|[^\s&]{1,1024})", re.IGNORECASE)
 
-#: Patterns with their replacements.
+#: Patterns of secrets, with their replacements.
 _SHAPES: Final = (
     # API tokens of Waybook, keys of model endpoints, and webhook secrets.
     (re.compile(r"(\bwb_)[A-Za-z0-9]{20,}"), r"\1…"),
     (re.compile(r"(\bsk-)[A-Za-z0-9_-]{16,}"), r"\1…"),
     (re.compile(r"(\bwhsec_)[A-Za-z0-9+/=_-]{8,}"), r"\1…"),
-    # A JWT: three parts, of which the first two are JSON. A run of letters is scanned once from its
-    # beginning without backtracking, so many possible starts in one run cost no more.
+    # A JWT has three parts, of which the first two are JSON. The pattern scans a run of letters
+    # once from its beginning without backtracking, so many possible starts in one run cost no extra
+    # time.
     (
         re.compile(
             r"(?<![A-Za-z0-9_-])((?>[A-Za-z0-9_-]*?\beyJ))[A-Za-z0-9_-]{8,}+"
@@ -34,7 +35,7 @@ _SHAPES: Final = (
         ),
         r"\1…",
     ),
-    # Credentials of an Authorization header, with the header's name or without.
+    # Credentials of an Authorization header, with or without the header's name.
     (
         re.compile(
             r"(\bauthorization\b['\"]?\s{0,8}[:=,]\s{0,8}b?['\"]?(?:\w{1,20}\s{1,8})?)[^\s'\",)]+",
@@ -47,7 +48,7 @@ _SHAPES: Final = (
         r"\1…",
     ),
     (re.compile(r"(\bcookie\b['\"]?\s{0,8}[:,]\s{0,8}b?['\"]?)[^\r\n'\"]+", re.IGNORECASE), r"\1…"),
-    # Parameters of a query string with a telling name.
+    # Parameters of a query string whose name suggests a secret.
     (
         re.compile(
             r"([?&;](?:\w{0,20}[_-])?(?:token|key|secret|password|code)=)[^&\s'\"#]+", re.IGNORECASE
@@ -58,7 +59,7 @@ _SHAPES: Final = (
     (_IN_WORDS, r"\1…"),
 )
 
-#: A text without any of these matches no pattern, and most texts contain none.
+#: A text that contains none of these hints matches no secret pattern; most texts contain none.
 _HINT = re.compile(
     r"wb_|sk-|whsec_|eyJ|authorization|bearer|basic|cookie|token|key=|secret|password|code=|://",
     re.IGNORECASE,

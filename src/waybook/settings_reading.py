@@ -15,9 +15,9 @@ from waybook.errors import Misconfigured
 from waybook.settings import LOOPBACK, LoadedSettings, Settings
 
 ENVIRONMENT = "WAYBOOK_"
-#: Shorter secrets can be guessed.
+#: Minimum length of a secret; shorter secrets can be guessed.
 MIN_SECRET_LENGTH = 16
-#: Settings of retention periods.
+#: Names of the settings for retention periods.
 RETENTION_SETTINGS = (
     "keep_calls_days",
     "keep_answers_days",

@@ -89,7 +89,7 @@ class Worker:
     results: dict[str, object] = field(default_factory=dict)
     plan: Body = field(default_factory=dict)
     started: Body = field(default_factory=dict)
-    #: Titles of the steps it completed, in order.
+    #: Titles of the steps that the agent completed, in order.
     did: list[str] = field(default_factory=list)
 
     async def begin(self) -> None:
@@ -130,7 +130,7 @@ class Worker:
         return await self.agent.call("request_user_review", **args)
 
     async def deliver(self, complete: Body) -> Body:
-        """Follow the next call of each answer to the end."""
+        """Make the call that each answer suggests next, until the output is delivered."""
         args = {"title": "The answer", "content": "# The Nile"}
         stored = await self.agent.call(complete["next"]["tool"], **complete["next"]["args"], **args)
         return await self.agent.call(stored["next"]["tool"], **stored["next"]["args"])
@@ -138,7 +138,7 @@ class Worker:
 
 @pytest.fixture
 def skilled(world: OrgEnv) -> AgentClient:
-    """Return Ann's agent, in a world with the built-in skills."""
+    """Return Ann's agent, in a test world with the built-in skills."""
     services = replace(world.dispatcher.services, skills=tuple(SKILLS.values()))
     return AgentClient(Dispatcher(services, world.dispatcher.calls), world.agent.caller)
 
@@ -187,7 +187,7 @@ def test_skill_links_match_bundled_files(name: str) -> None:
     assert set(linked) == {file.path for file in skill.extra_files}
 
 
-# Quick scan
+# Tests of the quick-scan skill.
 
 
 async def test_quick_scan_strong_results_completes_without_added_steps(
@@ -218,7 +218,7 @@ async def test_quick_scan_result_without_sources_raises_invalid_input(skilled: A
     assert error["code"] == "INVALID_INPUT"
 
 
-# Deep research
+# Tests of the deep-research skill.
 
 STRAIGHT = [
     "Frame the question",

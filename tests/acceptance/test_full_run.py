@@ -21,14 +21,14 @@ async def expected(agent: AgentClient, **named: object) -> list[int]:
 
 
 async def jobs_made(world: OrgEnv, run: Body) -> dict[str, int]:
-    """Return the number of client jobs in each stage."""
+    """Return the number of jobs for clients in each stage."""
     query = f"""select stage_slug, count(*) from job
                  where run_id = '{run["runId"]}' and job_type <> 'RENDER' group by 1"""  # noqa: S608 - an id of ours
     return dict((await world.database.read_org(world.agent.org_id, query))[0])
 
 
 async def what_was_cut(agent: AgentClient, job: Any) -> list[str]:  # noqa: ANN401 - a reply
-    """Return the job's step if its inputs were truncated; then fetch the rest, each input once."""
+    """Return the job's step if its inputs were cut, after fetching each missing input once."""
     if "cut" not in job:
         return []
     assert set(job["cut"]) == {"inputs"}
@@ -79,7 +79,8 @@ async def make_dialectic(world: OrgEnv, n: int) -> None:
     run = await agent.run("dialectic", models, input="Build a lighthouse.")
     stages, cut = await worked_through(agent, run)
     assert stages == ["thesis", "antithesis", "synthesis", "parenthesis"]
-    # The step reads every proposal and every review of it: 112 documents with four models.
+    # The header step of the synthesis reads every proposal and all its reviews: 112 documents with
+    # four models.
     assert cut == (["synthesis_prepare_pairwise_header"] if n > 3 else [])
     assert await expected(agent, runId=run["runId"]) == promised(n)
     made = await jobs_made(world, run)

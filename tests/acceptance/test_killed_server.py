@@ -10,7 +10,7 @@ import pytest
 from acceptance.crashing_process import crashing_process, read_marker
 from org_env import AgentClient, Body, OrgEnv
 
-#: Takes or submits a step, prints its progress, then waits to be killed.
+#: Script that takes or submits a step, prints its progress, and then waits to be killed.
 WORKER = """
 import asyncio, json, sys
 from uuid import UUID

@@ -19,13 +19,13 @@ from waybook.dag.progress.invariants import check
 WORKERS = 32
 POOL = 16
 MODELS = [f"model-{number}" for number in range(13)]
-#: One job for each combination of origin, reviewer and model.
+#: Number of jobs: one for each combination of origin, reviewer and model.
 JOBS = len(MODELS) ** 3
 
 
 @pytest.fixture
 async def crowded(eighteen: Server) -> AsyncIterator[OrgEnv]:
-    """Yield a world with half as many connections as workers."""
+    """Yield a test world with half as many database connections as workers."""
     with new_database(eighteen) as place:
         async with make_env(place, pool_size=POOL) as world:
             yield world
@@ -113,7 +113,7 @@ async def test_run_with_2000_jobs_and_many_workers_completes_each_job_once(crowd
     assert rows == [(len(MODELS) + JOBS + 1, 0)]
 
 
-# A mixed crowd
+# Test with workers that behave in different ways.
 
 
 async def dabble(agent: AgentClient, run: Body, name: str, chance: Random) -> None:
@@ -130,7 +130,7 @@ async def dabble(agent: AgentClient, run: Body, name: str, chance: Random) -> No
             case "stage_failed":
                 await answered(agent, "retry_failed", **named)
             case "awaiting_feedback":
-                # Another worker may be faster; then the stage no longer awaits feedback.
+                # Another worker may give feedback first; then the stage no longer awaits feedback.
                 await agent.ask("submit_stage_feedback", {**named, "feedback": "Go on."})
         if made and chance.random() < 0.05:
             await agent.ask("regenerate_document", {"documentId": chance.choice(made)})

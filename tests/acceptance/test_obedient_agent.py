@@ -15,7 +15,7 @@ from waybook.app.request.caller import Answer
 from waybook.core.decision_context import Channel, ReviewPolicy, Scope, expand_scopes
 
 ORDER = re.compile(r"call (\w+) (\{.*?\}) please")
-#: Bounds the number of obeyed orders.
+#: Maximum number of orders that the agent obeys.
 MAX_ORDERS = 400
 
 
@@ -56,7 +56,7 @@ def _read(text: str) -> list[Body]:
 
 
 async def what_is_next_door(world: OrgEnv) -> list[object]:
-    """Return all rows of the other org's plans, and its open runs."""
+    """Return all rows of the other org's plans, and the open runs of the other org."""
     plans = (await world.other_org.call("list_active_plans", limit=50))["plans"]
     rows = [await world.stored(world.other_org.org_id, plan["planId"]) for plan in plans]
     runs = (await world.other_org.call("list_dags"))["openRuns"]

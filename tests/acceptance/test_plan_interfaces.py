@@ -31,7 +31,7 @@ class Shown:
     percent: int = 20
     failed: int = 1
     names: tuple[str, ...] = NAMES
-    #: Orders of the stalled steps.
+    #: Order numbers of the stalled steps.
     stalled: tuple[int, ...] = (3,)
     counts: dict[str, int] = field(
         default_factory=lambda: {"completed": 1, "failed": 1, "in_progress": 1, "pending": 2}
@@ -178,7 +178,7 @@ async def test_plan_exports_show_the_plan(world: OrgEnv, plan: Body) -> None:
 
 
 def found(pattern: str, text: str) -> tuple[str, ...]:
-    """Return the groups of the first match."""
+    """Return the groups of the pattern's first match in the text."""
     match = re.search(pattern, text, re.DOTALL)
     assert match, (pattern, text)
     return match.groups()

@@ -18,13 +18,13 @@ from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Transaction
 
 TRIES = 10_000 if os.environ.get("WAYBOOK_WALK") == "wide" else 200
-#: Runs prepared before their jobs are ended.
+#: Number of runs prepared before their jobs are ended.
 AT_A_TIME = 100
 
 
 @pytest.fixture
 async def two_lines(eighteen: Server) -> AsyncIterator[OrgEnv]:
-    """Yield a world in a separate database, with exactly two connections."""
+    """Yield a test world in a separate database, with exactly two connections."""
     with new_database(eighteen) as place:
         async with make_env(place, pool_size=2) as world:
             await world.agent.call("add_dag", definition=fan_in())
@@ -32,7 +32,7 @@ async def two_lines(eighteen: Server) -> AsyncIterator[OrgEnv]:
 
 
 def fan_in() -> Body:
-    """Return a step with a job for each of two models, and a step that depends on both."""
+    """Return a DAG: a step with a job for each of two models, then a step that needs both jobs."""
     both, then = make_recipe_step("both"), make_recipe_step("then", "all_to_one")
     return make_definition("fan-in", make_stage("work", both, then, edges=[("both", "then")]))
 

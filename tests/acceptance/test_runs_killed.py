@@ -85,7 +85,7 @@ async def counts(world: OrgEnv) -> list[int]:
     return [rows[0][0] for rows in await world.database.read_org(world.agent.org_id, *queries)]
 
 
-# Calls under test
+# Functions that prepare the calls under test.
 
 
 async def make_last_result(agent: AgentClient) -> tuple[Body, str, Body]:
@@ -141,9 +141,9 @@ Act = Callable[[AgentClient], Awaitable[tuple[Body, str, Body]]]
 
 
 async def once(world: OrgEnv, act: Act) -> tuple[list[int], int]:
-    """Return the numbers of added rows and of sent statements if no connection is lost."""
+    """Make the call on intact connections; return the numbers of added rows and sent statements."""
     _, tool, args = await act(world.agent)
-    await world.agent.ask(tool, args)  # caches the definition
+    await world.agent.ask(tool, args)  # this call caches the definition
     _, tool, args = await act(world.agent)
     before = await counts(world)
     with pytest.MonkeyPatch.context() as patch:
@@ -246,15 +246,15 @@ async def cut_short(agent: AgentClient) -> None:
 
 
 async def eventually_rendered(agent: AgentClient, run: Body) -> None:
-    """Render until all is done; the server may first have to detect a lost connection."""
+    """Render until nothing is pending; the server may first have to detect a lost connection."""
     async with asyncio.timeout(PATIENCE):
         while len(await available(agent, run)) < 3:
             await render_all(agent)
 
 
-# Separate processes
+# Tests with separate processes.
 
-#: Renders pending documents, prints its progress, and waits to be killed.
+#: Script that renders pending documents, prints its progress, and then waits to be killed.
 WORKER = """
 import asyncio, sys
 from uuid import UUID

@@ -44,13 +44,13 @@ async def call(client: Client, tool: str, **arguments: Json) -> dict[str, Json]:
     return body
 
 
-async def work(url: str, plan_id: Json, name: str, everybody: asyncio.Barrier) -> tuple[Json, Json]:
+async def work(url: str, plan_id: Json, name: str, barrier: asyncio.Barrier) -> tuple[Json, Json]:
     """Work as one agent: claim a step, wait until all agents have one, submit it."""
     async with Client(url) as client:
-        await everybody.wait()
+        await barrier.wait()
         ready = await call(client, "get_next_step", planId=plan_id, sessionId=name)
         assert ready["status"] == "step_ready"
-        await everybody.wait()
+        await barrier.wait()
         step = {"stepId": ready["stepId"], "attempt": ready["attempt"]}
         done = await call(
             client, "submit_step_result", resultSummary=f"by {name}", sessionId=name, **step
@@ -69,9 +69,9 @@ async def test_sixty_four_agents_each_claim_and_complete_one_distinct_step() -> 
             plan = await call(
                 client, "create_research_plan", name="Many hands", researchQuestion="?", steps=steps
             )
-            everybody = asyncio.Barrier(AGENTS)
+            barrier = asyncio.Barrier(AGENTS)
             agents = (
-                work(url, plan["planId"], f"agent-{n}", everybody) for n in range(1, AGENTS + 1)
+                work(url, plan["planId"], f"agent-{n}", barrier) for n in range(1, AGENTS + 1)
             )
             taken = await asyncio.gather(*agents)
             status = await call(client, "get_plan_status", planId=plan["planId"])

@@ -12,7 +12,8 @@ from waybook.app.operations.delivery import LEASE
 from waybook.notifications.message import DeliveryStatus
 from webhook_env import SECRET, TAKEN, make_webhook_env, received_events, verified
 
-#: Completes a plan, or delivers pending notifications, prints its progress, then waits.
+#: Script that completes a plan or delivers pending notifications, prints its progress, and then
+#: waits.
 TELLER = """
 import asyncio, json, sys
 from datetime import datetime

@@ -57,7 +57,7 @@ def tool_use_reply(text: str) -> Play:
     return answer(payload)
 
 
-#: Every API format, with its form of a text answer.
+#: Every API format, with the function that builds its text answer.
 WAYS: dict[str, tuple[str, Callable[[str], Play]]] = {
     "openai": ("openai", completion),
     "anthropic": ("anthropic", tool_use_reply),
@@ -70,7 +70,7 @@ each_way = pytest.mark.parametrize("way", WAYS)
 async def model_requests(
     world: OrgEnv, url: str, api: str = "openai", seconds: float = SECONDS
 ) -> AsyncIterator[AgentClient]:
-    """Yield Ann, on a server with a model."""
+    """Yield Ann's agent, on a server with a model."""
     model = ModelClient(url=f"{url}/v1", api=api, model="m", key=KEY)
     services = replace(world.dispatcher.services, model=model, model_seconds=seconds)
     try:

@@ -140,7 +140,7 @@ async def test_invalid_argument_values_are_rejected_without_writes_or_warnings(
 
 
 def is_stored_refusal(answer: Answer) -> bool:
-    """Return whether this is the only refusal that writes: a late result is refused but stored."""
+    """Return whether the answer refuses a late result: the only refusal that stores data."""
     error: Any = answer.body["error"]
     return answer.is_error and error["code"] == "STALE_ATTEMPT"
 

@@ -13,7 +13,7 @@ STEPS = 5
 
 
 def make_branch(action: str, *, after: int = 1, holds: bool = True, **params: object) -> Body:
-    """Return a condition whose expression evaluates to `holds`."""
+    """Return a condition with this action, whose expression is the constant `holds`."""
     return {
         "afterStepOrder": after,
         "conditionExpression": str(holds).lower(),

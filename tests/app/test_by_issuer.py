@@ -67,9 +67,9 @@ async def test_new_issuer_user_with_taken_name_gets_suffix_and_no_admin_scope(
 ) -> None:
     """A user called `ann` at the issuer is not the existing Ann."""
     await add_user(at(team.world.agent), NewUser(name="ann-1", scopes=(Scope.ADMIN,)))
-    somebody = await caller(team)
-    assert somebody.user == "ann-1 (ann-1)"
-    assert Scope.ADMIN not in somebody.scopes
+    member = await caller(team)
+    assert member.user == "ann-1 (ann-1)"
+    assert Scope.ADMIN not in member.scopes
 
 
 async def test_caller_scopes_are_intersection_of_token_and_user_scopes(team: Team) -> None:

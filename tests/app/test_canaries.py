@@ -66,7 +66,7 @@ def marks_in(value: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, t
 
 
 def is_astray(leaf: Leaf, path: tuple[str, ...]) -> bool:
-    """Return whether a text was found in a field that it was not written to."""
+    """Return whether a canary was found in a field that it was not written to."""
     return bool(OURS & {*path}) or not PLACES[leaf[-1]] & {*path}
 
 

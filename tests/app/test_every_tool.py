@@ -27,7 +27,7 @@ def test_read_only_tools_are_those_without_idempotency_key() -> None:
 
 @dataclass(frozen=True)
 class Case:
-    """A tool, and arguments for a valid call of it that has not been made yet."""
+    """A tool, and arguments for a valid call of the tool that has not been made yet."""
 
     world: OrgEnv
     tool: str
@@ -106,7 +106,7 @@ async def structures_may_arrive_as_json_text(case: Case) -> None:
 
 
 async def calls_in_other_words_work(case: Case) -> None:
-    """Make a valid call with each argument that can replace other arguments."""
+    """Make a valid call for each argument that can be passed instead of other arguments."""
     for tool, name in INSTEAD:
         if tool == case.tool:
             arguments = await valid_call(case.agent, tool, using=name)
@@ -114,7 +114,7 @@ async def calls_in_other_words_work(case: Case) -> None:
             assert (await case.agent.call(tool, **arguments))["next"]["tool"] in TOOLS, name
 
 
-#: The order matters: the first four do not carry out the prepared call, and the fifth does.
+#: Checks in the required order: the first four do not make the prepared call, and the fifth does.
 PROPERTIES: tuple[Callable[[Case], Awaitable[None]], ...] = (
     every_argument_is_used,
     unknown_argument_is_refused_by_name,

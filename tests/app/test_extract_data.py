@@ -78,7 +78,7 @@ async def test_extract_data_many_errors_are_bounded(agent: AgentClient) -> None:
     assert len(orjson.dumps(reply)) < MAX_TOKENS
 
 
-# Properties of all schemas
+# Tests of properties that hold for all schemas.
 
 
 @settings(max_examples=150)
@@ -155,7 +155,7 @@ async def test_extract_data_oversized_candidate_requires_detail(agent: AgentClie
     assert (await agent.call("extract_data", **args, detail=True))["data"] == "x" * 60_000
 
 
-# Stored texts
+# Tests of extraction from stored texts.
 
 
 async def test_extract_data_stored_text_is_labeled_with_author(agent: AgentClient) -> None:

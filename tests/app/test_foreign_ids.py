@@ -18,7 +18,7 @@ from waybook.store.driver.queries import new_id
 #: Tenant isolation must also hold if the serving role is assumed per transaction.
 pytestmark = pytest.mark.pg15
 
-#: Arguments that look up an object by a name that the caller chose: see below.
+#: Arguments that look up an object by a name that the caller chose.
 NAMES = {"sessionId", "idempotencyKey", "dagSlug", "cursor", "modelId", "models"}
 NAMES |= {"stageSlug", "stepKey", "documentKey", "part"}
 #: Arguments that are stored, measured or enumerated, and identify no row by themselves.
@@ -44,14 +44,14 @@ WITHIN_OURS = {
 
 @pytest.fixture(params=["with conditions", "without"])
 def conditions(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Run each test with the queries unchanged, and with their org conditions removed."""
+    """Run each test twice: with the original queries, and without their org conditions."""
     with nullcontext() if request.param == "with conditions" else stripping():
         yield
 
 
 @pytest.fixture
 async def theirs(world: OrgEnv) -> Mapping[str, str]:
-    """Return the other org's ids of every kind."""
+    """Return ids of the other org's records, one of every kind."""
     return await create_foreign_records(world)
 
 

@@ -37,8 +37,8 @@ TABLES = (
 )
 
 
-#: Tools without audit entries of their own: a definition is its own record, and feedback starts the
-#: stage that it opens.
+#: Tools without audit entries: `add_dag`, because a definition is its own record, and
+#: `start_stage`, because the feedback has already started the stage.
 UNAUDITED = {"add_dag", "start_stage"}
 
 

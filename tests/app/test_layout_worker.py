@@ -115,7 +115,7 @@ async def test_large_maps_of_all_transports_are_drawn_by_worker(
     assert all(name.startswith("large maps") for name in drawn), "not on the event loop"
 
 
-# The worker process
+# Tests of the worker process.
 
 
 def make_job(steps: int = 30, width: int | None = None) -> DrawingJob:

@@ -15,7 +15,7 @@ from waybook.plan.model import MAX_CONDITIONS, MAX_REQUIRED_SOURCES, MAX_STEPS
 from waybook.run.model import MAX_MODELS
 from waybook.store.driver.wire import WireSettings
 
-#: Limits of the specification, by its terms.
+#: Each limit in the code, with its value in the specification.
 PROMISED = {MAX_BODY: 2**20, MAX_STEPS: 200, MAX_CONDITIONS: 50, MAX_RESULT: 256 * 1024}
 
 

@@ -1,4 +1,4 @@
-"""list_skills: as a list, a single one, or one of its files."""
+"""list_skills: returns all skills, a single skill, or a file of a skill."""
 
 from dataclasses import replace
 from json import dumps
@@ -12,7 +12,7 @@ from waybook.app.skills.skill import Skill, SkillFile
 
 
 def knowing(world: OrgEnv, *skills: Skill) -> AgentClient:
-    """Return Ann, in an application with these skills."""
+    """Return Ann's agent, in an application with these skills."""
     services = replace(world.dispatcher.services, skills=skills)
     return AgentClient(Dispatcher(services, world.dispatcher.calls), world.agent.caller)
 

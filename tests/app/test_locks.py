@@ -17,7 +17,7 @@ LOCKING = [tool for tool in MUTATING if tool not in MAKING]
 
 @pytest.fixture
 async def hasty(shared_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
-    """Yield a world whose callers wait a twentieth of a second for a lock."""
+    """Yield a test world whose callers wait a twentieth of a second for a lock."""
     async with make_env(shared_place, lock_timeout="50ms") as world:
         yield world
 

@@ -10,7 +10,7 @@ from waybook.core.events import ChangeEvent
 
 
 class Ear:
-    """A subscriber to everything."""
+    """A subscriber that records every change event."""
 
     def __init__(self) -> None:
         self.heard: list[ChangeEvent] = []

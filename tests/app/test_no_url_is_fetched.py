@@ -115,7 +115,7 @@ async def looked_at(agent: AgentClient, plan: Body) -> None:
 
 
 async def visit(trap: Trap) -> None:
-    """Visit the trap, and wait until it has counted the visit."""
+    """Connect to the trap, and wait until it has counted the connection."""
     host, _, port = trap.address.partition(":")
     _, writer = await asyncio.open_connection(host, int(port))
     writer.close()
@@ -125,7 +125,7 @@ async def visit(trap: Trap) -> None:
 
 
 def each_in_turn(args: Body, text: str) -> list[Body]:
-    """Return the arguments with the text in one field at a time: others may refuse it."""
+    """Return copies of the arguments, each with the text in one field only."""
     return [
         {**args, name: laden(value, text, name)}
         for name, value in args.items()

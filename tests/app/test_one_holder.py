@@ -11,7 +11,7 @@ from org_env import AgentClient, Body, OrgEnv, make_env
 from postgres_servers import ServerDatabase
 from sample_definitions import make_definition, make_recipe_step, make_stage
 
-#: Conversations that share names; two of them are the same user with and without a session.
+#: Users and sessions that share names; one user appears both with and without a session.
 WHO = (("ann", "main"), ("bob", "main"), ("ann", "other"), ("bob", "other"), ("bob", None))
 ID_OF = {"get_next_step": "stepId", "get_next_job": "jobId"}
 
@@ -69,7 +69,7 @@ async def test_plan_of_other_user_same_session_is_not_linked_to_skill(
 
 
 class Office:
-    """Several users at work on one plan and one run; every reply is checked."""
+    """Several users who work on one plan and one run; every reply is checked."""
 
     def __init__(self, world: OrgEnv, plan: Body, run: Body, chance: Random) -> None:
         self.world, self.chance = world, chance

@@ -150,7 +150,7 @@ async def test_concurrent_outputs_get_distinct_versions(agent: AgentClient) -> N
     assert sorted(output["version"] for output in both) == [1, 2]
 
 
-# Reply of a completed plan
+# Tests of the reply for a completed plan.
 
 
 async def complete(agent: AgentClient, plan: Body) -> Body:
@@ -211,7 +211,7 @@ async def test_completed_plan_lists_latest_version_of_each_output(
     }
 
 
-# The audit
+# Tests of the audit of outputs.
 
 
 async def test_plan_as_of_before_output_was_stored_has_no_artifact(
@@ -244,7 +244,7 @@ def rewrite(world: OrgEnv, text: str) -> None:
         owner.execute("update artifact set content = %s::json where kind = 'output'", params)
 
 
-# The other org
+# Tests of access to outputs of another org.
 
 
 async def test_output_of_other_org_is_not_found(agent: AgentClient, world: OrgEnv) -> None:

@@ -23,7 +23,7 @@ def fits(reply: Body, tokens: int) -> bool:
 
 
 async def make_random_plan(agent: AgentClient, random: Random) -> tuple[Body, dict[str, Json]]:
-    """Create a plan with history: failures, late results, artifacts, results; return those too."""
+    """Create a random plan with failures, late results and artifacts; return it and its results."""
     steps = []
     for n in range(random.randint(2, 9)):
         waits = (
@@ -121,7 +121,7 @@ async def test_context_packet_of_500_artifacts_needs_at_most_three_messages(
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """Return a list to which every message to the database is added from now on."""
+    """Return a list to which every later message to the database is added."""
     sent: list[object] = []
     really = DbConnection.send
 

@@ -1,4 +1,4 @@
-"""ping."""
+"""The tool `ping`."""
 
 from org_env import NOON, AgentClient
 

@@ -17,7 +17,8 @@ from waybook.background import index_all_orgs
 from waybook.core.decision_context import Channel
 from waybook.errors import Unavailable
 
-#: Storing a vector ends the connection, like an extension that the processor cannot run.
+#: SQL that ends the connection when a vector is stored, like an extension that the processor cannot
+#: run.
 DEADLY = """
 create function die() returns trigger language plpgsql security definer as $$
 begin
@@ -39,7 +40,7 @@ def run(place: ServerDatabase, text: str, values: tuple[object, ...] = ()) -> No
 
 @pytest.fixture
 async def deadly(own_world: OrgEnv) -> OrgEnv:
-    """Return a world with one passage that has no vector yet; storing its vector crashes."""
+    """Return a test world with a passage without a vector; storing its vector crashes."""
     run(own_world.place, PASSAGE, (own_world.agent.org_id, NOON))
     run(own_world.place, DEADLY)
     return own_world

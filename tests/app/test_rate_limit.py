@@ -89,7 +89,7 @@ def test_token_buckets_forget_inactive_orgs() -> None:
     assert limit.tracked_count() == 1
 
 
-# At the dispatcher
+# Tests of the rate limit at the dispatcher.
 
 ON_POSTGRES_18 = pytest.mark.parametrize("server", ["18"], indirect=True, scope="session")
 
@@ -98,7 +98,7 @@ ON_POSTGRES_18 = pytest.mark.parametrize("server", ["18"], indirect=True, scope=
 class Limited(AgentClient):
     """An agent in an org limited to two calls a second, and a burst of three."""
 
-    #: The dispatcher's clock.
+    #: Time on the dispatcher's clock, in nanoseconds.
     now: int = 100 * NANOSECONDS
 
     def __post_init__(self) -> None:

@@ -7,7 +7,7 @@ import orjson
 from org_env import AgentClient, FakeClock, OrgEnv, make_step
 from packet_checks import completed
 
-#: Fields of the status, always present.
+#: Fields that a plan's status always contains.
 STATUS_FIELDS = {
     "planId",
     "name",
@@ -150,7 +150,7 @@ async def test_plan_status_long_results_are_cut_evenly_unless_detail_requested(
     assert detail["completedSteps"][1]["resultSummary"] == "x" * 30_000
 
 
-# The list
+# Tests of the list of active plans.
 
 
 async def test_list_active_plans_is_sorted_by_latest_activity_and_paginated(
@@ -202,7 +202,7 @@ async def test_list_active_plans_empty_suggests_create_research_plan(agent: Agen
     assert page["next"]["tool"] == "create_research_plan"
 
 
-# The context of a step
+# Tests of the context of a step.
 
 
 async def test_get_step_context_lists_earlier_results_nearest_first(agent: AgentClient) -> None:
@@ -237,7 +237,7 @@ async def test_get_step_context_stays_within_budget_and_reports_cuts(agent: Agen
     ] * 4
 
 
-# The context of a plan
+# Tests of the context of a plan.
 
 
 async def test_get_research_context_returns_full_state_for_new_session(
@@ -286,7 +286,7 @@ async def test_get_research_context_since_seq_returns_only_changes(agent: AgentC
 
 
 async def test_replies_about_largest_plan_stay_within_size_limit(agent: AgentClient) -> None:
-    """Without detail, the limit is 48 kB; the reply contains the number of omitted entries."""
+    """Without `detail`, a reply is limited to 48 kB and contains the number of omitted entries."""
     step = {"stepType": "synthesize", "title": "é" * 200, "instructions": "z" * 4_000}
     plan = await agent.plan([step] * 200)
     named = {"planId": plan["planId"]}

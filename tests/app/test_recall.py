@@ -11,7 +11,7 @@ from waybook.store.driver.connection import DbConnection, Message, Results
 
 @pytest.fixture
 def messages(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return every message to the database, as the number of its statements."""
+    """Return a list that records the number of statements in each message to the database."""
     sent: list[int] = []
     send = DbConnection.send
 
@@ -72,7 +72,7 @@ async def test_get_next_step_returns_instructions_changed_by_other_process(
 async def test_get_next_step_decision_in_other_process_overrides_cached_review(
     agent: AgentClient,
 ) -> None:
-    """In this cache the plan is awaiting review; in another process a person has decided."""
+    """The cached plan awaits review, but a person has decided the review in another process."""
     plan = await agent.plan(2)
     taken = await agent.take(plan)
     await agent.call("request_user_review", stepId=taken["stepId"], summary="Well?")
@@ -85,7 +85,7 @@ async def test_get_next_step_decision_in_other_process_overrides_cached_review(
 async def test_submit_step_retried_in_other_process_overrides_cached_failure(
     agent: AgentClient,
 ) -> None:
-    """In this cache the step has failed; in another process it was retried."""
+    """The cached step has failed, but another process has retried it."""
     plan = await agent.plan(1)
     taken = await agent.take(plan)
     failed = [{"action": "fail_step", "stepId": taken["stepId"], "reason": "broken"}]

@@ -50,7 +50,7 @@ async def make_full_plan(agent: AgentClient) -> Body:
 
 
 async def make_full_dag(agent: AgentClient) -> str:
-    """Add a definition with so many steps and edges that neither its map nor its drawing fits."""
+    """Add a definition so large that neither its map nor its drawing fits into a reply."""
     stages = []
     for stage in range(3):
         keys = [f"step_{stage}_{number:03}_{'n' * 80}" for number in range(450)]
@@ -135,7 +135,7 @@ async def test_get_artifact_in_detail_can_be_read_to_end(agent: AgentClient) -> 
     assert text == WIDE * 80_000
 
 
-# The last resort
+# Tests of replies that exceed the size limit.
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from waybook.background import index_all_orgs
 from waybook.integrations.embeddings import EmbeddingsClient
 from waybook.research.embedding import builtin_embedder
 
-#: Full-text search uses its index on the embedded server only.
+#: Run these tests on PostgreSQL 15 too, because only the embedded server uses the full-text index.
 pytestmark = pytest.mark.pg15
 
 FLOOD = "When an avalanche falls into a glacial lake the wave cuts the dam of loose moraine."
@@ -300,7 +300,7 @@ async def test_search_sources_invalid_cursor_is_refused(agent: AgentClient, curs
     assert error["code"] == "INVALID_INPUT"
 
 
-# The sweep
+# Tests of the index sweep.
 
 
 async def test_late_result_is_searchable_after_index_sweep(world: OrgEnv) -> None:

@@ -19,12 +19,12 @@ from waybook.dag.definitions.definition import write_definition
 from waybook.dag.model import Dag
 from waybook.dag.progress.invariants import check
 
-#: One pass over every run tool with a serving role that is taken per transaction.
+#: On PostgreSQL 15, run every run tool once with a serving role that is assumed per transaction.
 pytestmark = pytest.mark.pg15
 
 
 class Crew:
-    """Agents that mostly do their work, and sometimes fail, continue later, or go inactive."""
+    """Agents that usually complete their jobs, and sometimes fail, submit parts, or go inactive."""
 
     def __init__(self, world: OrgEnv, run: Body, chance: Random) -> None:
         self.agent: AgentClient = world.agent
@@ -77,7 +77,7 @@ class Crew:
 
 
 async def promised(agent: AgentClient, run: Body) -> dict[tuple[str, str], int]:
-    """Return the number of units that the map expects for each step."""
+    """Return the expected number of units of each step, from the map."""
     dag_map = await agent.call("get_dag_map", runId=run["runId"], detail=True)
     return {
         (stage["stageSlug"], key): count

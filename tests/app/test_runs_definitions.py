@@ -213,7 +213,7 @@ def _start(slug: str) -> Body:
     return {"dagSlug": slug, "name": "x", "input": "x", "models": ["a"]}
 
 
-# Runnable definitions
+# Tests of definitions that can run.
 
 
 async def test_slugs_and_step_keys_accept_any_characters(agent: AgentClient) -> None:

@@ -82,7 +82,7 @@ async def test_submit_job_result_structured_content_is_stored_as_json(
     assert json.loads((await stored_documents(world, agent))[0][3]) == content
 
 
-# Results in parts
+# Tests of results submitted in parts.
 
 
 @decision("B5")

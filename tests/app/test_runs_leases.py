@@ -138,7 +138,7 @@ async def test_job_with_max_expired_leases_fails_stage(
 async def test_get_next_job_many_expired_leases_still_returns_job(
     agent: AgentClient, clock: FakeClock
 ) -> None:
-    """There are more jobs to give up than one call processes; the next call continues."""
+    """More jobs have to be abandoned than one call processes; the next call continues."""
     models = [f"m{n}" for n in range(12)]
     stages = [
         make_stage("one", make_recipe_step("one")),

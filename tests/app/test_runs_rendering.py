@@ -113,7 +113,7 @@ async def test_render_all_locked_run_does_not_block_other_runs(
 
 @pytest.fixture
 async def hasty(shared_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
-    """Yield a world whose callers wait a twentieth of a second for a lock."""
+    """Yield a test world whose callers wait a twentieth of a second for a lock."""
     async with make_env(shared_place, lock_timeout="50ms") as world:
         yield world
 

@@ -17,12 +17,12 @@ from waybook.store.runs import jobs
 
 MAX_TOKENS = 48_000
 
-#: A long model name, in which every character takes three bytes.
+#: Long model names, whose characters take three bytes each.
 LONG = [f"模型{'名' * 140}{n}" for n in range(12)]
 
 
 def size(body: Body) -> int:
-    """Return the size of a reply on the wire."""
+    """Return the size of a reply in bytes of JSON."""
     return len(json.dumps(body, ensure_ascii=False).encode())
 
 
@@ -45,7 +45,7 @@ async def followed(agent: AgentClient, cut: Body) -> str:
 
 
 async def complete_text(agent: AgentClient, job_input: Body) -> str:
-    """Return the complete text of an input."""
+    """Return the complete text of an input, including the part that was cut."""
     rest = await followed(agent, job_input["cut"]) if "cut" in job_input else ""
     return str(job_input["content"]) + rest
 
@@ -63,7 +63,7 @@ def test_truncate_returns_longest_prefix_within_limit(text: str, most: int) -> N
 
 @pytest.mark.parametrize("dag", ["dialectic", "deep-research"])
 async def test_builtin_dag_prompts_arrive_complete(agent: AgentClient, dag: str) -> None:
-    """No template marker is left in any, and each step's inputs are handed over with it."""
+    """No prompt contains a template marker, and each job is returned with its step's inputs."""
     shape = (await agent.call("get_dag_map", dagSlug=dag))["stages"]
     run = await agent.run(dag, models=["opus", "gpt"], input="Build a lighthouse.")
     seen: dict[tuple[str, str], Body] = {}
@@ -198,7 +198,7 @@ async def test_job_long_previous_version_is_cut_and_fully_retrievable(agent: Age
 
 
 async def test_feedback_inputs_of_several_stages_are_distinguished(agent: AgentClient) -> None:
-    """Both are inputs of one step, both are cut, and each is read to its own end."""
+    """The feedback on two stages is input of one step; each text is cut and read to its end."""
     wanted = [{"documentKey": "feedback", "stage": stage} for stage in ("one", "two")]
     last = make_recipe_step("last", inputsRequired=[*wanted, {"documentKey": "brief"}])
     stages = [make_stage(slug, make_recipe_step(slug)) for slug in ("one", "two")]
@@ -232,7 +232,7 @@ async def test_get_job_input_unknown_document_key_is_refused(agent: AgentClient)
 
 
 async def test_job_many_inputs_are_paged_completely(agent: AgentClient) -> None:
-    """The names are so long that not all inputs can be listed in one reply."""
+    """The documents' names are so long that not all inputs can be listed in one reply."""
     each = make_recipe_step("each", "per_source_document_by_lineage")
     wanted = [{"documentKey": "each", "stage": "two"}]
     last = make_recipe_step("last", "all_to_one", inputsRequired=wanted)
@@ -333,7 +333,7 @@ async def test_large_definition_replies_are_shortened_unless_detail(agent: Agent
 
 
 async def test_get_next_job_many_open_jobs_reply_is_shortened(agent: AgentClient) -> None:
-    """The run has forty kinds of held jobs, each with long names."""
+    """The run has many claimed jobs in forty groups, all with long names."""
     steps = [make_recipe_step(f"{'步' * 190}{n}") for n in range(4)]
     await agent.call("add_dag", definition=make_definition("wide", make_stage("段" * 200, *steps)))
     run = await agent.run("wide", LONG)

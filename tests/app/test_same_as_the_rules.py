@@ -52,7 +52,7 @@ from waybook.store.driver import queries
 from waybook.store.driver.connection import Results
 from waybook.store.driver.database import Transaction
 
-#: One pass over every plan tool with a serving role that is taken per transaction.
+#: On PostgreSQL 15, run every plan tool once with a serving role that is assumed per transaction.
 pytestmark = pytest.mark.pg15
 
 T = TypeVar("T")
@@ -91,10 +91,10 @@ class SameAsTheRules(RuleBasedStateMachine):
 
         return self.runner.run(waiting())
 
-    # Both paths
+    # Methods that make each call on both paths.
 
     def agent(self, user: str, channel: Channel = Channel.MCP) -> AgentClient:
-        """Return the agent; Bob uses a separate process."""
+        """Return an agent of this user; the user Bob is served by a separate process."""
         at = self.elsewhere if user == "bob" else self.world.agent
         return at.acting_as(user, channel)
 
@@ -110,7 +110,7 @@ class SameAsTheRules(RuleBasedStateMachine):
         tool_call: tuple[str, Body],
         decided: Callable[[DecisionContext], Decision[Any]],
     ) -> tuple[Body, Any]:
-        """Return the replies of the dispatcher and of the rules; refusals must be equal."""
+        """Make the call and apply the rule; return both replies. Refusals must be equal."""
         user, session, channel = who
         tool, arguments = tool_call
         self.fresh.clear()
@@ -129,7 +129,7 @@ class SameAsTheRules(RuleBasedStateMachine):
         return answer.body, decision.reply if decision and not code else None
 
     def keep(self, decision: Decision[Any]) -> None:
-        """Store the decided plan as the database will load it, including the heartbeats."""
+        """Store the decided plan in memory as the database would load it, with its heartbeats."""
         now = self.world.clock.now
         seen = set(decision.touched)
         self.plan = decision.plan._replace(
@@ -141,7 +141,7 @@ class SameAsTheRules(RuleBasedStateMachine):
     def step_id(self, place: int) -> StepId:
         return self.plan.steps[place % len(self.plan.steps)].id
 
-    # The calls
+    # Hypothesis rules that make the calls.
 
     @initialize(steps=st.integers(1, 4), branch=st.sampled_from([None, *BranchAction]))
     def begin(self, steps: int, branch: BranchAction | None) -> None:

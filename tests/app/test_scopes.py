@@ -79,12 +79,12 @@ async def test_tool_without_required_scope_is_forbidden(world: OrgEnv, scope: Sc
 
 
 async def test_caller_without_scopes_is_forbidden_from_every_tool_and_read(world: OrgEnv) -> None:
-    nobody = with_scopes(world.agent)
+    unscoped = with_scopes(world.agent)
     assert [
-        (await nobody.refused(name)).get("code")  # for any arguments
+        (await unscoped.refused(name)).get("code")  # the arguments do not matter
         for name in NEEDS
     ] == ["FORBIDDEN"] * len(NEEDS)
-    dispatcher, caller, somewhere = nobody.dispatcher, nobody.caller, new_id()
+    dispatcher, caller, somewhere = unscoped.dispatcher, unscoped.caller, new_id()
     for read in (dispatcher.read_document, dispatcher.read_output, dispatcher.list_outputs):
         with pytest.raises(Forbidden):
             await read(caller, somewhere)

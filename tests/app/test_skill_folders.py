@@ -40,13 +40,13 @@ def make_folder(place: Path, text: str | None = None, name: str = "a-skill") -> 
 
 
 def fault_of(place: Path) -> str:
-    """Return the error of the only skill here."""
+    """Return the error of the only skill in this folder."""
     (error,) = find_skills(str(place)).errors
     assert error.path.startswith(str(place))
     return error.message
 
 
-# The format
+# Tests of the format of a skill.
 
 
 def test_parse_skill_returns_all_front_matter_and_body() -> None:
@@ -147,7 +147,7 @@ def test_parse_skill_any_text_returns_skill_or_raises_invalid_skill(text: str) -
         assert isinstance(parse_skill(text, "a-skill"), Skill)
 
 
-# The folders
+# Tests of the folders in which skills are found.
 
 
 def test_builtin_skills_are_valid() -> None:
@@ -201,7 +201,7 @@ def test_find_skills_over_limit_reports_error(
     assert scan.errors == (SkillError(str(tmp_path / "two"), "there are 3 skills already"),)
 
 
-# Additional files
+# Tests of the additional files of a skill.
 
 
 def test_read_skill_reads_extra_files_as_bytes_without_hidden_files(tmp_path: Path) -> None:

@@ -181,7 +181,7 @@ async def test_stalled_plan_is_listed_as_active_and_not_modifiable(
     assert "get_next_step" in error["message"]
 
 
-# The sweep
+# Tests of the stall sweep.
 
 
 async def test_stall_sweep_records_stalls_of_every_org(own_world: OrgEnv) -> None:

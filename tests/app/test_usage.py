@@ -1,4 +1,4 @@
-"""Usage: the reported totals are the sums of accepted results, in any course of events."""
+"""Usage: the reported totals are the sums of accepted results, after any sequence of calls."""
 
 import asyncio
 import json
@@ -110,7 +110,7 @@ async def test_usage_of_refused_late_result_is_counted(agent: AgentClient) -> No
     assert (step["inputTokens"], step["results"]) == (12, 2)
 
 
-# The org
+# Tests of the usage of an org.
 
 
 async def test_org_usage_counts_own_models_plans_and_runs(
@@ -155,7 +155,7 @@ async def test_org_usage_covers_thirty_days_or_requested_period(
     assert (await counted(world, agent, since=clock.now)).usage.tokens == 2
 
 
-# Everything combined
+# Test of all kinds of usage combined.
 
 MICROS = st.integers(0, 10**11)
 USAGES = st.fixed_dictionaries(
@@ -221,7 +221,7 @@ class Worker:
         self.count("run", accepted, usage)
 
     async def send(self, tool: str, args: Body, usage: Body, *, twice: bool) -> bool:
-        """Send a call; return whether it was accepted, or refused as late but stored."""
+        """Send a call; return True if it was accepted, or refused as late but stored."""
         self.keys += 1
         call = {**args, "usage": usage, "idempotencyKey": f"key {self.keys}"}
         answer = await self.agent.ask(tool, call)

@@ -39,7 +39,7 @@ async def library(database: Database, shared_place: ServerDatabase) -> SearchCor
 
 
 def another_process(library: SearchCorpus) -> SearchCorpus:
-    """Return the same org as a process with its own cache sees it."""
+    """Return the same org's content as seen by a process with its own cache."""
     return replace(library, cache=VectorCache())
 
 
@@ -49,7 +49,7 @@ async def near(library: SearchCorpus, text: str, **scope: Any) -> list[str]:  # 
 
 
 def count_reads(monkeypatch: pytest.MonkeyPatch, name: str) -> list[str]:
-    """Return a list to which each statement of this name is added."""
+    """Return a list to which the name is added each time the statement of that name is used."""
     made: list[str] = []
     query = embeddings.SQL[name]
 
@@ -91,7 +91,7 @@ async def test_vector_cache_refresh_reads_only_changes(
 async def test_vector_cache_refresh_includes_transaction_committed_out_of_order(
     library: SearchCorpus,
 ) -> None:
-    """Transactions may commit in a different order than they begin; the cache must miss none."""
+    """Transactions may commit in another order than they begin; the cache must not miss any."""
     subject = artifacts.index_artifact(
         artifact_id="00000000-0000-7000-8000-00000000beef",
         plan_id=None,
@@ -150,8 +150,8 @@ async def test_deleted_passage_is_not_returned_by_next_search(
         (Snapshot(running=100, database=5, at=1_000.0), True),
         (Snapshot(running=120, database=5, at=1_060.0), True),
         (Snapshot(running=120, database=6, at=1_060.0), False),  # database dropped and restored
-        (Snapshot(running=99, database=5, at=1_060.0), False),  # gone back in time
-        (Snapshot(running=120, database=5, at=1_000.0 + 86_400), False),  # deletions expired
+        (Snapshot(running=99, database=5, at=1_060.0), False),  # the database went back in time
+        (Snapshot(running=120, database=5, at=1_000.0 + 86_400), False),  # deletion records expired
     ],
 )
 def test_held_continues_only_same_database_and_unexpired_later_snapshot(

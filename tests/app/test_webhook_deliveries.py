@@ -168,7 +168,7 @@ async def test_settled_deliveries_are_deleted_after_retention_period(
     assert delivery.at == clock.now
 
 
-# Several processes
+# Tests with several processes.
 
 
 async def test_concurrent_processes_deliver_each_webhook_message_once(world: OrgEnv) -> None:

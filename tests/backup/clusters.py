@@ -97,7 +97,7 @@ class Cluster:
         """Kill the server as a power cut would, and wait until it stops answering."""
         kill_processes(self.postmaster)
         eventually(lambda: not _answers(self.admin_dsn), "the server is gone")
-        # The process id may be reused by another process.
+        # Remove the PID file, because another process may reuse the process id.
         (self.data / "postmaster.pid").unlink()
 
     def ask(self, question: str, *values: object) -> object:

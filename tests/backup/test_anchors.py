@@ -25,7 +25,7 @@ def judge(world: OrgEnv) -> RequestContext:
 
 
 async def taken(world: OrgEnv, tmp_path: Path) -> Path:
-    """Return an anchor of the world as it is now."""
+    """Return the file of an anchor of the test world's current state."""
     file = tmp_path / "anchor.jsonl"
     await write_anchor(judge(world), file)
     return file
@@ -119,7 +119,7 @@ async def test_check_anchor_chain_deleted_after_erasure_reports_missing_entry(
 async def test_check_anchor_erasure_before_anchor_does_not_explain_deleted_chain(
     own_world: OrgEnv, tmp_path: Path
 ) -> None:
-    """An erasure before the anchor does not explain later changes to the chain."""
+    """An erasure before the anchor does not explain entries that are deleted after the anchor."""
     own_world.is_sound = False
     await add_user(own_world.place, own_world.agent, "eve")
     plan = await own_world.agent.acting_as("eve").plan()

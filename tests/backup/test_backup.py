@@ -233,7 +233,7 @@ def test_backup_leaves_out_tables_with_extension_types(fifteen: Server, tmp_path
 
 
 async def test_canceled_backup_leaves_no_file(own_world: OrgEnv, tmp_path: Path) -> None:
-    """The backup never reaches the second block, because it waits in the first until canceled."""
+    """The backup waits in its first block until it is canceled, so it never reaches the second."""
     await fill(own_world)
     reached, canceled = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
@@ -268,5 +268,5 @@ def test_schema_contains_only_tables_that_backup_covers(shared_place: ServerData
         triggers = admin.execute("select tgname from pg_trigger where not tgisinternal").fetchall()
     assert {name for name, kind in relations} == carried | {"schema_migration"}
     assert {kind for _, kind in relations} == {"r", "p"}
-    # This trigger fires when passages are deleted, which a restore never does.
+    # The only trigger fires when passages are deleted, which a restore never does.
     assert triggers == [("passage_deleted",)]

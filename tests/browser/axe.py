@@ -13,9 +13,10 @@ from node_packages import Unreachable, install
 
 PACKAGES: Final = Path(__file__).parent / "axe_core"
 THEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
-#: Every rule; nodes are described only where a rule is violated.
+#: Options of axe-core that check every rule and describe nodes only where a rule is violated.
 EVERY_RULE: Final = {"resultTypes": ["violations"]}
-#: Only the rules that depend on colors, because the themes differ in nothing else.
+#: Options of axe-core that check only the rules about colors, because the themes differ in nothing
+#: else.
 COLORS_ONLY: Final = {
     **EVERY_RULE,
     "runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]},

@@ -27,8 +27,8 @@ from waybook.transport.mcp.tools import published_tools
 
 HERE: Final = Path(__file__).parent / "chat"
 SCRIPTS: Final = {".js", ".mjs"}
-#: The chat is third-party: its pages do not follow our content policy.
-SOMEBODY_ELSES: Final = {
+#: Headers of the chat's pages, which are third-party and do not follow our content security policy.
+HOST_HEADERS: Final = {
     "content-security-policy": "default-src * 'unsafe-inline' 'unsafe-eval' data: blob:",
     "x-frame-options": "SAMEORIGIN",
 }
@@ -59,7 +59,7 @@ async def open_chat(world: OrgEnv, user: str, profile: str = "all") -> AsyncIter
         name = request.path_params["name"]
         folder = package_directory if "packages" in request.url.path else HERE
         kind = "text/javascript" if Path(name).suffix in SCRIPTS else None
-        return FileResponse(folder / name, headers=SOMEBODY_ELSES, media_type=kind)
+        return FileResponse(folder / name, headers=HOST_HEADERS, media_type=kind)
 
     server = build_server(published_tools(), ToolGateway(dispatcher, caller), profile=profile)
     pages = [Route("/chat/{name}", file), Route("/packages/{name:path}", file)]

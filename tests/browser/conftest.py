@@ -18,7 +18,7 @@ from org_env import OrgEnv, make_env, open_owner
 from postgres_servers import Server, ServerDatabase, new_database
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-#: Makes no outside requests, and needs no permissions that tests lack.
+#: Options of Chromium that prevent outside requests and require no permissions that tests lack.
 QUIET = (
     "--no-sandbox",
     "--disable-gpu",

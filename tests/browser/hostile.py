@@ -26,8 +26,8 @@ async def hostile_pages(agent: AgentClient) -> list[str]:
 
 
 async def _plan(agent: AgentClient, text: str) -> list[str]:
-    """Create a plan hostile in every field, done and under review, with research and an output."""
-    somebody = agent.acting_as(text[:150])
+    """Create a plan with hostile texts in all fields, with a review, research and an output."""
+    author = agent.acting_as(text[:150])
     steps = [
         {"stepType": "custom", "title": text[:180], "instructions": ALL, "stallMinutes": 5}
         for _ in range(3)
@@ -38,7 +38,7 @@ async def _plan(agent: AgentClient, text: str) -> list[str]:
         "ifTrueAction": "add_steps",
         "actionParams": {"steps": [{"stepType": "search", "instructions": ALL}], "reason": text},
     }
-    plan = await somebody.plan(
+    plan = await author.plan(
         steps,
         name=text,
         researchQuestion=ALL,
@@ -46,24 +46,24 @@ async def _plan(agent: AgentClient, text: str) -> list[str]:
         branchingConditions=[condition],
         sessionId=text[:180],
     )
-    first = await somebody.take(plan, sessionId=text[:180])
-    await _research(somebody, plan, first, text)
+    first = await author.take(plan, sessionId=text[:180])
+    await _research(author, plan, first, text)
     result: Any = {"found": ALL, text[:100]: [text, {"deep": ALL}]}
     notes = {"stepExecutionReport": {"said": ALL}, "outputFormattingNotes": text}
-    await somebody.submit(first, result, sessionId=text[:180], **notes)
-    second = await somebody.take(plan)
+    await author.submit(first, result, sessionId=text[:180], **notes)
+    second = await author.take(plan)
     changed = {"action": "update_step_instructions", "stepId": plan["stepIds"][2]}
-    await somebody.call(
+    await author.call(
         "modify_plan",
         planId=plan["planId"],
         modifications=[{**changed, "instructions": ALL}],
         modificationRationale=text,
     )
     args = {"summary": ALL, "questions": [text], "resultSummary": result}
-    await somebody.call("request_user_review", stepId=second["stepId"], **args)
+    await author.call("request_user_review", stepId=second["stepId"], **args)
     decided = {"stepId": second["stepId"], "decision": "modify", "feedback": ALL}
-    await somebody.call("submit_user_decision", **decided)
-    await somebody.call("request_user_review", stepId=second["stepId"], **args)
+    await author.call("submit_user_decision", **decided)
+    await author.call("request_user_review", stepId=second["stepId"], **args)
     place = f"/plans/{plan['planId']}"
     return [place, f"{place}/steps/{plan['stepIds'][0]}"]
 
@@ -98,7 +98,7 @@ async def _output(agent: AgentClient, text: str, media: str) -> list[str]:
 
 
 async def _run(agent: AgentClient, slug: str, words: list[str]) -> list[str]:
-    """Create a run hostile in definition, name, input, models, documents, errors and feedback."""
+    """Create a run with hostile texts in every field: definition, documents, errors, feedback."""
     texts = cycle(words)
     prompt = ALL.replace("{", "(").replace("}", ")")
     steps = [

@@ -86,7 +86,7 @@ async def _half_way(world: OrgEnv) -> Body:
 
 
 async def _called(world: OrgEnv, work: SampleOrg) -> None:
-    """Record sample calls of the day; actual calls would have wall-clock times."""
+    """Record sample calls on a fixed day; actual calls would be recorded with the current time."""
     fourth = work.plan["stepIds"][3]
     made = (
         ("get_next_step", 2.1, None),

@@ -50,7 +50,7 @@ class Site:
 
 @asynccontextmanager
 async def serve_site(world: OrgEnv, port: int = 0) -> AsyncIterator[Site]:
-    """Serve the pages of the world's first org, as a freshly started process."""
+    """Serve the pages of the test world's first org, as a freshly started process."""
     world.dispatcher.services = replace(world.dispatcher.services, bus=Bus())
     site = Site("", world)
 

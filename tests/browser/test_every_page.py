@@ -13,7 +13,7 @@ from browser.sample_org import SampleOrg, create_sample_org
 from browser.served_site import Site
 from waybook.transport.http.dashboard.routes import dashboard_routes
 
-#: By the name of the screenshot: the route, and the values of its parameters.
+#: Route of each page, with its parameters, by the name of the page's screenshot.
 PAGES = {
     "plans": "/",
     "inbox": "/inbox",
@@ -31,10 +31,11 @@ PAGES = {
     "health": "/health",
     "tokens": "/tokens",
 }
-#: Requests a page may make, itself included, and its maximum sizes.
+#: Maximum number of requests that a page may make, itself included, and maximum number of its DOM
+#: nodes.
 MAX_REQUESTS = 6
 MAX_NODES = 15_000
-#: Shown in a sandbox where no script runs, not even axe-core.
+#: Pages shown in a sandbox where no script runs, not even axe-core.
 SANDBOXED = {"output"}
 #: Routes tested elsewhere because they are not pages.
 FILES = {

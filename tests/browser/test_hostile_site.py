@@ -17,7 +17,7 @@ from waybook.transport.http.html.forms import COOKIE
 #: can set our cookie.
 PLANTED = "p" * 43
 
-#: Background attempts by scripts; each must fail.
+#: Script of a hostile site that attacks in the background; each attempt must fail.
 TRIES = """async ({site, plan, forms, planted}) => {
   const told = {};
   const attempt = async (name, deed) => {
@@ -65,7 +65,7 @@ TRIES = """async ({site, plan, forms, planted}) => {
 
 
 @asynccontextmanager
-async def somebody_elses_site() -> AsyncIterator[str]:
+async def foreign_site() -> AsyncIterator[str]:
     """Serve a site with one page, which sets a cookie named like ours."""
     page = b"<!doctype html><title>Prizes</title><body>You have won."
     planted = f"set-cookie: {COOKIE}={PLANTED}; path=/; httponly; samesite=strict"
@@ -89,7 +89,7 @@ async def test_cross_origin_page_requests_are_refused_and_change_nothing(
     encoded = [(where, urlencode(fields)) for where, fields in forms]
     plan = f"/api/plans/{(await world.agent.plan())['planId']}/outputs"
     before = rows(world)
-    async with free_port(world.agent) as site, somebody_elses_site() as elsewhere:
+    async with free_port(world.agent) as site, foreign_site() as elsewhere:
         page = await context.new_page()
         await page.goto(elsewhere)
         args = {"site": site, "plan": plan, "forms": encoded, "planted": PLANTED}

@@ -28,7 +28,7 @@ STRANGE = """() => {
   }
   return found;
 }"""
-#: Pages that show parts of the address.
+#: Pages that show parts of their own URL.
 REFLECTED = (
     "/?q={}",
     "/runs?q={}&state={}&dag={}",
@@ -68,7 +68,7 @@ async def test_error_pages_do_not_execute_hostile_path_or_query_text(
             assert shown is not None
             assert shown.status in {400, 404}
             assert await page.evaluate(STRANGE) == []
-    # The browser itself reports pages answered with an error.
+    # Ignore the messages that the browser itself logs for responses with an error status.
     site.faults[:] = [fault for fault in site.faults if "Failed to load resource" not in fault]
 
 

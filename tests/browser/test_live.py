@@ -34,7 +34,7 @@ async def test_open_page_shows_changes_live(page: Page, site: Site) -> None:
 
 
 async def test_live_update_keeps_typed_text(page: Page, site: Site) -> None:
-    """The typed text stays both while updates contain the field and after they no longer do."""
+    """The typed text is kept while updates contain the field, and after they no longer do."""
     offered = [FORM]
 
     async def with_form(route: Route) -> None:
@@ -87,7 +87,7 @@ async def test_many_tabs_receive_live_updates_and_reconnect_after_restart(
         await asyncio.gather(*(_shows(tab, "1 of 4") for tab in tabs))
         port = urlsplit(site.address).port
     await asyncio.gather(*(expect(t.locator("#live")).to_have_text("reconnecting") for t in tabs))
-    # No event is published for this: pages refresh when they reconnect.
+    # No page receives an event for the following change: pages refresh when they reconnect.
     await world.agent.submit(await world.agent.take(plan))
     async with serve_site(world, port or 0):
         await asyncio.gather(*(expect(tab.locator("#live")).to_have_text("live") for tab in tabs))

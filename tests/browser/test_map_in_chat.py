@@ -45,7 +45,8 @@ async def test_plan_map_in_chat_updates_live_and_records_review_decisions(
         for words in ("Is this enough?", "? Why?", "Nile, Amazon"):
             await expect(card).to_contain_text(words)
 
-        # Rejection requires a comment; then the step has no holder until an agent claims it.
+        # A rejection requires a comment, and leaves the step without a holder until an agent claims
+        # it.
         await card.get_by_role("button", name="Send back").click()
         await expect(app.get_by_role("status")).to_contain_text("Say what should be different")
         await card.get_by_label("Feedback").fill("Add the Congo.")

@@ -47,7 +47,7 @@ class Session:
             await self.process.stdin.drain()
 
     async def ask(self, method: str, **params: object) -> Any:  # noqa: ANN401 - JSON
-        """Return the result of a valid request; `said` collects all earlier messages."""
+        """Return the result of a valid request; earlier messages are collected in `said`."""
         self.last_id += 1
         identity = f"sound {self.last_id}"
         message = {"jsonrpc": "2.0", "id": identity, "method": method, "params": params}
@@ -84,7 +84,7 @@ async def limited_session(*words: str) -> AsyncIterator[Session]:
     """Start a stdio server and limit its resources once it is running."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "waybook", "mcp", *words),
-        # No background work: modules that it loads later would count against the limit.
+        # Disable background work, because modules that it loads later would use up the limit.
         env={**os.environ, "NO_COLOR": "1", "WAYBOOK_SWEEP_SECONDS": "0"},
         stdin=PIPE,
         stdout=PIPE,

@@ -1,4 +1,4 @@
-"""`waybook call`."""
+"""The command `waybook call`."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""`waybook dag`: list, map and add workflows, with faults reported."""
+"""`waybook dag`: list, map and add workflows; errors in definitions are reported."""
 
 import json
 from pathlib import Path

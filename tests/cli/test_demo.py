@@ -145,7 +145,7 @@ def test_demo_command_alone_completes_with_empty_stderr() -> None:
     assert ran.stderr == ""
 
 
-# The simulated clock
+# Tests of the simulated clock.
 
 
 def make_clock() -> SimulatedClock:

@@ -91,7 +91,7 @@ def test_documents_of_run_without_documents_prints_empty_message(terminal: Termi
     assert "No documents yet." in output
 
 
-# File names
+# Tests of file names.
 
 TEXTS = st.text(min_size=1, max_size=90)
 

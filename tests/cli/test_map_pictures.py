@@ -100,7 +100,7 @@ def test_map_lines_with_svg_is_usage_error() -> None:
     assert run("map", "-", "--lines", "--svg", "-", typed=SNAPSHOT).exit_code == 2
 
 
-# Plans and runs
+# Tests of drawings of plans and runs.
 
 
 def test_status_svg_shows_plan_progress(terminal: Terminal) -> None:

@@ -49,8 +49,8 @@ def test_org_add_duplicate_fails_and_unknown_org_gets_suggestion(
 ) -> None:
     again = terminal.run("org", "add", org)
     assert (again.exit_code, "already" in again.stderr) == (1, True)
-    nobody = terminal.run("user", "list", "--org", f"{org}x")
-    assert f"did you mean {org}?" in " ".join(nobody.stderr.split())
+    listing = terminal.run("user", "list", "--org", f"{org}x")
+    assert f"did you mean {org}?" in " ".join(listing.stderr.split())
 
 
 def test_user_add_disable_and_enable_change_listed_user(terminal: Terminal, org: str) -> None:

@@ -1,4 +1,4 @@
-"""`waybook doctor` and `waybook migrate`."""
+"""The commands `waybook doctor` and `waybook migrate`."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""`waybook plans`, `status` and `watch`."""
+"""The commands `waybook plans`, `status` and `watch`."""
 
 from datetime import timedelta
 

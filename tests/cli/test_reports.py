@@ -164,8 +164,8 @@ def test_map_prints_steps_and_expected_units() -> None:
     shown = run("map", "-", typed=SNAPSHOT).stdout
     assert "thesis  2 steps, 4 units of work" in shown
     assert "root" in shown
-    nobody = run("map", "-", typed=write_definition(DAG)).stdout
-    assert "▲ expected units unknown" in nobody
+    output = run("map", "-", typed=write_definition(DAG)).stdout
+    assert "▲ expected units unknown" in output
 
 
 @pytest.mark.usefixtures("_at_a_terminal")

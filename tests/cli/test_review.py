@@ -1,4 +1,4 @@
-"""`waybook review`."""
+"""The command `waybook review`."""
 
 import json
 

@@ -227,7 +227,7 @@ def test_feedback_on_incomplete_stage_raises_invalid_transition(terminal: Termin
     assert "INVALID_TRANSITION" in failed.stderr
 
 
-# The audit
+# Tests of the audit of a run.
 
 
 def test_audit_list_of_run_shows_event_labels(terminal: Terminal, half: str) -> None:

@@ -1,4 +1,4 @@
-"""`waybook search`."""
+"""The command `waybook search`."""
 
 import pytest
 

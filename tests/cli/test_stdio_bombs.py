@@ -33,7 +33,7 @@ def in_a_plan(value: str) -> bytes:
 
 
 def stored(attachment: Attachment) -> dict[str, int]:
-    """Return the row counts of the tables that such a call writes.
+    """Return the row counts of the tables that a plan request writes.
 
     Other tables may grow meanwhile: a session also finishes background work that others left.
     """
@@ -52,7 +52,7 @@ def so_much(size: int, before: bytes, after: bytes) -> Iterator[bytes]:
 
 
 def refusals(session: Session) -> list[tuple[object, object]]:
-    """Return and clear the rejected messages so far: their ids and error codes."""
+    """Return the ids and error codes of the messages rejected so far, and clear the record."""
     rejected = [(message["id"], message["error"]["code"]) for message in session.said]
     session.said.clear()
     return rejected
@@ -95,13 +95,13 @@ async def test_mcp_stdio_hostile_argument_creates_no_plan_and_session_continues(
 async def test_mcp_stdio_too_long_line_is_refused_with_request_id(terminal: Terminal) -> None:
     ahead = so_much(100 * MEBIBYTE, b'{"jsonrpc":"2.0","id":7,"method":"ping","params":', b"}\n")
     behind = so_much(2 * MEBIBYTE, b'{"method":"ping","params":', b',"jsonrpc":"2.0","id":"a"}\n')
-    nobody = so_much(2 * MEBIBYTE, b'{"method":"ping","params":', b"}\n")
+    without_id = so_much(2 * MEBIBYTE, b'{"method":"ping","params":', b"}\n")
     request = b'{"jsonrpc":"2.0","id":7,"method":"ping"'
     longest = request + b" " * (MEBIBYTE - len(request) - 1) + b"}\n"
     async with limited_session("--data-dir", str(terminal.data_dir)) as session:
         await session.write([longest])
         assert (await session.hear(7))["result"] == {}
-        for line, whose in (([b" " + longest], 7), (ahead, 7), (behind, "a"), (nobody, None)):
+        for line, whose in (([b" " + longest], 7), (ahead, 7), (behind, "a"), (without_id, None)):
             await session.write(line)
             refused = (await session.hear(whose))["error"]
             assert refused["data"]["error"]["code"] == "TOO_LARGE"

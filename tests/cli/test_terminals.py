@@ -19,7 +19,7 @@ from cli.terminal import Terminal
 
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 HOME = "\x1b[H"
-PATIENCE = 60.0  # seconds, for a busy machine
+PATIENCE = 60.0  # timeout in seconds, long enough for a busy machine
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Two agents, each with its own `waybook mcp` on one database: each is notified of the other."""
+"""Two agents with separate `waybook mcp` processes: each is notified of the other's changes."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ from mcp.shared.subscriptions import ResourceUpdated
 from cli.terminal import Terminal
 from org_env import Body
 
-#: Deprecated in the newest protocol revision; older clients still use it.
+#: The newest protocol revision deprecates resource subscriptions; older clients still use them.
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 
 PATIENCE = 120.0

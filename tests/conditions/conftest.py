@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import pytest
 
-# The package ships its stubs without a `py.typed` marker.
+# The imported package ships its type stubs without a `py.typed` marker.
 from cel_expr_python import cel  # type: ignore[import-untyped]
 
 from waybook.conditions.budget import Budget
@@ -26,7 +26,7 @@ def _written(value: object) -> str:
 
 
 def _read_back(result: cel.Value) -> object:
-    """Return the value, read item by item: a null inside a container costs a reference to None.
+    """Return the CEL result as a Python value, read item by item to avoid a reference bug.
 
     The binding does not count that reference, and some thousand nulls later Python aborts.
     """

@@ -18,7 +18,7 @@ from waybook.conditions.condition import compile_condition
 from waybook.conditions.values import Json
 
 SAME = compile_condition("result.one == result.other")
-#: Cost of a comparison that compares nothing.
+#: Cost of a comparison before it compares any pair of values.
 MIN_BUDGET = 10
 
 

@@ -126,7 +126,7 @@ def test_condition_cost_counts_nodes_and_macro_iterations() -> None:
     assert outcome_of("[1, 2, 3].all(x, x > 0)").cost == 8 + 3 * 4
 
 
-# Conditions as values
+# Tests of compiled conditions as values.
 
 
 def test_compile_condition_returns_frozen_value_with_source() -> None:

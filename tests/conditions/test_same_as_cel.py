@@ -175,7 +175,7 @@ def expressions(draw: Draw) -> str:
 
 
 def _turned(value: Json) -> Json:
-    """Return the same value with the keys of every map in the opposite order."""
+    """Return the same value with the keys of every map in reverse order."""
     if isinstance(value, dict):
         return {key: _turned(value[key]) for key in reversed(value)}
     return [_turned(item) for item in value] if isinstance(value, list) else value

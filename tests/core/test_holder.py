@@ -40,14 +40,14 @@ MOVES = st.lists(st.tuples(CALLS, ACTORS, st.integers(0, 99)), max_size=40)
 
 @dataclass(slots=True)
 class Holdings:
-    """Holder of every attempt that was handed out, according to the replies."""
+    """The holder of each attempt, as recorded from the replies."""
 
     holders: dict[Attempt, Holder] = field(default_factory=dict)
 
     def check(
         self, claimed: Attempt, actor: Actor, held_before: list[Attempt], *, another: bool
     ) -> None:
-        """Check one reply: its attempt is new, or the caller's own conversation already held it."""
+        """Check one reply: its attempt is new, or was already held by the caller's conversation."""
         before = self.holders.setdefault(claimed, actor.holder)
         assert before == actor.holder
         mine = [
@@ -131,7 +131,7 @@ class RunDesk:
 
 
 def check_moves(page_context: PlanDesk | RunDesk, moves: list[tuple[str, Actor, int]]) -> None:
-    """Make the calls; after each, check that held work is held by the caller it was assigned to."""
+    """Make the calls; after each call, check that all work is still held by its assignee."""
     holdings = Holdings()
     for name, actor, number in moves:
         held = [*page_context.held()]
@@ -165,7 +165,7 @@ def test_job_holder_any_call_order_is_single_user_and_session(
 
 
 def test_next_job_held_job_of_other_user_returns_candidate() -> None:
-    """The rule checks the holder itself, even if the store finds another user's job."""
+    """The rule checks the holder itself, even if the store returns a job of another user."""
     ann, bob = (Actor(user, Channel.MCP, "main") for user in ("ann", "bob"))
     world = RunDesk().world
     held = world.claim(ann)

@@ -11,7 +11,7 @@ from waybook.dag.diagram.model import DiagramStep, Lane
 
 @st.composite
 def lanes(draw: st.DrawFn) -> Lane:
-    """Generate a lane whose edges all lead from earlier to later steps."""
+    """Generate a random lane in which every edge leads from an earlier step to a later step."""
     count = draw(st.integers(1, 40))
     kinds = draw(st.lists(st.sampled_from("ab"), min_size=count, max_size=count))
     steps = tuple(DiagramStep(f"s{n}", "", kind) for n, kind in enumerate(kinds))
@@ -32,7 +32,7 @@ def test_steps_around_any_step_returns_connected_bounded_part(
     assert len(keys) <= most
     assert keys == [step.key for step in lane.steps if step.key in keys]
     assert set(near.edges) == {(a, b) for a, b in lane.edges if a in keys and b in keys}
-    # Each step is reachable from the start without leaving the kept steps.
+    # Each returned step is connected with the requested step through returned steps only.
     reached, fresh = {key}, {key}
     while fresh:
         fresh = {b for a, b in near.edges if a in fresh} | {a for a, b in near.edges if b in fresh}

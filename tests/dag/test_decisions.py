@@ -1,4 +1,4 @@
-"""Coverage of the decisions about runs: each that rules can prove has a test marked with it."""
+"""Coverage of the decisions about runs: every decision that rules can prove has a marked test."""
 
 import re
 from pathlib import Path
@@ -8,8 +8,8 @@ from decision_proofs import RUN_DECISIONS
 TESTS = Path(__file__).parents[1]
 NAMED = re.compile(r"^@decision\(([^)]*)\)", re.MULTILINE)
 
-#: Decisions whose tests need a database: two jobs that end at the same time, a stage that has been
-#: started.
+#: Decisions whose tests need a database: B17 about jobs that end at the same time, and X3 about
+#: started stages.
 STORED = {"B17", "X3"}
 
 

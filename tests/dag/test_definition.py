@@ -64,7 +64,7 @@ def faults_among(*steps: RecipeStep, edges: Edges = ()) -> Faults:
     return faults_in(make_dag(make_stage("one", *steps, edges=edges)))
 
 
-# Reading and writing
+# Tests of reading and writing definitions.
 
 
 def test_read_definition_missing_properties_get_defaults() -> None:
@@ -292,7 +292,7 @@ def test_read_definition_not_runnable_is_refused_with_every_error() -> None:
     ]
 
 
-# Arbitrary input
+# Tests with arbitrary input.
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
@@ -337,7 +337,7 @@ def test_read_definition_deeply_nested_input_does_not_overflow_stack() -> None:
         ("bad_form", f"{STEPS_AT}[0].prompt")
     ]
     assert read_definition({**make_definition(), "more": deep}, strict=False).slug == "d"
-    while isinstance(deep, list) and deep:  # otherwise the interpreter frees it recursively
+    while isinstance(deep, list) and deep:  # else Python frees the list recursively
         deep = deep.pop()
 
 

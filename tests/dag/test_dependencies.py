@@ -1,4 +1,4 @@
-"""Hidden dependencies."""
+"""Hidden dependencies: a step needs a document, but no edges lead to it from the producer."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -88,7 +88,7 @@ def test_hidden_dependency_input_naming_own_stage_is_reported() -> None:
 
 
 def _before(key: str, graph: Graph) -> set[str]:
-    """Return all predecessors of a step, the slow and simple way."""
+    """Return all predecessors of a step with a simple and slow algorithm."""
     predecessors: set[str] = set()
     waiting = [*graph.predecessors[key]]
     while waiting:

@@ -24,7 +24,7 @@ DAG = make_dag(
 
 
 def make_report(**steps: Evidence) -> Report:
-    """Return the report of a DAG whose first stage has these steps."""
+    """Return the report of a DAG whose first stage has this evidence about its steps."""
     seen = {"first": StageEvidence(models=("m",), steps=steps)}
     return report(valid_structure(DAG, graphs_of(DAG)), seen)
 
@@ -51,7 +51,7 @@ def broken(change: Callable[[Report], object]) -> list[str]:
 
 
 def first(result: Report) -> tuple[dict[str, int], list[dict[str, object]]]:
-    """Return the counts and the steps of the first stage, which a test then changes."""
+    """Return the progress counts and the steps of the first stage, for a test to change."""
     stage = result["stages"][0]
     return stage["progress"], stage["steps"]  # type: ignore[return-value]  # they are not null
 

@@ -1,4 +1,4 @@
-"""Definitions of other systems: one error removes no more from a report than it must."""
+"""Definitions of other systems: an error removes as little as possible from a report."""
 
 import pytest
 from hypothesis import given, settings

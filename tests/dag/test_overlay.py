@@ -26,7 +26,7 @@ S = ProgressStatus
 CLOSED, DONE = Evidence(closed=True), Evidence(done=2)
 RUNNING, FAILED = Evidence(active=1), Evidence(failed=1)
 
-#: Four steps in a row; the third branches off to `side`.
+#: Graph of four steps in a row, in which the second step also leads to `side`.
 ROW = graph_of(
     make_recipe(
         *map(make_step, ["first", "second", "third", "last", "side"]),
@@ -36,7 +36,7 @@ ROW = graph_of(
 
 
 def standings(**evidence: Evidence) -> list[ProgressStatus]:
-    """Return the statuses of the four steps in the row."""
+    """Return the statuses of the four steps in a sequence, first to last."""
     statuses = overlay(ROW, evidence)
     return [statuses[key] for key in ("first", "second", "third", "last")]
 

@@ -172,7 +172,7 @@ def test_render_content_that_raises_falls_back_to_plain_text() -> None:
     assert "as it is" in document.html
 
 
-# Properties of all documents
+# Tests of properties that hold for all documents.
 
 
 class Reader(HTMLParser):

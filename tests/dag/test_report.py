@@ -14,7 +14,7 @@ TOPICS = ("business-case", "feature-spec", "technical-approach", "success-metric
 PRODUCTS = ("product-requirements", "system-architecture", "tech-stack")
 HEADER, FINAL_HEADER = "prepare-pairwise-synthesis-header", "generate-final-synthesis-header"
 
-#: Stage of the worked example: two plan steps and eleven that execute.
+#: Stage of the worked example, with two `PLAN` steps and eleven `EXECUTE` steps.
 SYNTHESIS = make_stage(
     "synthesis",
     make_plan_step(HEADER),
@@ -160,7 +160,7 @@ def test_report_stage_with_failed_and_active_steps_is_failed() -> None:
     assert stage["progress"] == {"completedSteps": 0, "totalSteps": 2, "failedSteps": 1}
 
 
-# Unknown values
+# Tests of reports with unknown values.
 
 CHAIN = make_dag(make_stage("thesis"), make_stage("antithesis"), make_stage("synthesis"))
 

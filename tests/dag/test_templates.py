@@ -156,7 +156,7 @@ def test_template_beyond_size_or_depth_limit_is_refused(template: str) -> None:
     assert "line 1: " in (template_error(template, TemplateKind.PROMPT) or "")
 
 
-# Reachable values
+# Tests of the values that a template can reach.
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_template_output_replaces_nul_and_lone_surrogate() -> None:
     assert rendered("{{ text }}", text="a\0b\ud800c") == "a\ufffdb?c"
 
 
-# Properties of all templates
+# Tests of properties that hold for all templates.
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),

@@ -1,4 +1,4 @@
-"""Thinning: edges left out of maps with too many lines, and edges always kept."""
+"""Thinning of maps with too many lines: which edges are left out, and which are kept."""
 
 from hypothesis import given
 from hypothesis import strategies as st

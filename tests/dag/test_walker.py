@@ -102,7 +102,7 @@ class Workshop:
         self.open.append(job)
 
     def follow(self, step_changes: Walk) -> None:
-        """Apply the walker's decision: create jobs for all units of an opened step at once."""
+        """Apply the walker's decision; create the jobs for all units of an opened step at once."""
         place = {key: number for number, key in enumerate(self.run.graph.order)}
         for keys in (step_changes.closed, step_changes.opened):
             assert list(keys) == sorted(keys, key=place.__getitem__)

@@ -96,7 +96,7 @@ def test_supervisor_sigterm_stops_server_and_clients_restart_both(used: Path) ->
 
 
 def make_orphan(used: Path) -> int:
-    """Orphan a server and return its pid: kill its supervisor, then its client before it reacts."""
+    """Kill a supervisor and its client, so that the server is orphaned; return the server's pid."""
     client = start_client(used)
     client.complete()
     client.process.send_signal(signal.SIGSTOP)
@@ -152,7 +152,7 @@ def test_orphaned_server_without_socket_is_replaced(used: Path) -> None:
         assert len(postmasters(home.cluster)) == 1
 
 
-# Points of a first start, each by its visible effect.
+# Points in time during the first start, each detected by its visible effect.
 MOMENTS: dict[str, Callable[[Path], object]] = {
     "the keeper has begun": lambda d: (
         ControlDirectory(d).supervisor_lock.exists()

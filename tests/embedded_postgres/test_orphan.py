@@ -1,4 +1,4 @@
-"""A stale pid file with the pid of an unrelated process affects neither it nor the start."""
+"""A stale pid file with the pid of an unrelated process: the process lives, the server starts."""
 
 import os
 import subprocess

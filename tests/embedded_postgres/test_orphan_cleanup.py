@@ -58,7 +58,7 @@ def make_cluster(base: Path, name: str) -> tuple[ControlDirectory, ServerDirecto
 
 
 def removed_after_a_month(base: Path) -> list[Path]:
-    """Return the clusters that two scans remove, the second of them much later."""
+    """Return the clusters that two scans remove; the second scan takes place much later."""
     return [*remove_orphans([base]), *remove_orphans([base], time.time() + LATER)]
 
 
@@ -83,11 +83,11 @@ def test_crashed_supervisor_cluster_is_marked_at_start_and_removed_later(hidden:
         assert "app_dsn" in client.complete()
         home = server_home(hidden)
         for keeper in keepers(hidden):
-            os.kill(keeper, signal.SIGSTOP)  # it must not notice the removal of its data directory
+            os.kill(keeper, signal.SIGSTOP)  # keep the supervisor from noticing the removal below
         servers = postmasters(home.cluster)
         shutil.rmtree(hidden)
         kill(*keepers(hidden))
-        assert remove_orphans([home.directory.parent]) == []  # a server runs there
+        assert remove_orphans([home.directory.parent]) == []  # a server still uses the directory
         assert home.cluster.exists()
         for server in servers:
             os.kill(server, signal.SIGQUIT)

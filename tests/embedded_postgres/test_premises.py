@@ -32,7 +32,7 @@ root_only = pytest.mark.skipif(
 
 @pytest.fixture
 def short_socket(data_dir: Path) -> Iterator[tuple[Path, Path]]:
-    """Yield a data directory too deep for a socket, and the path of its socket."""
+    """Yield a data directory whose path is too long for a socket, and its socket directory."""
     deep = data_dir / ("deep" * 20) / ("deeper" * 10)
     directory = socket_directory(ServerDirectory(deep / "server"))
     yield deep, directory
@@ -163,22 +163,22 @@ def test_attach_unreachable_binaries_are_copied_and_left_unchanged(data_dir: Pat
 
 @root_only
 def test_non_root_user_files_are_private_and_inside_data_directory(data_dir: Path) -> None:
-    nobody = 65534
+    other_uid = 65534
     around = Surroundings(
-        python=make_interpreter_for(nobody),
+        python=make_interpreter_for(other_uid),
         variables={"PYTHONPATH": f"{source()}:{carrier().parent}", "PYTHONDONTWRITEBYTECODE": "1"},
-        uid=nobody,
+        uid=other_uid,
     )
     data_dir.mkdir()
-    os.chown(data_dir, nobody, nobody)
+    os.chown(data_dir, other_uid, other_uid)
     before = permissions(data_dir)
     with open_client(data_dir / "mine", around=around) as client:
         psycopg.connect(client.complete()["app_dsn"]).close()
         (server,) = postmasters(data_dir / "mine" / "server" / "cluster")
-        assert Path(f"/proc/{server}").stat().st_uid == nobody
+        assert Path(f"/proc/{server}").stat().st_uid == other_uid
         for part in ("", "keeper", "server", "server/socket"):
             status = (data_dir / "mine" / part).stat()
-            assert (stat.S_IMODE(status.st_mode), status.st_uid) == (0o700, nobody)
+            assert (stat.S_IMODE(status.st_mode), status.st_uid) == (0o700, other_uid)
     assert permissions(data_dir) == before
 
 

@@ -1,4 +1,4 @@
-"""Agents that work, die and return: each a light task over raw connections."""
+"""Agents that work, die and return; each is a lightweight task over raw connections."""
 
 import asyncio
 import itertools
@@ -16,7 +16,7 @@ DEADLINE_SECONDS: Final = 30.0
 MAX_TRIES: Final = 200
 #: Time an agent keeps repeating a call that gets no answer.
 MAX_CALL_SECONDS: Final = 90.0
-#: The same once the run is over.
+#: Maximum time for which an agent repeats a call without an answer after the run is over.
 MAX_LAST_SECONDS: Final = 10.0
 MIN_BACKOFF_SECONDS: Final = 0.02
 MAX_BACKOFF_SECONDS: Final = 0.4
@@ -29,7 +29,7 @@ SERVER_ERROR: Final = 500
 
 @dataclass(slots=True)
 class Workload:
-    """State shared by all agents: addresses, history, and behavior."""
+    """State shared by all agents: server addresses, call history, and behavior settings."""
 
     addresses: Mapping[str, Address]
     history: History
@@ -38,9 +38,9 @@ class Workload:
     #: Plans and runs each org keeps open at a time.
     open_plans: int = 4
     open_runs: int = 2
-    #: While set, agents keep creating plans and runs.
+    #: While this flag is set, agents keep creating plans and runs.
     makes_new: bool = True
-    #: Agents die, pause at work, and abandon calls while this is set.
+    #: While this flag is set, agents die, pause at work, and abandon calls.
     misbehaves: bool = True
     is_over: bool = False
     #: Time a step is left with an inactive holder before another agent takes it back.
@@ -122,7 +122,7 @@ class Agent:
         return None
 
     def _settled(self, call: Call, answer: Answer) -> bool:
-        """Process the answer, unless it leaves the outcome open."""
+        """Process the answer and return True, or return False if the outcome is still unknown."""
         history = self.work.history
         if answer.status >= SERVER_ERROR:
             history.retried[f"http {answer.status}"] += 1
@@ -141,7 +141,7 @@ class Agent:
         return True
 
     async def live(self) -> None:
-        """Take turns until the run is over; die now and then."""
+        """Do pieces of work until the run is over; die now and then."""
         try:
             while not self.work.is_over:
                 if self.work.chance(0.01):
@@ -156,7 +156,7 @@ class Agent:
         raise NotImplementedError
 
     async def die(self) -> None:
-        """Forget everything; come back as the same conversation or as a new one."""
+        """Lose all state; return after a pause, in the same conversation or in a new one."""
         self.wire.close()
         await asyncio.sleep(self.rng.uniform(0.1, 1.5))
         if self.rng.random() < 0.3:

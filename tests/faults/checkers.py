@@ -24,7 +24,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """Everything a run leaves behind."""
+    """Everything that a run leaves for the checkers to examine."""
 
     history: History
     rows: Rows
@@ -102,7 +102,7 @@ def single_holder(evidence: Evidence) -> Violations:
 
 
 def _early_takeovers(history: History) -> Violations:
-    """Find jobs assigned to another holder before the lease of the first holder expired."""
+    """Yield a violation for each job that was reassigned before its holder's lease expired."""
     claims: dict[str, dict[int, Call]] = defaultdict(dict)
     released_attempts = {
         (call.args["jobId"], call.args["attempt"])
@@ -156,7 +156,7 @@ def replay_equals_rows(evidence: Evidence) -> Violations:
 
 
 def counts_never_fall(evidence: Evidence) -> Violations:
-    """A reply never reports less done than a reply received before its request was sent."""
+    """Progress in replies never decreases: later requests report at least as much work done."""
     replies: dict[str, list[tuple[float, float, int]]] = defaultdict(list)
     for call in evidence.history.calls:
         done = _done(call)
@@ -187,7 +187,7 @@ def _done(call: Call) -> int | None:
 
 
 def fan_in_is_exact(evidence: Evidence) -> Violations:
-    """The successor of a fan-in opens with its last unit: not earlier, not later."""
+    """The successor of a fan-in opens exactly when the last unit of the fan-in ends."""
     rows = evidence.rows
     ended: dict[tuple[str, str], list[Any]] = defaultdict(list)
     for job in rows.jobs.values():

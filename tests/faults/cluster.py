@@ -27,7 +27,7 @@ from waybook.embedded_postgres.data_directory import server_account
 HOST: Final = "127.0.0.1"
 DIRECT, POOLED = "direct", "pooled"
 SERVERS: Final = (DIRECT, POOLED)
-#: Hops: agents to server, and server or pooler to PostgreSQL.
+#: Network hops: from agents to a server, and from a server or pooler to PostgreSQL.
 HTTP, DATABASE = "http", "database"
 OWNER: Final = "builder"
 DBNAME: Final = "waybook"
@@ -46,10 +46,10 @@ FAKETIME: Final = tuple(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
 class Options:
     """Options that may differ between two runs of the system."""
 
-    #: The folder with the package to serve.
+    #: Folder of the Waybook package that the servers run.
     source: Path = SOURCE
     lease_seconds: int = LEASE_SECONDS
-    #: Size of the separate file system for the data, which can be filled; None keeps the data in
+    #: Size of the separate file system for the data, which a fault can fill. None keeps the data in
     #: the directory for temporary files.
     disk_megabytes: int | None = DISK_MEGABYTES
 
@@ -155,7 +155,7 @@ class Cluster:
         shifted = {"FAKETIME": f"{hours:+d}h", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
         return {"LD_PRELOAD": str(FAKETIME[0]), **shifted}
 
-    # Faults of the network
+    # Methods that cause network faults.
 
     async def network(self, hop: str, server: str, do: str, **more: object) -> None:
         """Send the proxy a command for one hop of one server, and wait until it is carried out."""

@@ -45,7 +45,7 @@ class Assignment:
     counts: Mapping[Kind, int]
     options: Options = field(default_factory=Options)
     pause_seconds: float = 0.5
-    #: The faults end after this many seconds, even if some are left.
+    #: Seconds after which no more faults are caused, even if some of the scheduled faults are left.
     max_seconds: float = 170.0
     #: The load continues after the faults until this many calls were acknowledged.
     min_acknowledged: int = 0
@@ -182,7 +182,7 @@ async def _drain(cluster: Cluster, work: Workload) -> float:
 
 
 async def _adopt(cluster: Cluster, tenants: list[Tenant]) -> None:
-    """Give the agents every open plan and run, including those whose creators got no answer."""
+    """Give the agents all open plans and runs, even if the creating call got no answer."""
     for tenant in tenants:
         for statement, known in ((OPEN_PLANS, tenant.plans), (OPEN_RUNS, tenant.runs)):
             rows = await cluster.sql(statement, tenant.org_id)

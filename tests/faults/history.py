@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, TextIO, TypeAlias
 
-#: A reply, or a part of one.
+#: JSON object of a reply, or of a part of a reply.
 Body: TypeAlias = dict[str, Any]
 
 UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -43,7 +43,7 @@ class Outcome(StrEnum):
 
     #: The server answered with success.
     ACKNOWLEDGED = "acknowledged"
-    #: The server answered that a rule forbids it.
+    #: The server answered that a rule forbids the call.
     REFUSED = "refused"
     #: No answer came, or only answers that leave the outcome open.
     UNKNOWN = "unknown"
@@ -59,10 +59,10 @@ class Call:
     tool: str
     args: Body
     key: str | None = None
-    #: Monotonic seconds: first sent, and last answer received.
+    #: Times of the first request and of the last answer, in monotonic seconds.
     sent: float = 0.0
     received: float = 0.0
-    #: Time at which the request that was finally answered was sent.
+    #: Time at which the finally answered request was sent.
     answered_sent: float = 0.0
     outcome: Outcome = Outcome.UNKNOWN
     code: str = ""
@@ -72,7 +72,7 @@ class Call:
 
     @property
     def holder(self) -> tuple[str, str]:
-        """Return the caller as a holder of work."""
+        """Return the user and session that hold the work of this call."""
         return self.user, self.session
 
     @property
@@ -81,7 +81,7 @@ class Call:
 
     @property
     def is_replayed(self) -> bool:
-        """Return whether the answer is the stored one of an earlier try."""
+        """Return whether the answer is the stored answer of an earlier try."""
         return bool(self.reply.get("replayed"))
 
 
@@ -99,10 +99,10 @@ class History:
     """All calls of a run, in the order they ended; written to a file as well."""
 
     def __init__(self, canaries: Mapping[str, str], file: Path | None = None) -> None:
-        """Create an empty history for these orgs, each with a text that only its data contain."""
+        """Create an empty history; each org has a canary, a text that only its data contain."""
         self.calls: list[Call] = []
         self.hung: list[Hung] = []
-        #: Texts or ids of one org that were found in replies to another.
+        #: Texts or ids of one org that were found in replies to another org.
         self.leaks: list[str] = []
         self.counts: Counter[Outcome] = Counter()
         self.tries = 0

@@ -20,7 +20,7 @@ PROBE_SECONDS: Final = 0.1
 MAX_RECOVERY_SECONDS: Final = 60.0
 MAX_PROBES: Final = 40
 LOST_ANSWERS: Final = 6
-#: Parts of the last message of a writing transaction.
+#: Texts that the last message of a writing transaction contains.
 COMMIT: Final = ("insert", "commit")
 NO_DISK: Final = "disk full: SKIPPED, a small file system cannot be mounted here (root can)"
 NO_CLOCK: Final = "server clock: SKIPPED, libfaketime is not installed"
@@ -33,10 +33,10 @@ class Injector:
     """Injector that causes faults one after the other."""
 
     cluster: Cluster
-    #: A token for each of the probes.
+    #: Token with which the injector probes the servers.
     token: str
     counts: Counter[Kind] = field(default_factory=Counter)
-    #: The seconds from each heal to the first success, by kind and server.
+    #: Seconds from the end of each fault to the first success, by kind of fault and server.
     recoveries: dict[tuple[Kind, str], list[float]] = field(default_factory=dict)
     skipped: set[str] = field(default_factory=set)
 
@@ -134,7 +134,7 @@ class Injector:
         self.cluster.clock_hours[error.server] = 2 if error.forward else -2
         return await self._kill_server(error)
 
-    # The network
+    # Methods that cause network faults.
 
     async def _cut(self, error: Fault) -> float:
         await self.cluster.network(_hop(error), error.server, "cut")

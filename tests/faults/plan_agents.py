@@ -8,7 +8,8 @@ from faults.history import Body, Call
 
 OVER: Final = frozenset({"plan_complete", "plan_failed"})
 CLOSED_CODES: Final = frozenset({"PLAN_TERMINAL", "NOT_FOUND"})
-#: Longer than the other agents' patience: the step is taken back, and its result is late.
+#: Pause longer than the other agents' patience: another agent takes the step back, and the result
+#: is late.
 DOZE_SECONDS: Final = 4.0
 
 

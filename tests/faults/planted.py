@@ -30,7 +30,7 @@ class Bug:
     name: str
     caught_by: frozenset[str]
     edits: tuple[Edit, ...]
-    #: A text that the message of the violation contains.
+    #: Text in the message of the violation that the bug causes.
     shows: str = ""
 
     def is_shown_by(self, violations: Iterable[Violation]) -> bool:

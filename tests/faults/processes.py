@@ -35,9 +35,9 @@ class Supervised:
     command: Callable[[], Command]
     process: subprocess.Popen[bytes] | None = None
     starts: int = 0
-    #: Monotonic seconds of the last start.
+    #: Time of the last start, in monotonic seconds.
     started: float = 0.0
-    #: Ended processes are not replaced while this is cleared.
+    #: While this event is cleared, ended processes are not replaced.
     may_run: asyncio.Event = field(default_factory=asyncio.Event)
     _task: asyncio.Task[None] | None = None
 

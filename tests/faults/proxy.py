@@ -30,12 +30,12 @@ class Link:
     listen_port: int
     target_port: int
     delay_seconds: float = 0.0
-    #: Bytes are received and not forwarded.
+    #: True if the proxy receives bytes but does not forward them.
     is_black_hole: bool = False
     #: Number of answers to lose: the proxy forwards the request, drops the response, then resets
     #: the connection.
     answers_to_lose: int = 0
-    #: Only requests that contain all of these lose their answer.
+    #: Only requests that contain all these markers lose their answer.
     markers: tuple[bytes, ...] = ()
     pairs: set["Pair"] = field(default_factory=set)
 

@@ -18,7 +18,7 @@ from faults.injector import Injector
 from faults.schedule import Fault, Kind
 from faults.tenants import USERS, Tenant, make_tenants
 
-#: The rounds of each fault, and how long each lasts.
+#: Number of rounds of each fault, and the duration of the fault in each round.
 ROUNDS: Final = (
     (Kind.DATABASE_RESET, 25, 0.0),
     (Kind.TERMINATE, 5, 0.0),
@@ -26,11 +26,11 @@ ROUNDS: Final = (
     (Kind.HTTP_BLACK_HOLE, 2, 6.0),
     (Kind.DATABASE_KILL, 10, 0.0),
 )
-#: The longest time from the heal to the first success.
+#: Maximum seconds from the end of a fault to the first success.
 MAX_SECONDS: Final = {DIRECT: 2.0}
 MAX_POOLED_SECONDS: Final = 4.0
 MAX_EXIT_SECONDS: Final = 5.0
-#: About one call a second for each of the agents.
+#: Pause that limits each agent to about one call per second.
 LOAD_PAUSE_SECONDS: Final = 1.0
 WARM_UP_SECONDS: Final = 5.0
 SETTLE_SECONDS: Final = 0.5
@@ -38,7 +38,7 @@ SETTLE_SECONDS: Final = 0.5
 
 @dataclass(slots=True)
 class Measured:
-    """Measurements, and those beyond their limit."""
+    """Measurements of a recovery run, and the measurements that exceed their limit."""
 
     injector: Injector
     history: History
@@ -81,7 +81,7 @@ async def measure(seed: int, source: Path) -> Measured:
 
 
 async def _warm_up(injector: Injector) -> None:
-    """Let both servers serve for a while: the first calls of a process take longer."""
+    """Let both servers serve for a while, because the first calls of a process take longer."""
     for server in SERVERS:
         await injector.first_success(server, time.monotonic())
     await asyncio.sleep(WARM_UP_SECONDS)
@@ -97,7 +97,7 @@ async def _round(injector: Injector, kind: Kind, seconds: float) -> None:
 
 
 async def _exits(cluster: Cluster, tenants: list[Tenant], measured: Measured) -> None:
-    """Ask the servers to end while agents are at work."""
+    """Stop and restart each server while agents work; measure how long the shutdown takes."""
     async with light_load(cluster, tenants, 1, pause_seconds=LOAD_PAUSE_SECONDS) as work:
         await asyncio.sleep(SETTLE_SECONDS)
         for name, server in cluster.servers.items():

@@ -15,7 +15,7 @@ WHOLE_ROW: Final = "*"
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """Violation: a conversation was assigned work while it held other work of that plan or run."""
+    """Violation: a conversation got work while it held other work of the same plan or run."""
 
     message: str
 
@@ -32,7 +32,7 @@ class Board:
     """Status of the steps and jobs of each plan and run, entry by entry."""
 
     depends_on: Mapping[str, tuple[str, ...]]
-    #: The fields of each piece of work, by the plan or run it belongs to.
+    #: Fields of each step or job, by the plan or run that contains it.
     work: dict[str, dict[str, Body]] = field(default_factory=dict)
 
     def take(self, entry: Entry) -> Iterator[Started | Opening]:

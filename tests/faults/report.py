@@ -1,4 +1,4 @@
-"""The summary of a run, for people."""
+"""The summary of a run of the fault harness, for people."""
 
 from collections import Counter
 from statistics import median

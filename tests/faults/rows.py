@@ -29,7 +29,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A job of a run; times are those the database wrote."""
+    """A job of a run, with the times that the database wrote."""
 
     run_id: str
     step_key: str
@@ -69,20 +69,20 @@ class Rows:
     runs: dict[str, bool] = field(default_factory=dict)
     steps: dict[str, Step] = field(default_factory=dict)
     jobs: dict[str, Job] = field(default_factory=dict)
-    #: By run and key.
+    #: Steps of stages, by run id and step key.
     stage_steps: dict[tuple[str, str], StageStep] = field(default_factory=dict)
-    #: In the order of each chain.
+    #: Audit entries, in the order of each audit chain.
     audit: list[Entry] = field(default_factory=list)
-    #: Number of stored effects of each tool with a mark.
+    #: Number of stored effects, by the tool and the mark of the call.
     effects: Counter[tuple[str, str]] = field(default_factory=Counter)
-    #: The keys whose answers are stored, by tool.
+    #: Pairs of tool and idempotency key whose answers are stored.
     answers: set[tuple[str, str]] = field(default_factory=set)
     #: Errors found by verifying the audit, by subject.
     broken_chains: list[str] = field(default_factory=list)
     replay_differences: list[str] = field(default_factory=list)
 
 
-#: For each tool, the texts that hold the marks of its calls.
+#: For each tool, the query for the stored texts that contain the marks of its calls.
 MARKED: Final = {
     "create_research_plan": "select name from plan",
     "start_run": "select name from run",

@@ -12,7 +12,8 @@ DONE: Final = "run_complete"
 class RunAgent(Agent):
     """Agent that takes jobs, submits their documents, returns some, and retries failed ones."""
 
-    #: Longer than the lease: the job goes to another agent, and its result is late.
+    #: Pause longer than the lease: another agent gets the job, and the result of the first agent is
+    #: late.
     doze_seconds = 8.0
 
     async def turn(self) -> None:

@@ -40,7 +40,8 @@ class Fault:
     server: str
     seconds: float
     pause_seconds: float
-    #: Direction that is closed (True: to the target), or direction in which the clock is moved.
+    #: For a half-close, True closes the direction to the target. For a clock fault, True moves the
+    #: clock forward.
     forward: bool
 
 
@@ -99,7 +100,7 @@ LONG: Final = Counter(
         Kind.DATABASE_LOST_ANSWER: 200,
     }
 )
-#: Faults used to catch planted bugs: half a minute.
+#: Number of faults of each kind in a run of half a minute that must catch a planted bug.
 PLANTED: Final = Counter(
     {
         Kind.SERVER_KILL: 1,

@@ -36,7 +36,7 @@ class Soaked:
     )
 
     def growth(self, name: tuple[str, str]) -> tuple[float, float]:
-        """Return the medians of the second and of the last quarter of a series."""
+        """Return the median of the second quarter of a series, and of its last quarter."""
         return quarters(self.series[name])
 
     @property
@@ -52,7 +52,7 @@ class Soaked:
 
 
 def quarters(values: list[float]) -> tuple[float, float]:
-    """Return the medians of the second and of the last quarter.
+    """Return the median of the second quarter of the values, and of the last quarter.
 
     >>> quarters([9, 9, 1, 2, 3, 4, 5, 6])
     (1.5, 5.5)

@@ -18,7 +18,7 @@ from waybook.core.decision_context import Channel, Scope
 from waybook.settings_reading import read_settings
 
 ORGS: Final = ("alder", "birch", "cedar")
-#: The same names in every org.
+#: Names of the users, which are the same in every org.
 USERS: Final = ("ann", "bob", "cem", "dia")
 SCOPES: Final = (Scope.PLAN_WRITE, Scope.RUN_WRITE, Scope.REVIEW)
 DAG: Final = "fan"
@@ -46,7 +46,7 @@ class Tenant:
     #: Plans and runs that are not known to be over.
     plans: set[str] = field(default_factory=set)
     runs: set[str] = field(default_factory=set)
-    #: Steps that were found held, and the time they were first found, in monotonic seconds.
+    #: Time at which each step was first found with a holder, in monotonic seconds.
     held_since: dict[tuple[str, int], float] = field(default_factory=dict)
 
 

@@ -19,12 +19,12 @@ class Broken(Exception):
 
 
 class Overdue(Exception):
-    """The deadline passed, and the request was neither answered nor closed."""
+    """The deadline passed before the request was answered or its connection closed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """One server: the port to connect to, and the name it answers to."""
+    """One server: the port to connect to, and the value of the `Host` header."""
 
     port: int
     host_header: str
@@ -38,7 +38,7 @@ class Answer:
     raw: str
 
     def tool_result(self) -> tuple[bool, dict[str, Any]]:
-        """Return whether the tool refused, and its body."""
+        """Return whether the tool refused the call, and the body of the tool result."""
         result = json.loads(self.raw)["result"]
         return bool(result.get("isError")), json.loads(result["content"][0]["text"])
 

@@ -1,4 +1,4 @@
-"""Requests that schemathesis made under /api, kept for repetition: some of each kind of answer.
+"""Requests that schemathesis made under /api, saved for reuse: some of each kind of answer.
 
 Ids of existing things are written as their names in braces: `{planId}`.
 """
@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 CORPUS_FILE = Path(__file__).parent / "asked.json"
-#: Maximum number kept for each route and status, and the maximum length of each.
+#: Maximum number of requests kept for each route and status, and maximum length of a request.
 MAX_PER_ROUTE_AND_STATUS = 8
 MAX_REQUEST_LENGTH = 1_000
 
 
 class RecordedRequest(NamedTuple):
-    """A request, and the status of its answer when it was kept."""
+    """A saved request, and the status of its answer when it was saved."""
 
     path: str
     method: str
@@ -26,12 +26,12 @@ class RecordedRequest(NamedTuple):
 
 
 def recorded_requests() -> list[RecordedRequest]:
-    """Return the kept requests."""
+    """Return the saved requests."""
     return [RecordedRequest(*row) for row in json.loads(CORPUS_FILE.read_text("utf-8"))]
 
 
 def replay_request(requests: Iterable[RecordedRequest]) -> None:
-    """Save the first of these requests of each kind, without duplicates."""
+    """Save the first requests of each kind of answer, without duplicates."""
     selected: list[RecordedRequest] = []
     kinds: Counter[tuple[str, str, int]] = Counter()
     for request in dict.fromkeys(requests):

@@ -5,14 +5,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 CORPUS = Path(__file__).parent / "corpus"
-#: Limits for each target: the number of inputs, the length of each and of all.
+#: Limits for each fuzz target: the number of inputs, the length of one input, and the total length.
 MAX_INPUTS = 40
 MAX_INPUT_LENGTH = 1_000
 MAX_TOTAL_BYTES = 200_000
 
 
 def read_corpus(target: str) -> list[bytes]:
-    """Return the inputs kept for a target."""
+    """Return the saved inputs of a target."""
     return [text.encode("latin-1") for text in json.loads(_file(target).read_text("utf-8"))]
 
 

@@ -1,4 +1,4 @@
-"""Regression test of the kept fuzzer inputs."""
+"""Regression test of the saved fuzzer inputs."""
 
 import pytest
 

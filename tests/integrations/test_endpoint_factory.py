@@ -1,4 +1,4 @@
-"""Endpoints exist where they are configured, and cost nothing where they are not."""
+"""Clients of external endpoints exist only where configured, and cost nothing elsewhere."""
 
 import subprocess
 import sys

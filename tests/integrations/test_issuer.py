@@ -92,7 +92,7 @@ def unsigned(there: FakeIssuer) -> str:
 
 
 def by_public_key(there: FakeIssuer) -> str:
-    """Return a token signed with the public key as if that were a secret."""
+    """Return a token signed with HMAC, using the issuer's public key as the secret."""
     public = there.keys[0].private.public_key()
     pem = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     header, payload = {"alg": "HS256", "kid": there.keys[0].name}, there.token().split(".")[1]

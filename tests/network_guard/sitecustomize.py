@@ -10,9 +10,9 @@ import os
 import sys
 from ipaddress import ip_address
 
-#: The file in which attempts are recorded.
+#: Environment variable with the path of the file in which connection attempts are recorded.
 NOTED = "WAYBOOK_TEST_NETWORK"
-#: Audit events that carry an address, and the index of the address in their arguments.
+#: Python audit events that carry an address, and the index of the address in their arguments.
 EVENTS = {
     "socket.connect": 1,
     "socket.sendto": 1,
@@ -27,7 +27,7 @@ def is_local_address(address: object) -> bool:
     """Return whether an address is local: loopback, a Unix socket, or absent."""
     if isinstance(address, tuple):
         address = address[0] if address else None
-        if isinstance(address, int):  # netlink and similar
+        if isinstance(address, int):  # address of netlink or a similar protocol
             return True
     elif isinstance(address, str | bytes) and address[:1] in {"/", b"/", "\0", b"\0"}:
         return True

@@ -41,7 +41,7 @@ from waybook.plan.states import PlanStatus, StepStatus
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "webhook.schema.json"
 TEXTS = load_templates({})
-#: Recommended by Standard Webhooks.
+#: Maximum size of a message that Standard Webhooks recommends.
 MAX_BYTES = 20_000
 
 chances = st.floats(0, 1)

@@ -83,7 +83,7 @@ class Story:
         return DecisionContext(now=now, actor=ACTORS[number % len(ACTORS)], new_id=self.new_id)
 
     def take(self, decided: Decision[object], who: str) -> None:
-        """Check a decision and write it, as the store would."""
+        """Check a decision and apply it, as the store would."""
         check_decision(self.plan, decided, who)
         self.changes += [change for entry in decided.entries for change in entry.changes]
         seen = NOON + timedelta(minutes=self.minutes)
@@ -124,7 +124,7 @@ moves = st.lists(st.tuples(st.sampled_from(CALLS), st.integers(0, 2**12)), max_s
 
 
 def play(story: Story, move: Move) -> None:
-    """Make one call and accept either outcome: an answer, or a named refusal without a change."""
+    """Make one call: it gets an answer, or a defined refusal that changes nothing."""
     name, number = move
     if name == "wait":
         story.minutes += number % 45

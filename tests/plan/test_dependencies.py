@@ -26,7 +26,7 @@ def make_plan_of(*steps: NewStep) -> Plan:
 
 
 def taken(plan: Plan) -> tuple[Plan, int | None]:
-    """Return the order of the step that is handed out next."""
+    """Hand out the next step; return the changed plan, and the order of that step."""
     decision = next_step(plan, make_context(), another=True)
     reply = decision.reply
     return decision.plan, reply.step.order if isinstance(reply, StepReady) else None

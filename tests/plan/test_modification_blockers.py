@@ -1,4 +1,4 @@
-"""The reported blocker of a change is the one that refuses it."""
+"""The blocker reported for a change is the rule that refuses the change."""
 
 import pytest
 from hypothesis import given

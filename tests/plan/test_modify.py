@@ -105,7 +105,7 @@ def test_modify_plan_unknown_step_raises_invalid_step_reference(modification: Mo
     assert refusal.value.details == {"stepId": "gone"}
 
 
-# Adding, removing, reordering
+# Tests of adding, removing and reordering steps.
 
 
 @pytest.mark.parametrize(("after", "place"), [(None, 3), (0, 1), (1, 2)])
@@ -210,7 +210,7 @@ def test_update_instructions_any_status_changes_text_and_audits_old_text(
     assert done.touched == (step_id(1),)
 
 
-# Failing and retrying
+# Tests of failing and retrying steps.
 
 
 @decision("A1")

@@ -54,7 +54,8 @@ def test_check_schema_invalid_schema_is_refused_with_path() -> None:
     assert refusal.value.details["at"] == "$.properties.a.type"
 
 
-#: Listed here independently of the code. The first four keywords refer to other schemas.
+#: Schema keywords of unknown cost, listed here independently of the code. The first four refer to
+#: other schemas.
 OF_UNKNOWN_COST = {
     *("$ref", "$dynamicRef", "$recursiveRef", "$id", "$schema", "pattern", "patternProperties"),
     *("unevaluatedItems", "unevaluatedProperties", "uniqueItems"),
@@ -181,7 +182,7 @@ def test_check_result_integer_beyond_float_range_is_refused() -> None:
         check_result({"multipleOf": 0.5}, 10**400)
 
 
-# Properties of all schemas
+# Tests of properties that hold for all schemas.
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),

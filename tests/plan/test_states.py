@@ -16,7 +16,7 @@ from waybook.plan.states import (
     move_step,
 )
 
-#: The two tables as specified before the code was written.
+#: Allowed status changes of plans and steps, as specified before the code was written.
 PLAN_TABLE = {
     "planning": ["executing", "failed"],
     "executing": ["awaiting_review", "stalled", "completed", "failed"],

@@ -30,12 +30,12 @@ class Control:
 
     #: Sentence that is false once the control is removed.
     name: str
-    #: Row of the table in docs/concepts/trust.md.
+    #: Threat, as in its row of the table in docs/concepts/trust.md.
     threat: str
     #: Mutations that remove the control. If each of several protections is sufficient alone, all
     #: are removed together.
     breaks: tuple[Mutation, ...]
-    #: Files or single tests; at least one must fail without the control.
+    #: Test files or single tests, at least one of which must fail without the control.
     tests: tuple[str, ...]
 
 

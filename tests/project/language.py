@@ -28,6 +28,7 @@ OPENING: Final = re.compile(
 NAMES: Final = frozenset(
     {"told", "said", "asked", "found", "kept", "given", "meant", "whole", "one", "beside", "anew"}
     | {"house", "hand", "purse", "deed", "letter", "postman", "mishap", "desk"}
+    | {"nobody", "somebody", "anybody", "everybody", "whoever"}
 )
 CONSTANT: Final = re.compile(
     r"^_?(?:MOST|LONGEST|LARGEST|LEAST|FEWEST|DEEPEST|WIDEST|NARROWEST|SHORTEST|FARTHEST)(?:_|$)"
@@ -54,7 +55,7 @@ STRINGS: Final = frozenset({ast.Constant, ast.JoinedStr})
 BODIES: Final = frozenset({ast.Module, ast.ClassDef})
 SCOPES: Final = BODIES | {ast.FunctionDef, ast.AsyncFunctionDef}
 REFERENCES: Final = frozenset({ast.Name, ast.Attribute})
-#: Nodes that bind a name, and the field that holds it.
+#: Syntax nodes that bind a name, and the field of the node that contains the name.
 BINDINGS: Final[Mapping[type[ast.AST], str]] = {
     ast.Name: "id",
     ast.Attribute: "attr",
@@ -83,6 +84,8 @@ class Corpus:
 
     docstrings: list[Text] = field(default_factory=list)
     comments: list[Text] = field(default_factory=list)
+    #: Comments in the files of SQL queries.
+    queries: list[Text] = field(default_factory=list)
     #: String constants of the source that are not docstrings.
     strings: list[Text] = field(default_factory=list)
     #: Bindings of names: variables, parameters, attributes, functions, classes.
@@ -94,7 +97,7 @@ class Corpus:
 
 
 class Allowed(NamedTuple):
-    """Permitted occurrence, with the reason."""
+    """Permitted hit of a language measure, with the reason."""
 
     file: str
     text: str
@@ -104,7 +107,8 @@ class Allowed(NamedTuple):
 @cache
 def corpus(root: Path = ROOT) -> Corpus:
     """Read the repository."""
-    # Reading creates a million syntax nodes and no garbage: collecting would double the time.
+    # Reading creates a million syntax nodes and no garbage, so garbage collection would only double
+    # the time.
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -116,9 +120,10 @@ def corpus(root: Path = ROOT) -> Corpus:
 
 def _read(root: Path) -> Corpus:
     read = Corpus()
-    for folder in (SOURCE, TESTS):
+    for folder in (SOURCE, TESTS, "tools", "benchmarks", "examples"):
         for path in sorted((root / folder).rglob("*.py")):
             _read_module(read, path, str(path.relative_to(root)))
+    read.queries += _query_comments(root)
     for path in sorted((root / SOURCE).rglob("*.html")):
         text = _TAG.sub(_blanked, path.read_text(encoding="utf-8"))
         read.templates += _lines(str(path.relative_to(root)), text)
@@ -128,6 +133,26 @@ def _read(root: Path) -> Corpus:
         if (root / name).exists():
             read.sentences += _sentences(root / name, name)
     return read
+
+
+def _query_comments(root: Path) -> Iterator[Text]:
+    """Yield the comments of all queries; consecutive lines are one comment."""
+    for path in sorted((root / SOURCE).rglob("*.sql")):
+        # Skip migrations, because published migrations never change.
+        if path.parent.name != "migrations":
+            yield from _blocks(path, str(path.relative_to(root)))
+
+
+def _blocks(path: Path, file: str) -> Iterator[Text]:
+    block: Text | None = None
+    for number, line in enumerate([*path.read_text(encoding="utf-8").splitlines(), ""], 1):
+        if line.startswith("--") and not line.startswith("-- name: "):
+            text = line.lstrip("- ")
+            first, before = (block.line, f"{block.text} ") if block else (number, "")
+            block = Text(file, first, f"{before}{text}")
+        elif block:
+            yield block
+            block = None
 
 
 # Python
@@ -185,7 +210,7 @@ def _read_docstring(
     node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef,
     file: str,
 ) -> set[int]:
-    """Add the docstring of a node, and return the identity of its constant."""
+    """Record the docstring of a node; return the id of its constant, for later exclusion."""
     match node.body:
         case [ast.Expr(value=ast.Constant(value=str(text)) as constant), *_]:
             read.docstrings.append(Text(file, constant.lineno, text.strip()))
@@ -194,7 +219,7 @@ def _read_docstring(
 
 
 def _bound(node: Any, kind: type[ast.AST]) -> str | None:  # noqa: ANN401 - any node
-    """Return the name that a node binds, if it binds one."""
+    """Return the name that a syntax tree node binds, or None."""
     attribute = BINDINGS.get(kind)
     if attribute is None:
         return None
@@ -247,7 +272,7 @@ def _comments(text: str, strings: list[Span], file: str) -> Iterator[Text]:
 
 
 def _comment_column(line: str, number: int, strings: list[Span]) -> int:
-    """Return the column of a line's comment, or -1."""
+    """Return the column at which the comment of a line starts, or -1 if it has none."""
     column = line.find("#")
     while column >= 0:
         # Column offsets of the syntax tree are in bytes.
@@ -259,7 +284,7 @@ def _comment_column(line: str, number: int, strings: list[Span]) -> int:
     return -1
 
 
-# Templates and docs
+# Functions that read templates and docs.
 
 
 def _blanked(match: re.Match[str]) -> str:
@@ -303,18 +328,24 @@ def measures(root: Path = ROOT, allowed: tuple[Allowed, ...] = ()) -> list[Measu
     def measure(name: str, texts: list[Text], hits: Iterable[Text]) -> Measure:
         return Measure(name, len(texts), [hit for hit in hits if not is_allowed(hit, allowed)])
 
-    prose = [*read.docstrings, *read.comments, *read.templates, *read.sentences]
+    prose = [*read.docstrings, *read.comments, *read.queries, *read.templates, *read.sentences]
     return [
         measure(
             "docstrings opening with a question word",
             read.docstrings,
             (text for text in read.docstrings if OPENING.match(text.text)),
         ),
+        measure(
+            "comments of queries opening with a question word",
+            read.queries,
+            (text for text in read.queries if OPENING.match(text.text)),
+        ),
         *(
             measure(f"{name} with private idiom", texts, _denied(texts))
             for name, texts in (
                 ("docstrings", read.docstrings),
                 ("comments", read.comments),
+                ("comments of queries", read.queries),
                 ("strings of the source", read.strings),
                 ("lines of templates", read.templates),
                 ("lines of docs", read.sentences),
@@ -345,7 +376,7 @@ def measures(root: Path = ROOT, allowed: tuple[Allowed, ...] = ()) -> list[Measu
 
 
 def is_allowed(hit: Text, allowed: Iterable[Allowed]) -> bool:
-    """Return whether the hit is on the allow-list."""
+    """Return whether the hit of a language measure is on the allow-list."""
     return any(hit.file == entry.file and entry.text in hit.text for entry in allowed)
 
 

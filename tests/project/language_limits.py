@@ -4,11 +4,13 @@ from typing import Final
 
 from project.language import Allowed
 
-#: Counts when they were last lowered; they are never raised.
+#: Maximum number of hits of each measure, as last lowered; these limits are never raised.
 LIMITS: Final = {
     "docstrings opening with a question word": 0,
+    "comments of queries opening with a question word": 0,
     "docstrings with private idiom": 2,
     "comments with private idiom": 0,
+    "comments of queries with private idiom": 0,
     "strings of the source with private idiom": 1,
     "lines of templates with private idiom": 0,
     "lines of docs with private idiom": 1,

@@ -9,10 +9,10 @@ from project.repository import Module, modules
 MAX_MODULE_LINES = 350
 MAX_FUNCTION_LINES = 50
 
-#: Names that describe a location instead of a content.
+#: Module names that do not describe the content of the module.
 NAMELESS = {"base", "common", "helpers", "manager", "misc", "shared", "types", "util", "utils"}
 
-#: Public names of `import waybook`. Adding one is a decision.
+#: Public names of `import waybook`. Adding a name requires a deliberate decision.
 PUBLIC = [
     "Client",
     "PlanStatus",

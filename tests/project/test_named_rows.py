@@ -16,12 +16,13 @@ READS = frozenset(
         *("read_org", "read_directory", "read_global", "read_by_secret", "read_by_slug"),
     }
 )
-#: Depth of a value: the results of several statements, the rows of one, one row.
+#: Nesting depth of a value: the results of several statements, the rows of one statement, or one
+#: row.
 RESULTS, ROWS, ROW, OTHER = 3, 2, 1, 0
 
 
 class PositionalReads(ast.NodeVisitor):
-    """Find positional reads of rows in one function, following names in the order of the text."""
+    """Visitor that finds positional reads of rows in one function, in the order of the text."""
 
     def __init__(self, function: ast.FunctionDef | ast.AsyncFunctionDef, *, named: bool) -> None:
         self.lines: list[int] = []
@@ -125,7 +126,7 @@ def positional_reads(tree: ast.Module, *, named: bool) -> Iterator[int]:
 
 
 def reads_by_position(module: Module) -> bool:
-    # Elsewhere, a `row` may also be a row of a table on the screen.
+    # Outside the `app` package, a parameter `row` may also be a row of a table on the screen.
     return any(positional_reads(module.tree, named=module.name.startswith(APP)))
 
 

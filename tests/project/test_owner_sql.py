@@ -11,11 +11,12 @@ from waybook.store.driver.queries import Query, load
 #: Statements of a sweep over all orgs: they list the orgs and read none of their data.
 OF_ALL_ORGS = {"find_org", "orgs", "erased_orgs"}
 
-#: Statements executed once per row, with the whole key; `Owner.do_each` counts the rows they
+#: Statements executed once per row, with the full primary key; `Owner.do_each` counts the rows they
 #: changed.
 BY_KEY = {"reseal_entry"}
 
-#: Statements that copy rows into a table that they create; the org condition is in the read.
+#: Statements that copy rows into a table that they create; the part that reads the rows has the org
+#: condition.
 COPIES = {"copy_calls"}
 
 IMPORTS_OWNERS = "from waybook.store.maintenance.owner import "
@@ -40,20 +41,20 @@ def owner_modules() -> list[Module]:
 
 
 def owner_queries() -> Iterator[tuple[str, Query]]:
-    """Yield every query of those modules, with the name of its file."""
+    """Yield every query of the modules that use owner transactions, with its file name."""
     for module in owner_modules():
         for file in LOADED.findall(module.text):
             yield from ((file, query) for query in load(file).values())
 
 
 def org_tables() -> set[str]:
-    """Return every table with rows of orgs."""
+    """Return the names of all tables that contain rows of orgs."""
     schema = (SOURCE / "store" / "schema.sql").read_text("utf-8")
     return {name for name, columns in TABLE.findall(schema) if re.search(r"\borg_id\b", columns)}
 
 
 def forgotten(query: Query) -> str | None:
-    """Return the part that a statement lacks to be safe without row-level security, or None."""
+    """Return what a statement lacks to be safe without row-level security, or None."""
     ours = {"{table}", *org_tables(), "mcp_tool_call_log_default"}
     if query.name in COPIES:
         ours.remove("{table}")

@@ -87,7 +87,7 @@ def test_docs_mentioned_make_targets_exist_in_makefile() -> None:
         assert named <= targets, page.name
 
 
-# Decisions and glossary
+# Tests of the decision pages and the glossary.
 
 
 def test_decision_pages_have_context_decision_and_consequences() -> None:

@@ -93,7 +93,7 @@ def listed(section: str) -> set[str]:
 
 
 def audited_fields() -> dict[str, set[str]]:
-    """Return the fields of each kind of row, from the queries that are compared with the replay."""
+    """Return the fields of each kind of row, read from the queries that verify the replay."""
     plans, runs, orgs, skills = (
         (SOURCE / "store" / f"{name}.sql").read_text("utf-8")
         for name in ("plans/load", "runs/load", "accounts/accounts", "skill_executions")

@@ -165,7 +165,7 @@ async def make_plan_that_is_reviewed(agent: AgentClient) -> None:
 
 
 async def make_long_read(agent: AgentClient) -> None:
-    """Read the instructions of a failed step, which are too long for a small budget."""
+    """Read the instructions of a failed step, which do not fit into a small token budget."""
     plan = await agent.plan(steps=[make_step("Read on. " * 1_000), make_step()])
     step_id = plan["stepIds"][0]
     failed = {"action": "fail_step", "stepId": step_id, "reason": "Too long."}
@@ -178,7 +178,7 @@ async def make_long_read(agent: AgentClient) -> None:
 
 
 async def make_step_with_a_past(agent: AgentClient) -> None:
-    """Work on a step that depends on another, failed once, got a late result, and was sent back."""
+    """Create a dependent step with a failure, a late result, and a review that sent it back."""
     plan = await agent.plan(steps=[make_step(), make_step(dependsOn=[1])])
     await agent.submit(await agent.take(plan))
     taken = await agent.take(plan)
@@ -260,7 +260,7 @@ async def looks_at_plans_and_runs(agent: AgentClient) -> None:
 
 
 async def maps_in_a_chat(agent: AgentClient) -> None:
-    """Draw maps: too long, already seen, awaiting review, and failed."""
+    """Draw maps of plans: too large, unchanged since the last call, awaiting review, and failed."""
     await agent.call("draw_map", planId=(await agent.plan(150))["planId"])
     plan = await agent.plan(1)
     named = {"planId": plan["planId"]}

@@ -56,7 +56,7 @@ def test_sbom_matches_lock_file_and_bundled_htmx_hash() -> None:
 
 
 def too_much(workflow: str) -> list[str]:
-    """Return the excess rights of a workflow: more than read access, or an unpinned action."""
+    """Return the violations of a CI workflow: rights beyond reading, and unpinned actions."""
     read = yaml.safe_load(workflow)
     scopes = [("all", read.get("permissions"))]
     jobs = read.get("jobs", {})

@@ -102,7 +102,7 @@ def test_cosine_similarity_related_texts_is_higher(text: str, near: str, far: st
 
 
 def test_embed_packed_integer_sums_match_scalar_sums() -> None:
-    """The sums in long integers equal sums computed number by number, even for many words."""
+    """Sums computed in packed long integers equal sums computed one by one, even for many words."""
     table = builtin_word_vectors()
     names = [name for name in table.numbers if name.isalpha()][:3_000]
     text = " ".join(names + names[:40] * 9)

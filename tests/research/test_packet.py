@@ -36,7 +36,7 @@ ID = "01980000-0000-7000-8000-000000000000"
 FRAME: Body = {"planId": ID, "stepId": ID, "stepOrder": 200, "status": "awaiting_input"}
 ENDING: Body = {"next": {"tool": "submit_step_result", "args": {"stepId": ID}, "why": "when done"}}
 AGAIN = FetchCall("get_step_context", {"stepId": ID, "budgetTokens": 12_000})
-#: Overestimate of a note's length, plus the unused bytes of a cut character.
+#: Bytes by which the length of a note is overestimated, plus the unused bytes of a cut character.
 SLACK = 40
 
 
@@ -86,7 +86,7 @@ def some_parts(random: Random) -> list[Part]:
 
 
 def make_thousand() -> list[tuple[list[Part], int]]:
-    """Generate random parts, each with a random budget, from the minimum to the maximum."""
+    """Generate a thousand random lists of parts, each with a random byte budget."""
     chances = [Random(seed) for seed in range(1_000)]  # noqa: S311 - by chance, no secret
     return [
         (some_parts(c), c.choice([2_000, 2_500, c.randint(2_000, 48_000), 48_000])) for c in chances
@@ -99,7 +99,7 @@ def thousand() -> list[tuple[list[Part], int, Body]]:
 
 
 def packed(parts: list[Part], room: int) -> Body:
-    """Return the packet of these parts, within a frame like that of a step."""
+    """Return a packet that consists of these parts in the frame of a step."""
     return build_packet(FRAME, parts, ending=ENDING, room=room, again=AGAIN)
 
 
@@ -159,7 +159,7 @@ def test_build_packet_every_cut_is_reported_with_fetch_call(thousand: Thousand) 
 
 
 def check_part(part: Part, value: Any, note: Body | None) -> int:  # noqa: ANN401 - any JSON
-    """Check that the shown text and the reported rest form the whole; return how much was cut."""
+    """Check that the shown part and the reported rest are complete; return how much was cut."""
     match part:
         case TextField():
             return check_text(part, value, note)
@@ -259,7 +259,7 @@ def test_build_packet_single_list_shows_at_least_first_entry(thousand: Thousand)
                 assert packed([part], 24_000)[part.name]
 
 
-# Division of the budget
+# Tests of the division of the budget.
 
 
 @given(

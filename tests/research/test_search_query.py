@@ -45,7 +45,7 @@ def test_parse_query_terms_contain_no_search_operators_or_stop_words(text: str) 
 @many
 @given(queries, st.floats(0.01, 1))
 def test_required_terms_optional_terms_weigh_less_than_minimum(text: str, least: float) -> None:
-    """The terms left out of the search have too little total weight to make a hit."""
+    """The total weight of the terms omitted from the search is too small for a hit."""
     question = parse_query(text)
     needed = question.required_terms(least)
     left_out = sum(term.weight for term in question.terms if term not in needed)

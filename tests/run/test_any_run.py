@@ -21,13 +21,13 @@ from worker_simulation import WorkerSimulation
 
 WIDE = os.environ.get("WAYBOOK_WALK") == "wide"
 NAMES = ("alpha", "beta", "gamma")
-#: Enough jobs for one run.
+#: Maximum number of jobs in one run.
 MAX_JOBS = 120
 RIOT = 250
 
 
 def affordable(dag: Dag) -> tuple[str, ...]:
-    """Return the models that every stage of this DAG can have without too many jobs."""
+    """Return the models that every stage of this DAG can use without exceeding `MAX_JOBS`."""
     for many in (3, 2):
         models = NAMES[:many]
         counts = dag_counts(

@@ -15,18 +15,19 @@ from waybook.dag.model import JobStatus, Stage, Strategy
 from waybook.run import failure, next_job
 
 WIDE = os.environ.get("WAYBOOK_WALK") == "wide"
-#: Errors that the walk is expected to encounter. Any other exception ends the walk.
+#: Error codes that the walk through all states is expected to encounter. Any other exception ends
+#: the walk.
 MET = {"INVALID_TRANSITION", "STALE_ATTEMPT"}
 
 
 def sequential_stages() -> Stage:
-    """Return two steps in sequence in which both models take part."""
+    """Return a stage of two steps in sequence, each with one job per model."""
     steps = [make_plan_step(key, Strategy.PER_MODEL) for key in ("a", "b")]
     return make_stage_run(*steps, edges=make_chain("a", "b"))
 
 
 def joining_stages() -> Stage:
-    """Return a step for both models and one for all, and one that depends on both."""
+    """Return a stage: a step with a job per model, a step with one job, and a step after both."""
     steps = [make_plan_step("b", Strategy.PER_MODEL), make_plan_step("a"), make_plan_step("c")]
     return make_stage_run(*steps, edges=[("a", "c"), ("b", "c")])
 

@@ -26,7 +26,7 @@ def single_job() -> RunEnv:
 
 
 def details(world: RunEnv) -> dict[str, object]:
-    """Return the details of the only entry of the last decision."""
+    """Return the details of the single audit entry that the last decision wrote."""
     assert world.decision is not None
     (entry,) = world.decision.entries
     return dict(entry.details)
@@ -100,7 +100,7 @@ def test_get_next_job_without_session_returns_different_job() -> None:
     assert first.id != second.id
 
 
-# Taking over
+# Tests of taking over jobs of other holders.
 
 
 def test_get_next_job_expired_lease_goes_to_next_caller() -> None:
@@ -154,7 +154,7 @@ def test_get_next_job_last_attempt_lease_expired_fails_job() -> None:
     assert world.ask(ANN) == StageFailed("only", ("a",))
 
 
-# Reasons for no job
+# Tests of the reasons why no job is returned.
 
 
 def test_next_job_all_jobs_held_returns_nothing_ready_with_open_jobs() -> None:

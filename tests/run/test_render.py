@@ -14,7 +14,7 @@ def two_documents() -> RunEnv:
 
 
 def documents(world: RunEnv) -> tuple[int | None, int]:
-    """Return the number of documents the report expects, and of those available."""
+    """Return the numbers of expected and of available documents in the report."""
     assert world.report is not None
     stage = world.report["stages"][0]
     return stage["documentsExpected"], stage["documentsAvailable"]

@@ -26,7 +26,7 @@ def completed_steps(world: RunEnv) -> int:
     return stage["progress"]["completedSteps"]
 
 
-# Failed jobs
+# Tests of retrying failed jobs.
 
 
 @decision("B6")

@@ -226,7 +226,7 @@ def test_stage_with_two_predecessors_continues_lineages_of_both() -> None:
     )
 
 
-# Manual start
+# Tests of starting a stage manually.
 
 
 def test_start_open_stage_already_started_changes_nothing() -> None:

@@ -21,12 +21,12 @@ S = Strategy
 
 
 def single_job(*outputs: str | Output) -> RunEnv:
-    """Return a run of one job that makes these documents, or else one named after its step."""
+    """Return a run of one job that produces these documents, by default one named like its step."""
     return make_run(make_stage_run(make_step("a", S.ALL_TO_ONE, outputs=outputs)))
 
 
 def make_plan_for_all() -> RunEnv:
-    """Return a run whose first job makes two documents for each model."""
+    """Return a run whose first job produces two documents for each model."""
     plan = make_plan_step("plan", outputs=["goals", "means"])
     work = make_step("work", S.PER_SOURCE_DOCUMENT, inputs=[make_input("goals")])
     return make_run(make_stage_run(plan, work, edges=[("plan", "work")]))

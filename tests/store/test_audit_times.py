@@ -49,7 +49,7 @@ async def work(world: OrgEnv, chance: Random, calls: int) -> None:
 
 
 async def check_times(world: OrgEnv) -> int:
-    """Check the times of every chain of our org; return the number of kinds of chains."""
+    """Check that times never decrease in any chain of our org; return the number of chain kinds."""
     subjects = await audited_subjects(at(world.agent))
     for subject in subjects:
         entries = await world.entries(world.agent.org_id, subject.id)

@@ -22,7 +22,7 @@ LONG = Query("long", "select repeat('x', %(length)s::integer)")
 LENGTH = Query("length", "select length(%(text)s::text)")
 CALLS = 16
 SIZE = 4
-#: No call may take longer: its deadlines are a few seconds each.
+#: Maximum seconds that a call may take, because each of its deadlines is a few seconds.
 DEADLINE_SECONDS = 20.0
 
 
@@ -37,7 +37,8 @@ async def linked(place: ServerDatabase) -> AsyncIterator[tuple[FaultLink, Databa
     """Yield a database behind a link that a test can break."""
     with fault_link(place.app_dsn) as (link, dsn):
         pool = ConnectionPool(dsn, size=SIZE)
-        # Beyond the deadline of the tests: resets must be noticed without the timeout.
+        # Use a timeout longer than the deadline of the tests: resets must be noticed without the
+        # timeout.
         pool.wire.message_seconds = 2 * DEADLINE_SECONDS
         with closing(Database(pool, role=place.server.role)) as database:
             yield link, database
@@ -82,7 +83,7 @@ async def test_pool_after_a_reset_within_or_after_an_answer_recovers(
         async with asyncio.timeout(5):
             while not link.holds_answer.is_set():  # noqa: ASYNC110 - set by a thread
                 await asyncio.sleep(0)
-        link.answer_and_reset()  # the loop is blocked: data and reset arrive together
+        link.answer_and_reset()  # this blocks the loop, so data and reset arrive together
         await calling
         await call(database)
     assert await succeed(database, CALLS) == [True] * CALLS
@@ -170,7 +171,7 @@ async def test_locks_of_unresponsive_client_are_released_after_idle_timeout(
         vanished.wire.idle_timeout = "200ms"
         async with vanished.org_transaction(LOCAL_ORG) as tx:
             await tx.send("select pg_advisory_xact_lock(7)")
-            # The peer sends nothing more and does not close the connection.
+            # The first client sends nothing more and does not close its connection.
             async with other.org_transaction(LOCAL_ORG) as waiting, asyncio.timeout(5):
                 await waiting.commit("select pg_advisory_xact_lock(7)")
 
@@ -217,7 +218,7 @@ async def test_pool_server_connection_limit_reached_shares_open_connections(
 async def test_pool_server_connection_limit_reached_uses_returned_connection(
     linked: tuple[FaultLink, Database], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A connection returned while another call is connecting is free, and waits for no call."""
+    """A connection returned while another call is connecting is free at once."""
     _, database = linked
     connecting, refused = asyncio.Event(), asyncio.Event()
 

@@ -14,8 +14,8 @@ TOUCH = sql.SQL("update {0} set {1} = {1} where org_id = {2}")
 
 
 async def test_serving_role_column_update_changes_no_row_of_other_org(world: OrgEnv) -> None:
-    for somebody in (world.agent, world.other_org):
-        token = await make_token(somebody)
+    for agent in (world.agent, world.other_org):
+        token = await make_token(agent)
         await start_by_token(world.dispatcher.services, token.secret)
     with psycopg.connect(world.place.app_dsn) as connection:
         if world.place.server.role:

@@ -49,7 +49,7 @@ async def filled(world: OrgEnv, canary: str) -> None:
             await agent.call("store_research", kind="note", title="Twice", content=text)
 
 
-#: Passages whose indexing failed.
+#: SQL that records every passage as one whose indexing failed.
 LEFT_OUT = """insert into passage_quarantine
               select org_id, subject_id, part, 'm', 'pgvector', now() from passage"""
 
@@ -173,7 +173,7 @@ async def test_erase_org_local_org_is_emptied_and_remains_usable(own_world: OrgE
 
 
 async def test_erase_org_local_org_starts_new_user_audit_chain(own_world: OrgEnv) -> None:
-    """The old chain leaves two tombstones, and the new chain is verified against neither."""
+    """The old chain leaves two tombstones; the new chain is not compared with either of them."""
     place = own_world.place
     local = AgentClient(
         own_world.dispatcher, Caller(org_id=LOCAL_ORG, user="local", channel=Channel.MCP)
@@ -236,7 +236,7 @@ async def test_erase_org_killed_process_changes_nothing_and_is_repeatable(
     assert set(rows_of(place, agent.org_id)) == LEFT
 
 
-# The erasure record
+# Tests of the erasure record.
 
 
 TAMPERINGS = {

@@ -11,12 +11,12 @@ from waybook.store.driver.pool import FairQueue
 
 SIZES = st.integers(1, 12)
 ORGS = st.sampled_from("abcd")
-#: Events: a caller of an org arrives, or the first holder releases its item.
+#: Events: a caller of an org arrives, a caller releases its item, or a waiting caller leaves.
 EVENTS = st.lists(st.tuples(st.sampled_from(["come", "give", "leave"]), ORGS), max_size=200)
 
 
 class Room:
-    """Test pool of a fixed number of items, handed out like connections and all accounted for."""
+    """Test pool that hands out a fixed number of items like connections, and accounts for all."""
 
     def __init__(self, size: int) -> None:
         self.turns: FairQueue[int] = FairQueue(size)

@@ -1,4 +1,4 @@
-"""Migrations: once each, in order, by one process at a time; and the resulting schema."""
+"""Migrations: each runs once, in order, in one process at a time; and the resulting schema."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor

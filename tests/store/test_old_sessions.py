@@ -30,8 +30,8 @@ async def test_retention_ended_web_sessions_are_deleted_after_limit_only(
     services, owner_dsn = own_world.dispatcher.services, own_world.place.owner_dsn
     remaining, browsers = set[bytes](), list[str]()
     with psycopg.connect(own_world.place.admin_dsn, autocommit=True) as admin:
-        for somebody in (own_world.agent, own_world.other_org):
-            token = await make_token(somebody)
+        for agent in (own_world.agent, own_world.other_org):
+            token = await make_token(agent)
             for fate, gone in FATES:
                 secret = (await start_by_token(services, token.secret)).secret
                 change = f"update web_session set {fate} where hash = %s"  # noqa: S608 - ours

@@ -52,7 +52,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 async def filled(kind: str, server: Server) -> AsyncIterator[OrgEnv]:
-    """Yield a world whose owner is of this kind, with rows of our org in every table."""
+    """Yield a test world whose database owner is of this kind, with rows in every table."""
     with place_owned_by(kind, server) as place:
         async with make_env(place) as world:
             await fill(world, NAME)
@@ -70,12 +70,12 @@ async def rename_ours(world: OrgEnv, name: str = NAME) -> None:
     await erase_user(world.place.owner_dsn, slug, name, by="operator", progress=ignore_progress)
 
 
-# Each kind of owner
+# Tests with each kind of owner.
 
 
 async def test_org_erase_leaves_rows_of_org_with_same_ids_unchanged(filled: OrgEnv) -> None:
     place = filled.place
-    await rename_ours(filled, LEAVING)  # so that tombstones exist too
+    await rename_ours(filled, LEAVING)  # creates tombstones, which are checked too
     twin = clone(place, filled.agent)
     before = rows_of(place, twin)
     assert set(before) >= set(tables(place)) - {"passage_vector"}
@@ -109,7 +109,7 @@ async def test_apply_retention_leaves_rows_of_org_with_same_ids_unchanged(filled
     assert rows_of(place, twin) == before
 
 
-# Each protection without the other
+# Tests of each protection without the other one.
 
 
 @pytest.fixture(params=EXEMPT)
@@ -120,7 +120,7 @@ def exempt(request: pytest.FixtureRequest) -> str:
 
 @contextmanager
 def without_policies() -> Iterator[None]:
-    """Let an exempt owner work without giving up its exemption: no policy applies to it."""
+    """Let an exempt owner work without row-level security, as no policy applies to it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(owners, "confine", lambda _: None)
         yield
@@ -208,7 +208,7 @@ def test_owner_fetch_org_statement_without_org_raises_value_error(
         owner.fetch(Query("of_one", "select 1 where %(org_id)s is null"))
 
 
-# Owners that cannot give up the exemption
+# Tests of owners that cannot give up their exemption from row-level security.
 
 
 ADVICE = re.compile(r"As an administrator run: (.+); and then: waybook migrate$")
@@ -231,7 +231,7 @@ async def test_owner_bypassrls_unable_to_switch_role_raises_with_working_sql_fix
             with pytest.raises(Misconfigured, match="nothing was changed"):
                 apply_retention(place.owner_dsn, KEEP)
             assert rows_of(place, world.agent.org_id) == before
-            assert has_weekly_partitions(place)  # needs ownership, and no org
+            assert has_weekly_partitions(place)  # creating partitions does not access any org
             follow(place)
             await change_ours_in_every_way(world)
 

@@ -35,7 +35,7 @@ def make_cache(plan: Plan, *, all_sessions: bool = False) -> PlanCache:
 
 
 def recalled(memory: PlanCache, plan: Plan, session: str | None = None) -> LoadedPlan | None:
-    """Return the cached plan for a call on this plan alone."""
+    """Return the cached plan for the only call on this plan."""
     memory.begin_use(which(plan))
     try:
         return memory.get(which(plan), session)

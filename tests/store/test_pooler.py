@@ -1,4 +1,4 @@
-"""A real pgbouncer in transaction mode, a pool of four: nothing depends on a connection."""
+"""A real pgbouncer in transaction mode with four connections: no state is tied to one of them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -48,7 +48,7 @@ async def pooled(pooled_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
         yield world
 
 
-# Two orgs at once
+# Tests with two orgs at once.
 
 
 async def hammer(agent: AgentClient, mark: str, others: list[str], name: str) -> None:
@@ -96,7 +96,7 @@ async def test_pooler_concurrent_orgs_get_no_errors_and_stay_isolated(
 
 
 async def retitled(agent: AgentClient, plan: Body) -> None:
-    """Complete the plan every world starts with, because its name has no mark."""
+    """Complete the initial plan of a test world, because its name does not contain the mark."""
     await agent.work_through(plan)
 
 
@@ -120,10 +120,10 @@ async def test_pooler_every_transaction_has_required_settings(
 
 
 async def left_behind(place: ServerDatabase) -> list[tuple[Any, ...]]:
-    """Return the settings left on each pooler connection, as seen by another client."""
+    """Return the settings that remain on each connection of the pooler, as another client sees."""
     async with AsyncExitStack() as stack:
         rows = []
-        for _ in range(POOL):  # all connections, because a transaction holds each of them
+        for _ in range(POOL):  # uses every connection, because a transaction holds each one
             other = await AsyncConnection.connect(place.app_dsn, prepare_threshold=None)
             await stack.enter_async_context(other)
             cursor = await other.execute(
@@ -170,16 +170,16 @@ async def test_database_without_pooler_is_not_marked_pooled(own_place: ServerDat
         assert not database.wire.pooled
 
 
-# Change events
+# Tests of change events.
 
 
 async def test_change_poller_behind_pooler_delivers_events_of_other_process(pooled: OrgEnv) -> None:
-    """No process can listen through a pooler, and still an open page is updated."""
+    """A process cannot listen for events through a pooler, but open pages are still updated."""
     here, feed = Services(database=pooled.database), ChangeFeed()
     lookout = pg_notify.ChangePoller()
     with here.bus.subscription(pooled.agent.org_id, feed):
         async with asyncio.timeout(5):
-            await event_listen_loop(here)  # returns: LISTEN does not work through a pooler
+            await event_listen_loop(here)  # the loop ends: LISTEN does not work through a pooler
         plan = await pooled.agent.plan(name="from elsewhere")
         await pg_notify.send_pending(pooled.database, pooled.dispatcher.bus)
         assert feed.take() == ()

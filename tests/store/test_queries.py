@@ -17,7 +17,7 @@ from postgres_servers import ServerDatabase
 from waybook.store.driver.queries import Query, Rows, expand_parts, load
 
 SOURCE = Path(str(files("waybook")))
-#: Run by the owner: the migrations' own tests run them.
+#: Query files that the owner executes; the migrations' own tests execute them.
 OPERATOR = frozenset(
     f"maintenance/{name}"
     for name in (
@@ -44,7 +44,7 @@ BY_NAME = frozenset(
     f"maintenance/{name}" for name in ("archived_plans", "archived_runs", "migrate")
 )
 
-#: The generated schema, and fragments shared by several queries.
+#: Files without queries: the generated schema, and fragments shared by several queries.
 NO_QUERIES = frozenset({"parts", "schema"})
 STORE = SOURCE / "store"
 FILES = sorted(

@@ -47,7 +47,7 @@ def named(moment: datetime) -> str:
     return f"mcp_tool_call_log_{monday:%Y%m%d}"
 
 
-# The call log
+# Tests of the call log.
 
 
 async def test_retention_new_calls_are_stored_in_partition_of_current_week(
@@ -103,7 +103,7 @@ def test_retention_partition_is_dropped_when_all_rows_are_expired(
 async def test_retention_default_partition_deletes_expired_calls_only(
     own_world: OrgEnv, admin: psycopg.Connection
 ) -> None:
-    """The week of these calls has no partition: no server ran at its start, or the log is older."""
+    """The week of these calls has no partition, as when no server ran at its start."""
     for agent in (own_world.agent, own_world.other_org):
         await agent.status(await agent.plan())
     await own_world.dispatcher.calls.flush()
@@ -131,7 +131,7 @@ select o.org_id, now() + n * interval '1 hour', gen_random_uuid(), 'ping', 'ann'
 def test_retention_moves_default_partition_calls_to_weekly_partition(
     own_world: OrgEnv, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Calls were logged before their week's partition existed, as after a demo that was kept."""
+    """The calls were logged before their week's partition existed, as in a demo that was kept."""
     monkeypatch.setattr(retention, "MAX_ROWS", 50)
     admin.execute(CALLS)
     query = "select org_id, id, at from mcp_tool_call_log order by id"
@@ -222,7 +222,7 @@ async def test_retention_many_idempotency_answers_are_deleted_in_batches(
     }
 
 
-# Closed plans and runs
+# Tests of closed plans and runs.
 
 
 async def worked_through(agent: AgentClient, word: str) -> Body:

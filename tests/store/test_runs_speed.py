@@ -19,7 +19,7 @@ from waybook.store.runs import jobs, load
 from waybook.store.runs import jobs as documents
 from waybook.store.runs.jobs import JobRequest
 
-#: Two orgs with twelve hundred runs each, twenty jobs in each run, one of them held.
+#: SQL that creates two orgs with 1,200 runs each, and 20 jobs in each run, one of them held.
 FILL = """
 insert into dag_definition (org_id, slug, version, name, body, body_hash, created_at, created_by)
 select org_id, 'dag-' || n, 1, 'DAG', '{}', '\\x00', now(), 'ann'
@@ -119,7 +119,7 @@ ME = Holder("ann", "session")
 ANY = JobRequest(model=None, job_type=None, lease_seconds=900, holder=ME)
 SELECT_1 = JobRequest(model="m1", job_type=None, lease_seconds=900, holder=ME)
 
-#: The index of each query, and whether it returns rows in the requested order.
+#: Index that each query uses, and whether the index returns rows in the requested order.
 HOT = {
     "run_of_job": ("job_pkey", True),
     "load_job": ("job_pkey", True),
@@ -195,7 +195,7 @@ def test_run_queries_use_no_sequential_scan(
 
 
 async def test_runs_and_stage_steps_updates_are_mostly_hot(own_place: ServerDatabase) -> None:
-    """In a complete run, nine in ten updates of its row and its steps' rows touch no index."""
+    """In a complete run, 90 % of the updates of the run and of its steps touch no index."""
     async with make_env(own_place) as world:
         for _ in range(3):
             run = await world.agent.run("dialectic")

@@ -81,7 +81,7 @@ def artifact_in(
     return artifact_id
 
 
-# Capabilities of the server
+# Tests of the search capabilities of the server.
 
 
 async def test_search_capabilities_describe_server_support(
@@ -186,7 +186,7 @@ async def test_search_only_stop_words_has_no_full_text_hits(library: SearchCorpu
     assert (await library.lists("what is it that they do"))["words"] == []
 
 
-# Restricted searches
+# Tests of searches with filters.
 
 
 async def test_search_kind_and_time_filters_apply_to_both_rankings(library: SearchCorpus) -> None:

@@ -83,8 +83,8 @@ def test_a_serving_role_that_bypasses_policies_is_refused(
 async def test_start_unknown_database_user_raises_unavailable_immediately(
     own_place: ServerDatabase,
 ) -> None:
-    nobody = make_conninfo(own_place.owner_dsn, user=f"nobody_{new_id()}")
-    both = Settings(database_url=nobody, owner_url=own_place.owner_dsn)
+    unknown_role = make_conninfo(own_place.owner_dsn, user=f"nobody_{new_id()}")
+    both = Settings(database_url=unknown_role, owner_url=own_place.owner_dsn)
     with pytest.raises(Unavailable, match="nobody_"):
         async with start_application(both):
             pass

@@ -25,7 +25,7 @@ ME = Holder("ann", "1")
 PLANS = 2_500
 STEPS = 6
 
-#: Enough rows that a sequential scan is a bad plan, for two orgs.
+#: SQL that inserts so many rows for two orgs that a sequential scan is a bad plan.
 FILL = """
 insert into plan (org_id, id, name, status, revision, audit_seq, audit_hash, updated_at)
 select o.org_id, gen_random_uuid(), 'Plan', 'executing', 1, 1, '\\x00', now()
@@ -88,7 +88,7 @@ def explained(place: ServerDatabase, statement: Statement) -> Any:  # noqa: ANN4
 
 
 def scans(place: ServerDatabase, statement: Statement) -> set[tuple[str, str]]:
-    """Return the scan type of each table."""
+    """Return each table that the statement scans, with the type of the scan."""
     return set(_reads(explained(place, statement)))
 
 

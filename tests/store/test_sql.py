@@ -1,4 +1,4 @@
-"""Values are sent separately from the text, and return unchanged from a real server."""
+"""Values are sent separately from the SQL text, and return unchanged from a real server."""
 
 import json
 import math
@@ -16,7 +16,7 @@ from psycopg.pq import ExecStatus, Format
 from postgres_servers import ServerDatabase
 from waybook.store.driver.queries import AsJson, Ids, Query, Rows, Statement, Value
 
-#: Each example is a query to a server.
+#: Use few examples, because each example is a query to a server.
 FEW = settings(max_examples=60)
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
@@ -46,13 +46,13 @@ def connection(shared_place: ServerDatabase) -> Iterator[psycopg.Connection]:
 
 
 def returned(connection: psycopg.Connection, value: Value, kind: str) -> object:
-    """Return the value as the server returns it, among other values that must stay intact."""
+    """Return the value as the server returns it, sent between two other parameters."""
     query = Query("q", f"select %(before)s, %(value)s::{kind}, %(after)s")
     return answered(connection, query(before="before", value=value, after="after"))[0][1]
 
 
 def answered(connection: psycopg.Connection, statement: Statement) -> list[tuple[object, ...]]:
-    """Return the rows of the server's answer, queried with the message protocol."""
+    """Return the rows that the server returns for a statement with separate parameters."""
     (_, text, _), parameters = statement
     result = connection.pgconn.exec_params(text, parameters, result_format=Format.BINARY)
     assert result.status == ExecStatus.TUPLES_OK, result.error_message

@@ -12,7 +12,7 @@ from waybook.store.driver.startup import wait_until_reachable
 
 
 class Reports(list[str]):
-    """Record of the obstacles reported during a wait."""
+    """Callable list that records the obstacles reported during a wait."""
 
     def __call__(self, obstacle: str, waited: float, limit: float) -> None:
         assert 0 <= waited <= limit

@@ -15,7 +15,7 @@ from postgres_servers import Server, ServerDatabase, new_database
 from waybook.store import audit
 from waybook.store.maintenance.migrate import APP_ROLE
 
-# The serving role
+# Tests of tampering by the serving role.
 
 
 @pytest.mark.parametrize("table", ["audit_entry", "erasure", "tombstone"])
@@ -68,7 +68,7 @@ async def test_serving_role_cannot_modify_audit_entries(
     assert (await verified(world, "plan", plan["planId"])).ok
 
 
-# The owner of the database
+# Tests of tampering by the owner of the database.
 
 
 class Chain(NamedTuple):
@@ -109,7 +109,7 @@ MAKERS: dict[str, Callable[[AgentClient], Awaitable[Chain]]] = {
 }
 
 CHANGED = "does not match its seal: it was changed"
-#: Ways to tamper with one entry.
+#: SQL statements that tamper with one audit entry.
 TO_AN_ENTRY = {
     "its details are changed": "update ENTRIES set details = '{\"changes\": []}' WHERE",
     "its details get a blank": "update ENTRIES set details = (details::text || ' ')::json WHERE",
@@ -257,7 +257,7 @@ async def test_verify_added_entry_with_computed_seal_is_reported(
 async def test_verify_duplicate_entry_is_reported(
     world: OrgEnv, chain: Chain, owner: Owner
 ) -> None:
-    """Entry numbers are unique only together with times, because the table is partitioned."""
+    """In the partitioned table, an entry number is unique only together with its time."""
     owner.does(COPY, at=1, new=1)
     assert await reported_damage(world, chain) == (
         1,

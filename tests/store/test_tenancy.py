@@ -22,7 +22,8 @@ from waybook.store.driver.queries import AsJson, Query, Statement, new_id
 from waybook.store.maintenance.migrate import APP_ROLE
 
 ORG = "(org_id = app_org())"
-#: Policies that show rows of another org, with reasons. Any other policy fails here.
+#: Policies that show rows of another org, with reasons. The test fails if there is any other such
+#: policy.
 EXCEPTIONS = {
     # A sweep sees the ids of all orgs, so that it can visit each org; this policy shows it no other
     # data.
@@ -30,12 +31,13 @@ EXCEPTIONS = {
     # A sweep also sees the erasures of all orgs: time, actor and counts.
     ("erasure", "tenant"): f"({ORG} OR (current_setting('app.sweep'::text, true) = 'on'::text))",
 }
-#: A credential does not contain its owner: its hash makes only that one row visible.
+#: Policies for credentials: a credential does not contain its owner, so its hash makes only that
+#: one row visible.
 BY_HASH = {
     (table, "bearer", "(hash = app_secret_hash())", None, "SELECT", "PERMISSIVE", "{public}")
     for table in ("api_token", "web_session")
 }
-#: This table belongs to no org; the serving role may not even read it.
+#: Table that belongs to no org; the serving role may not even read it.
 OUTSIDE = {"schema_migration"}
 #: Allowed defaults: the org, the time, a constant. No counters.
 DEFAULTS = {
@@ -48,8 +50,8 @@ DEFAULTS = {
     "'waiting'::text",
     "'relayed'::text",
 }
-#: Tables whose rows may be updated, and tables whose rows may be deleted. All others are append-
-#: only.
+#: Tables whose rows may be updated, and tables whose rows may be deleted. All other tables are
+#: append-only.
 MAY_UPDATE = {
     *("plan", "plan_step", "step_brief", "branching_condition", "review", "skill_execution"),
     *("run", "stage_run", "stage_step", "job", "webhook_delivery", "passage_quarantine"),
@@ -98,8 +100,8 @@ def test_policies_restrict_rows_to_org_except_listed_exceptions(
         (table, "tenant", EXCEPTIONS.get((table, "tenant"), ORG), ORG, *("ALL", "PERMISSIVE"))
         for table in tables(catalog)
     }
-    everybody = {(*row, "{public}") for row in expected}
-    assert set(policies) == everybody | BY_HASH
+    public_policies = {(*row, "{public}") for row in expected}
+    assert set(policies) == public_policies | BY_HASH
 
 
 def test_all_relations_are_in_public_schema(catalog: psycopg.Connection) -> None:
@@ -120,7 +122,8 @@ def test_public_schema_contains_only_tables_and_indexes(catalog: psycopg.Connect
             where c.relnamespace = 'public'::regnamespace
               and c.relkind not in ('r', 'p', 'i', 'I')""",
     )
-    # A view would run with its owner's rights, and all orgs would share a sequence.
+    # Views and sequences are not allowed: a view would run with its owner's rights, and all orgs
+    # would share a sequence.
     assert kinds == []
 
 
@@ -253,7 +256,7 @@ def test_serving_role_update_and_delete_privileges_are_minimal(
     for never in ("truncate", "references", "trigger"):
         assert names(catalog, held, right=never) == set(), never
     assert "audit_entry" not in MAY_UPDATE | MAY_DELETE
-    # A partition is accessed through its table only.
+    # A partition is accessed only through its parent table.
     partitions = names(catalog, PARTITIONS)
     assert names(catalog, held, right="select") == tables(catalog) - partitions
 
@@ -263,15 +266,15 @@ def test_serving_role_update_and_delete_privileges_are_minimal(
 
 @pytest.fixture
 async def both(world: OrgEnv) -> OrgEnv:
-    """Return a world with rows of both orgs in every table."""
+    """Return a test world with rows of both orgs in every table."""
     world.other_org_may_change = True
-    for somebody in (world.agent, world.other_org):
-        await all_foreign_records(somebody)
-        browser = await make_browser(somebody)
-        async with world.database.org_transaction(somebody.org_id) as tx:
+    for agent in (world.agent, world.other_org):
+        await all_foreign_records(agent)
+        browser = await make_browser(agent)
+        async with world.database.org_transaction(agent.org_id) as tx:
             await tx.commit(make_delivery(), browser)
-        await somebody.acting_as("gone").plan()
-        await erased(world, somebody, "gone")
+        await agent.acting_as("gone").plan()
+        await erased(world, agent, "gone")
     return world
 
 
@@ -289,9 +292,9 @@ A_SESSION = Query(
 )
 
 
-async def make_browser(somebody: AgentClient) -> Statement:
+async def make_browser(agent: AgentClient) -> Statement:
     """Create a user with a token, and return the statement that lets them sign in with it."""
-    issued = await make_token(somebody)
+    issued = await make_token(agent)
     return A_SESSION(user=issued.user.id, token=issued.token.id, id=new_id())
 
 
@@ -360,7 +363,7 @@ async def test_serving_role_insert_for_other_org_raises_insufficient_privilege(
 
 
 def _tried(world: OrgEnv, connection: psycopg.Connection, statement: sql.Composed) -> int:
-    """Return the number of rows touched by a statement of our org; it is rolled back."""
+    """Run a statement as our org and roll it back; return the number of affected rows."""
     with connection.transaction(force_rollback=True):
         as_serving(world, connection, world.agent.org_id)
         return connection.execute(statement).rowcount

@@ -76,7 +76,7 @@ async def test_erase_user_removes_name_and_leaves_other_org_unchanged(
     step = (await agent.status(plan))["activeSteps"][0]
     assert erasure.who in str(step) or erasure.who in left
     assert [v.ok for v in await verdicts(world, agent.org_id)] == [True]
-    # The world fixture then verifies every chain against its rows.
+    # At the end of the test, the fixture verifies every audit chain against its rows.
 
 
 async def test_erase_user_database_dump_does_not_contain_name(own_world: OrgEnv, name: str) -> None:
@@ -111,7 +111,7 @@ async def test_user_erase_user_with_longer_name_is_unchanged(world: OrgEnv, name
 async def test_user_erase_held_step_can_be_submitted_and_plan_completed(
     world: OrgEnv, name: str
 ) -> None:
-    """Check it also in the process that cached the plan before the erasure."""
+    """The test also covers a process that cached the plan before the erasure."""
     agent = world.agent.acting_as(name)
     plan = await agent.plan(2)
     taken = await agent.take(plan, sessionId="s")
@@ -152,7 +152,7 @@ def tampering(own_world: OrgEnv) -> Iterator[psycopg.Connection]:
 async def test_user_erase_broken_chain_is_refused_and_not_resealed(
     own_world: OrgEnv, tampering: psycopg.Connection, name: str
 ) -> None:
-    """Sealing a broken chain again would hide that it is broken."""
+    """Resealing a broken chain would hide that the chain is broken."""
     agent = own_world.agent.acting_as(name)
     plan = await agent.plan()
     tampering.execute(

@@ -25,7 +25,7 @@ from waybook.store.driver.queries import load
 if SWITCH in os.environ:
     pytest.skip("the queries are without their conditions already", allow_module_level=True)
 
-#: A comparison with the org, on either side.
+#: Comparison with the org, on either side of the operator.
 CONDITION = re.compile(
     r"(?:\borg_id|app_org\(\))\s*(?:=|<>|in\b|is\b)|(?:=|<>)\s*(?:\w+\.)?(?:org_id\b|app_org\(\))"
 )

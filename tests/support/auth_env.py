@@ -29,7 +29,7 @@ EVERYTHING = (Scope.ADMIN,)
 
 
 def at(agent: AgentClient) -> RequestContext:
-    """Return direct access to the services as this agent, for operations without a tool."""
+    """Return a request context of this agent, for operations that no tool offers."""
     return RequestContext(services=agent.dispatcher.services, caller=agent.caller)
 
 
@@ -63,7 +63,7 @@ def bearer(issued: IssuedToken) -> dict[str, str]:
     return {"authorization": f"Bearer {issued.secret}"}
 
 
-#: A secret's fragment of this length cannot occur by chance.
+#: Length of a secret's fragment that cannot occur in a text by chance.
 PIECE = 12
 
 
@@ -100,7 +100,7 @@ async def served(world: OrgEnv, **more: object) -> AsyncIterator[str]:
         yield address
 
 
-#: Content of a table as one hash that any change alters.
+#: Query that returns the content of a table as one hash, which any change alters.
 DIGEST = "select md5(coalesce(string_agg(t::text, '|' order by t::text), '')) from $table t"
 
 

@@ -10,7 +10,7 @@ MEBIBYTE: Final = 1024 * 1024
 #: A little less than the maximum body, to leave space for the enclosing JSON.
 ROOM: Final = MEBIBYTE - 4_096
 
-#: JSON values, as text.
+#: Hostile JSON values, as text.
 VALUES: Final = {
     "a NUL": '"\\u0000"',
     "half a character": '"\\ud800"',
@@ -37,7 +37,7 @@ VALUES: Final = {
     "half of it": '{"a":[1,2,',
     "not a number": "NaN",
 }
-#: The values that could trip a file parser.
+#: Hostile values that could make a file parser fail.
 DEEP: Final = {name: VALUES[name] for name in ("deep lists", "deep objects", "a million digits")}
 
 
@@ -88,7 +88,7 @@ _LAUGHS = "\n".join(
         *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)),
     ]
 )
-#: Definitions as text.
+#: Hostile workflow definitions, as text.
 DEFINITIONS: Final = {
     "a billion laughs": _LAUGHS,
     "quadratic aliases": "a: &a [" + "x," * 20_000 + "]\nb: [" + "*a," * 20_000 + "]",
@@ -105,7 +105,7 @@ DEFINITIONS: Final = {
     "open quotes": "a: '" + "x\n" * 300_000,
     **VALUES,
 }
-#: Step prompts, which are templates.
+#: Hostile step prompts, which are templates.
 TEMPLATES: Final = {
     "loops in loops": "{% for a in inputs %}" * 200 + "{% endfor %}" * 200,
     "brackets": "{{ " + "(" * 5_000 + "1" + ")" * 5_000 + " }}",
@@ -117,7 +117,7 @@ TEMPLATES: Final = {
     "open blocks": "{% if run %}" * 10_000,
     "comments": "{#" * 50_000,
 }
-#: Markdown, and Markdown with HTML.
+#: Hostile Markdown, with and without HTML.
 MARKDOWN: Final = {
     "brackets": "[" * 50_000,
     "brackets and parentheses": "[a](" * 20_000,

@@ -25,7 +25,7 @@ ItemT = TypeVar("ItemT")
 EXTERNAL = ("brief", "feedback")
 #: A document that any step may produce, so that it may have several producers.
 COMMON = "common"
-#: Seed of a step.
+#: Random numbers from which the properties of a step are derived.
 NUMBERS = st.integers(0, 2**96)
 
 
@@ -45,7 +45,7 @@ def make_step(
     outputs: Iterable[str | Output] = (),
     **values: object,
 ) -> RecipeStep:
-    """Return a step that executes, numbered by its recipe. A text stands for a key."""
+    """Return a step that executes; inputs and outputs given as text are document keys."""
     step = RecipeStep(
         key=key,
         number=0,
@@ -112,7 +112,7 @@ def models(most: int = 4) -> st.SearchStrategy[list[str]]:
 
 @dataclass(slots=True)
 class _Dice:
-    """Small choices derived from one number: quick to draw; zero takes every first choice."""
+    """Random choices derived from one number; the number zero always selects the first choice."""
 
     number: int
 
@@ -135,7 +135,7 @@ class _Dice:
 
 @dataclass(slots=True)
 class _Draft:
-    """A recipe being generated, a step at a time, each after its dependencies."""
+    """A recipe that is generated step by step, each step after its dependencies."""
 
     stage: str
     #: Documents produced by earlier stages.
@@ -146,7 +146,7 @@ class _Draft:
     ancestors: dict[str, set[str]] = field(default_factory=dict)
 
     def own_documents(self, keys: Iterable[str]) -> list[str]:
-        """Return the documents that only these steps make."""
+        """Return the documents that these steps make, except the common document."""
         return sorted({doc for key in keys for doc in self.makes[key]} - {COMMON})
 
     def primaries(self, before: Sequence[str]) -> list[str]:

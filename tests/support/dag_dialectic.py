@@ -1,4 +1,4 @@
-"""A five-stage dialectic with all that counts depend on: propose, review, merge, plan, build."""
+"""A five-stage dialectic DAG for tests of counts: propose, review, merge, plan, build."""
 
 from collections.abc import Sequence
 
@@ -49,7 +49,7 @@ def _pair(aspect: str, reviewed: str) -> RecipeStep:
 
 
 def planned(slug: str, *keys: str) -> Stage:
-    """Return a plan step, and steps in sequence in which every model takes part."""
+    """Return a stage: a plan step, then steps in sequence in which every model takes part."""
     steps = [make_step(key, S.PER_MODEL) for key in keys]
     return make_stage(slug, make_plan_step("header"), *steps, edges=make_chain("header", *keys))
 

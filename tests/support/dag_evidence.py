@@ -17,7 +17,7 @@ Body: TypeAlias = dict[str, Any]
 
 COUNT = st.sampled_from([0, 0, 1, 2])
 EVIDENCE = st.builds(Evidence, closed=st.booleans(), done=COUNT, active=COUNT, failed=COUNT)
-#: Reproducible randomness.
+#: Random number generators with a reproducible seed.
 CHANCE = st.integers(0, 2**32).map(Random)
 
 UNFINISHED = ("pending", "processing", "retrying", "waiting", "held by somebody")
@@ -30,13 +30,13 @@ def any_evidence(graph: Graph) -> st.SearchStrategy[Mapping[str, Evidence]]:
 
 
 def make_job(stage: str, step: str | None, status: str, **more: object) -> Body:
-    """Return a job as in a snapshot; its id comes from the history or the test."""
+    """Return a job as in a snapshot, with a default id."""
     fields = {"id": f"{stage}/{step}/{status}", "jobType": "EXECUTE", "status": status}
     return {**fields, "stageSlug": stage, "stepKey": step, **more}
 
 
 def make_snapshot(dag: Dag, *jobs: Body, runs: Mapping[str, list[str]] | None = None) -> Body:
-    """Return a snapshot with these jobs and no resources; each run with its models."""
+    """Return a snapshot of stage runs with these models and jobs, and without resources."""
     stage_runs = [{"stageSlug": slug, "models": models} for slug, models in (runs or {}).items()]
     return {
         "dag": write_definition(dag),
@@ -47,7 +47,7 @@ def make_snapshot(dag: Dag, *jobs: Body, runs: Mapping[str, list[str]] | None = 
 
 
 def shuffled(snapshot: Body, chance: Random) -> Body:
-    """Return the same rows in another order."""
+    """Return the same snapshot with its rows in another order."""
     rows = {name: list(snapshot[name]) for name in ("stageRuns", "jobs", "resources")}
     for entries in rows.values():
         chance.shuffle(entries)
@@ -77,7 +77,7 @@ class History:
         self.opened = {slug: set() for slug in self.graphs}
 
     def moments(self, most: int) -> Iterator[Body]:
-        """Yield the snapshot after each change: always the same object, in its current state."""
+        """Yield the snapshot after each change; it is always the same object."""
         for _ in range(most):
             moves = [*self._on_the_map(), *self._on_jobs()]
             if not moves:

@@ -68,7 +68,7 @@ class StageRun:
         return units_of(key, self.stage, self.graph, self.models, self.prior)
 
     def leaves(self) -> Origins:
-        """Return the origins of the documents that the stage's leaf steps make, unit by unit."""
+        """Return the origins of the documents that the units of the stage's leaf steps make."""
         units = (unit for key in self.graph.leaves for unit in self.units(key))
         return origins_of(made for unit in units for made in unit.makes)
 
@@ -100,7 +100,7 @@ def graphs_of(dag: Dag) -> Mapping[str, Graph]:
 
 
 def stage_runs(dag: Dag, models_of: Mapping[str, Sequence[str]]) -> Mapping[str, StageRun]:
-    """Return the stages run in sequence, each with the origins of the documents made before it."""
+    """Return the run of each stage, with the origins of the documents of earlier stages."""
     runs: dict[str, StageRun] = {}
     stages = {stage.slug: stage for stage in dag.stages}
     for slug in TopologicalSorter({s: dag.before(s) for s in stages}).static_order():

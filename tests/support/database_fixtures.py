@@ -21,7 +21,7 @@ from waybook.store.maintenance.migrate import migrate
 
 
 def pytest_configure() -> None:
-    """Run every query without its conditions on the org, if the environment asks for it."""
+    """Run every query without its org conditions, if the environment variable asks for it."""
     if rls_only_queries.SWITCH in os.environ:
         assert rls_only_queries.strip() > 0
 
@@ -44,7 +44,7 @@ def fifteen() -> Iterator[Server]:
 
 @pytest.fixture(scope="session", params=["18", "15"])
 def server(request: pytest.FixtureRequest) -> Server:
-    """Return each of the servers in turn."""
+    """Return each PostgreSQL server in turn."""
     chosen: Server = request.getfixturevalue({"18": "eighteen", "15": "fifteen"}[request.param])
     return chosen
 
@@ -63,7 +63,7 @@ def shared_place(shared_databases: "SharedDatabases") -> ServerDatabase:
 
 
 class SharedDatabases:
-    """A migrated database with few orgs, replaced between two test files when it has many.
+    """A migrated database shared by test files, and replaced when it has many orgs.
 
     Background work visits every org: in a database with the orgs of all tests so far, one round of
     it takes seconds.
@@ -132,21 +132,21 @@ def pgvector_place(pgvector_server: Server) -> Iterator[ServerDatabase]:
 
 @pytest.fixture
 async def world(shared_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
-    """Yield a world: our org, another org, a dispatcher, and a clock fixed at noon."""
+    """Yield a test world: our org, another org, a dispatcher, and a clock fixed at noon."""
     async with make_env(shared_place) as made:
         yield made
 
 
 @pytest.fixture
 async def own_world(own_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
-    """Yield a world in a separate database."""
+    """Yield a test world in a separate database."""
     async with make_env(own_place) as made:
         yield made
 
 
 @pytest.fixture
 async def alone(eighteen: Server) -> AsyncIterator[OrgEnv]:
-    """Yield a world on one server only."""
+    """Yield a test world on PostgreSQL 18 only."""
     with new_database(eighteen) as place:
         async with make_env(place) as made:
             yield made
@@ -160,7 +160,7 @@ def agent(world: OrgEnv) -> AgentClient:
 
 @pytest.fixture
 def other_org(world: OrgEnv) -> AgentClient:
-    """Return Ned, of the other org."""
+    """Return the agent of Ned, a user of the other org."""
     return world.other_org
 
 

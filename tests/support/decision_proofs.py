@@ -83,7 +83,7 @@ RUN_DECISIONS: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class ProofElsewhere:
-    """Part of a decision that rules alone cannot prove, and the folder of tests that prove it."""
+    """Part of a decision that the rules alone cannot prove, and the folder of its tests."""
 
     what: str
     place: str

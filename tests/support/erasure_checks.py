@@ -16,7 +16,7 @@ from waybook.store.audit import Subject
 from waybook.store.driver.queries import new_id
 from waybook.store.maintenance.erasure import Erased
 
-#: Rows that remain of an org and of its erased users.
+#: Tables that keep rows about an erased org or an erased user.
 LEFT = {"erasure", "tombstone"}
 
 

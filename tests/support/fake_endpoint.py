@@ -34,7 +34,7 @@ class EndpointServer:
     url: str = ""
     requests: list[ReceivedRequest] = field(default_factory=list)
     plays: deque[Play] = field(default_factory=deque)
-    #: Set with the first request.
+    #: Event that is set when the first request arrives.
     heard: asyncio.Event = field(default_factory=asyncio.Event)
 
     def will(self, *plays: Play) -> None:
@@ -138,13 +138,14 @@ async def fake_endpoint(*plays: Play) -> AsyncIterator[EndpointServer]:
         yield endpoint
     finally:
         server.close()
-        # A connection that the loop has just accepted reaches `accept` in its next iterations.
+        # A connection that was just accepted reaches `accept` in the next iterations of the event
+        # loop.
         for _ in range(ACCEPT_ITERATIONS):
             await asyncio.sleep(0)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        # A task that was canceled before its first step has closed nothing.
+        # A task that was canceled before it started has not closed its connection.
         for writer in writers:
             writer.close()
         await asyncio.sleep(0)

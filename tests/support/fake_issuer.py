@@ -75,20 +75,20 @@ class FakeIssuer:
 
     url: str = ""
     keys: list[SigningKey] = field(default_factory=lambda: [make_key()])
-    #: Published in place of the keys, if a test sets it.
+    #: Value that the issuer publishes instead of its keys, if a test sets it.
     published: object = None
-    #: Claims of every person.
+    #: Claims about the person who signs in.
     person: Body = field(default_factory=lambda: {"sub": "ann-1", "org": "acme"})
     scopes: str = "plan:read plan:write"
     audience: str = "http://localhost/mcp"
     now: datetime = NOON
     request_counts: Counter[str] = field(default_factory=Counter)
     down: bool = False
-    #: Metadata only at the address of RFC 8414.
+    #: True if the issuer publishes its metadata only at the address of RFC 8414.
     plain_oauth: bool = False
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
     redeemed: list[dict[str, str]] = field(default_factory=list)
-    #: Overrides of its metadata, if a test sets them.
+    #: Values that override the issuer's metadata, if a test sets them.
     last_error: Body = field(default_factory=dict)
     #: Changes to ID tokens, for tests of forged claims.
     lies: Body = field(default_factory=dict)

@@ -25,9 +25,9 @@ class Wire:
 
     def reset(self) -> None:
         """Reset the client's side, and end the other."""
-        # The kernel keeps a socket while a thread reads from it: wake the threads up first.
+        # The kernel keeps a socket open while a thread reads from it, so wake up the threads first.
         for end, how in ((self.client, socket.SHUT_RD), (self.upstream, socket.SHUT_RDWR)):
-            with contextlib.suppress(OSError):  # already closed by the other side
+            with contextlib.suppress(OSError):  # the other side has already closed it
                 end.shutdown(how)
         for pump in self.pumps:
             if pump is not threading.current_thread():
@@ -44,18 +44,18 @@ class FaultLink:
     target: str
     wires: set[Wire] = field(default_factory=set)
     #: Lock held while a connection is added, so that its threads start only after other threads can
-    #: see it.
+    #: see the connection.
     changing: threading.Lock = field(default_factory=threading.Lock)
     #: Connections closed at once because the target was unavailable.
     refused: int = 0
-    #: While this is not set, nothing is forwarded.
+    #: While this event is not set, the link forwards nothing.
     is_open: threading.Event = field(default_factory=threading.Event)
     #: Pieces of data held back so far.
     held: int = 0
     #: Bytes of the next answer that are forwarded before its connection is reset.
     reset_after_bytes: int | None = None
-    #: The link sets the first event when it holds such an answer; the test sets the second when the
-    #: answer may be sent.
+    #: The link sets `holds_answer` when it holds an answer back; the test sets `may_answer` when
+    #: the link may send the answer.
     holds_answer: threading.Event = field(default_factory=threading.Event)
     may_answer: threading.Event = field(default_factory=threading.Event)
     was_reset: threading.Event = field(default_factory=threading.Event)
@@ -70,7 +70,7 @@ class FaultLink:
         return len(wires)
 
     def answer_and_reset(self) -> None:
-        """Let the answer pass, and reset its connection before the caller's event loop reads it."""
+        """Forward the answer, and reset its connection before the caller's event loop reads it."""
         self.may_answer.set()
         assert self.was_reset.wait(5)
         for event in (self.holds_answer, self.may_answer, self.was_reset):

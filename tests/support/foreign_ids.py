@@ -39,7 +39,7 @@ class ForeignCaller(Protocol):
 
 @dataclass(frozen=True)
 class ForeignIdCall:
-    """A tool with an argument for an id, and otherwise valid calls of it."""
+    """A tool argument that takes an id, and otherwise valid calls of the tool."""
 
     tool: str
     path: Place
@@ -57,7 +57,7 @@ class ForeignIdCall:
     async def answers(
         self, agent: ForeignCaller, row_id: str, id_text: str | None = None
     ) -> list[str]:
-        """Return the exact answers with the id masked, because the caller knows the id anyway."""
+        """Return the exact answers with the id masked, because the caller knows the id."""
         texts = []
         for arguments in self.with_id(row_id):
             answer = await agent.ask(self.tool, arguments)
@@ -73,7 +73,7 @@ class ForeignIdCall:
 
 
 async def foreign_id_calls(agent: AgentClient) -> list[ForeignIdCall]:
-    """Return every argument that takes an id, with valid calls of our org around it."""
+    """Return every tool argument that takes an id, each with otherwise valid calls."""
     return [await _asking(agent, tool, path) for tool, path in PLACES]
 
 
@@ -86,7 +86,7 @@ async def _asking(agent: AgentClient, tool: str, path: Place) -> ForeignIdCall:
 
 
 def _with_id(arguments: Body, path: Place, row_id: str) -> Iterator[Body]:
-    """Yield the arguments with this id at that path; in a list, at each index in turn."""
+    """Yield the arguments with this id at the path; within a list, at each index in turn."""
     name, *rest = path
     if name == "part":
         yield from ({**arguments, name: f"{kind}:{row_id}"} for kind in PARTS)

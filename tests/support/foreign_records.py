@@ -73,7 +73,7 @@ async def all_foreign_records(agent: AgentClient) -> None:
 
 
 async def _passages_of_every_kind(agent: AgentClient) -> None:
-    """Create a passage that was deleted for a later version, and one that is quarantined."""
+    """Create a passage that a later version replaced, and a passage that is quarantined."""
     args = await valid_call(agent, "store_research")
     await agent.call("store_research", **{**args, "content": "An earlier version."})
     stored = await agent.call("store_research", **{**args, "content": "A later version."})

@@ -13,7 +13,7 @@ from sample_definitions import make_definition, make_recipe_step, make_stage
 from waybook.app.registry import TOOLS
 from waybook.background import render_all_orgs
 
-#: Names, ids and enumerated values: texts that are not free text, or are never stored.
+#: Arguments that are not free text, or are never stored: names, ids, enumerated values.
 FORMAL = frozenset(
     {
         "action",
@@ -45,7 +45,7 @@ Leaf = tuple[str, ...]
 
 
 def text_leaves() -> Iterator[Leaf]:
-    """Yield every free text in the arguments of tools, at any depth."""
+    """Yield the path of every free-text field in the arguments of all tools."""
     for tool in TOOLS.values():
         yield from _leaves(tool.arguments, (tool.name,))
 
@@ -79,7 +79,7 @@ def _models(annotation: object) -> Iterator[type[BaseModel]]:
 class MarkedWriter:
     """Writer of canaries that records which canary was written where."""
 
-    #: The text that a mark identifies.
+    #: Argument into which each mark was written, by mark.
     written: dict[str, Leaf] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=count)
 
@@ -88,12 +88,12 @@ class MarkedWriter:
         return self._marked(leaf, ALL)
 
     def short(self, *leaf: str, room: int = 180) -> str:
-        """Return some canaries on one line, different ones each time."""
+        """Return a text of one line with some canaries, different in each call."""
         choice = [*samples(room - 24)]
         return self._marked(leaf, choice[next(self._numbers) % len(choice)])
 
     def printable(self, *leaf: str, room: int = 180) -> str:
-        """Return the same text as `short`, reduced to printable characters."""
+        """Return a text from `short`, reduced to printable characters."""
         text = self.short(*leaf, room=room)
         return "".join(character for character in text if character.isprintable())
 

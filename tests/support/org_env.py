@@ -69,7 +69,7 @@ class FakeClock:
 
 @dataclass
 class AgentClient:
-    """A user of an org at the dispatcher."""
+    """A user of an org, calling tools through the dispatcher."""
 
     dispatcher: Dispatcher
     caller: Caller
@@ -165,7 +165,7 @@ class AgentClient:
         return AgentClient(self.dispatcher, Caller(org_id=self.org_id, user=user, channel=channel))
 
     def elsewhere(self) -> "AgentClient":
-        """Return the same user, at another process over the same database."""
+        """Return the same user, served by another process over the same database."""
         services = replace(
             self.dispatcher.services, plan_cache=PlanCache(), step_parents=ParentCache()
         )
@@ -185,9 +185,9 @@ class OrgEnv:
     agent: AgentClient
     other_org: AgentClient
     other_org_plan: Body = field(default_factory=dict)
-    #: Set by a test that changes the other org on purpose.
+    #: True if a test changes the other org on purpose.
     other_org_may_change: bool = False
-    #: Cleared by a test that disables row-level security: its final state proves nothing.
+    #: False if a test disables row-level security, because the final state then proves nothing.
     is_sound: bool = True
 
     async def stored(self, org_id: UUID, plan_id: str) -> Rows:
@@ -206,13 +206,14 @@ class OrgEnv:
         return audit.read_entries((await self.database.read_org(org_id, statement))[0])
 
 
-#: Open connections as the owner, by database: connecting takes longer than adding an org.
+#: Open connections of owners, by database. They are reused, because connecting takes longer than
+#: adding an org.
 OWNERS: dict[str, psycopg.Connection] = {}
 
 
 @contextmanager
 def open_owner(place: ServerDatabase) -> Iterator[ServerDatabase]:
-    """Keep a connection open for the worlds that tests make in this database."""
+    """Keep a connection of the owner open for the test worlds in this database."""
     with psycopg.connect(place.owner_dsn, prepare_threshold=None) as connection:
         OWNERS[place.dbname] = connection
         try:
@@ -222,7 +223,7 @@ def open_owner(place: ServerDatabase) -> Iterator[ServerDatabase]:
 
 
 def add_orgs(place: ServerDatabase, *org_ids: UUID) -> None:
-    """Create orgs as `add_org` does, over the owner's open connection if there is one."""
+    """Create orgs as `add_org` does, over the owner's open connection if one exists."""
     owner = OWNERS.get(place.dbname)
     for org_id in org_ids:
         slug = f"org-{org_id}"
@@ -239,7 +240,7 @@ def add_orgs(place: ServerDatabase, *org_ids: UUID) -> None:
 async def make_env(
     place: ServerDatabase, *, pool_size: int = 8, lock_timeout: str = LOCK_TIMEOUT
 ) -> AsyncIterator[OrgEnv]:
-    """Yield a world in this database; at its end, verify both orgs' audit against their rows."""
+    """Yield a test world in this database; at its end, verify both orgs' audit and rows."""
     ours, theirs = (UUID(new_id()) for _ in range(2))
     add_orgs(place, ours, theirs)
     async with open_test_database(

@@ -16,7 +16,8 @@ from postgres_servers import Server, ServerDatabase, new_database
 from waybook.store.driver.queries import new_id
 from waybook.store.maintenance.migrate import MAINTENANCE_ROLE, migrate
 
-#: A plain owner; one with BYPASSRLS, as managed servers have; a superuser, as Docker's image has.
+#: Kinds of database owners: a plain role, a role with BYPASSRLS as on managed servers, and a
+#: superuser as in Docker's image.
 OWNERS = ("ordinary", "bypassing", "superuser")
 EXEMPT = ("bypassing", "superuser")
 
@@ -89,7 +90,7 @@ def empty_place(server: Server, owner_dsn: str) -> Iterator[ServerDatabase]:
 
 
 async def fill(world: OrgEnv, name: str) -> None:
-    """Insert rows of our org into every table that has any, some of them by a user of this name."""
+    """Insert rows of our org into every table with org rows; a user of this name creates some."""
     world.is_sound = False  # the following statements bypass the audit
     agent = world.agent.acting_as(name)
     await all_foreign_records(agent)
@@ -107,7 +108,7 @@ def clone(place: ServerDatabase, agent: AgentClient) -> UUID:
     """Copy every row of an org into a new org, with the same ids; return its id."""
     twin = UUID(new_id())
     with psycopg.connect(place.admin_dsn) as admin:
-        admin.execute("set local session_replication_role = replica")  # foreign keys, in any order
+        admin.execute("set local session_replication_role = replica")  # skip foreign-key checks
         for table in tables(place):
             _clone_rows(admin, table, agent.org_id, twin)
     return twin

@@ -1,4 +1,4 @@
-"""Packets completed by making every call that a cut specifies."""
+"""Packets completed by the calls that fetch each cut part."""
 
 from collections.abc import Iterable, Sequence
 from random import Random
@@ -13,12 +13,12 @@ from waybook.store.driver.queries import new_id
 from waybook.store.research import artifacts
 from waybook.store.research.artifacts import index_artifact
 
-#: Field names for the text of an entry with a single text.
+#: Fields that contain the text of an entry that has only one text.
 TEXT_FIELDS = ("content", "resultSummary", "feedback", "reason", "failReason", "details", "summary")
 #: Fields that identify an entry of a list.
 KEYS = ("artifactId", "reviewId", "seq", "stepId")
 
-#: Letters, escapes, characters of two to four bytes, and characters that JSON writes in six.
+#: Letters, escapes, characters of two to four bytes, and characters that JSON writes in six bytes.
 ALPHABET = 'abc de\n"\\\t\x01\x1féß語🜂𝄞'
 
 
@@ -31,7 +31,7 @@ def hostile_texts(random: Random, longest: int) -> str:
 
 
 async def completed(agent: AgentClient, reply: Body) -> Body:
-    """Return the complete reply: each cut replaced by the results of its calls."""
+    """Return the complete reply, in which each cut part is replaced by the full part."""
     body = dict(reply)
     cut = body.pop("cut", {})
     notes = {_only_text(body): cut} if "get" in cut else dict(cut)
@@ -54,7 +54,7 @@ async def completed(agent: AgentClient, reply: Body) -> Body:
 
 
 async def _absent(agent: AgentClient, note: Body) -> Body:
-    """Return the parts that did not fit into a small packet at all."""
+    """Return the parts that were left out of a small packet."""
     larger = await completed(agent, await _carried_out(agent, note["get"]))
     return {name: larger[name] for name in note["left"]}
 
@@ -83,7 +83,7 @@ async def _rest(agent: AgentClient, get: Body) -> str:
 async def _complete_list(
     agent: AgentClient, name: str, entries: Sequence[Any], note: Body
 ) -> list[Any]:
-    """Return a complete list, read page by page; some calls start from its beginning."""
+    """Return a complete list, read page by page; entries returned twice are merged."""
     by_key = {_key(entry): entry for entry in entries}
     expected = len(by_key) + note["left"]
     cut = {name: note}
@@ -100,13 +100,13 @@ def _key(entry: Body) -> Any:  # noqa: ANN401 - an id or a number
     return next(entry[key] for key in KEYS if key in entry)
 
 
-# Stored content
+# Functions that store content.
 
 
 async def store_all(
     agent: AgentClient, plan: Body, stored: Iterable[tuple[str | None, str, object]]
 ) -> list[str]:
-    """Store artifacts of a plan, (step, title, content) each, audited and indexed.
+    """Store these artifacts of a plan, each with step, title and content, audited and indexed.
 
     Returns their ids.
     """

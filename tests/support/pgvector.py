@@ -15,7 +15,7 @@ from run_place import FIFTEEN, NO_PGVECTOR, PLACE
 from waybook.embedded_postgres.cluster import find_binaries
 from waybook.embedded_postgres.data_directory import server_account
 
-#: Everything Waybook does with the extension.
+#: SQL that uses the pgvector extension in every way that Waybook uses it.
 TRIAL = """\
 create extension vector;
 
@@ -39,7 +39,7 @@ vacuum t;
 
 
 def usable_server() -> tuple[str | None, str]:
-    """Return the name of a server with a working pgvector, or None; and the findings."""
+    """Return the name of a server with a working pgvector or None, and the errors of the others."""
     tried = []
     for name in ("15", "18"):
         error = _fault(name)

@@ -35,7 +35,7 @@ PAT = Actor(user="pat", channel=Channel.DASHBOARD)
 
 
 def numbered_ids(prefix: str = "id") -> Callable[[], str]:
-    """Return fresh ids, each with its own number."""
+    """Return a function that returns a new numbered id in each call."""
     numbers = count(1)
     return lambda: f"{prefix}{next(numbers)}"
 
@@ -53,7 +53,7 @@ def make_new_step(instructions: str = "Look it up.", **values: object) -> NewSte
 
 
 def make_step(status: StepStatus = StepStatus.PENDING, **values: object) -> Step:
-    """Return a step without a position yet. One in progress is held by Ann since noon."""
+    """Return a step without a position. A step in progress is held by Ann since noon."""
     step = new_step(StepId(""), make_new_step(), 0)._replace(status=status)
     if status in {StepStatus.IN_PROGRESS, StepStatus.AWAITING_INPUT}:
         step = step._replace(in_progress_since=NOON, held_by="ann", held_session="a")
@@ -63,7 +63,7 @@ def make_step(status: StepStatus = StepStatus.PENDING, **values: object) -> Step
 def make_condition(
     after: int, expression: str, action: BranchAction = BranchAction.CONTINUE, **values: object
 ) -> Condition:
-    """Return a condition of the step with this order; its id comes with the plan."""
+    """Return a condition on the step with this order; `make_plan` assigns the condition's id."""
     condition = Condition(
         id=ConditionId(""),
         step_id=StepId(f"s{after}"),
@@ -90,7 +90,7 @@ def make_review(step: int, **values: object) -> Review:
 def make_plan(
     *steps: Step, status: PlanStatus | None = None, schema: Json = None, **values: object
 ) -> Plan:
-    """Return a plan of these steps, `s1`, `s2` …, with history, in the status derived from them."""
+    """Return a plan of these steps with the ids `s1`, `s2` …; its status is derived from them."""
     placed = tuple(
         step._replace(id=StepId(f"s{order}"), order=order)
         for order, step in enumerate(steps, start=1)
@@ -156,7 +156,7 @@ def events_of(decision: Decision[object]) -> list[str]:
 
 
 def moves_of(decision: Decision[object], row_id: str) -> list[tuple[Json, Json]]:
-    """Return the status changes of one row, in order."""
+    """Return the status changes of one row in a decision, in order."""
     return [
         (change.old, change.new)
         for change in changes_of(decision)

@@ -20,7 +20,7 @@ from waybook.plan.states import (
     can_move_step,
 )
 
-#: Fields of the plan's row that a Plan carries.
+#: Fields of the plan's row that a `Plan` object contains.
 PLAN_FIELDS = (
     "name",
     "status",
@@ -31,9 +31,9 @@ PLAN_FIELDS = (
     "usage",
     "budget",
 )
-#: Fields of a step's row that no Step carries.
+#: Fields of a step's row that no `Step` object contains.
 NOT_CARRIED = frozenset({*RESULT_FIELDS, "usage"})
-#: The kinds of rows a Plan carries.
+#: Kinds of rows that a `Plan` object contains.
 CARRIED = ("plan", "step", "condition", "review")
 
 
@@ -102,7 +102,7 @@ def every_change_has_an_entry(before: Plan, decision: Decision[object]) -> None:
 
 
 def moves_are_documented(before: Plan, decision: Decision[object]) -> None:
-    """Each status change is an edge of its table and starts where the one before ended."""
+    """Each status change is allowed by its table, and starts from the previous status."""
     standing: dict[str, object] = {before.id: before.status}
     standing |= {step.id: step.status for step in before.steps}
     for change in _changes(decision):
@@ -124,7 +124,7 @@ def done_never_falls(before: Plan, after: Plan) -> None:
 
 
 def step_has_single_holder(before: Plan, decision: Decision[object], who: str | None) -> None:
-    """A step handed out was free or held by the caller before; now the caller holds it."""
+    """A step that is handed out was free or held by the caller; now the caller holds it."""
     if isinstance(decision.reply, StepReady):
         step = decision.reply.step
         was = next(s for s in before.steps if s.id == step.id)
@@ -134,7 +134,7 @@ def step_has_single_holder(before: Plan, decision: Decision[object], who: str | 
 
 
 def the_trace_is_the_change(before: Plan, decision: Decision[object]) -> None:
-    """The rows before, with the changes applied, equal the rows after: one step of the replay."""
+    """The rows before the decision, with its recorded changes applied, equal the rows after it."""
     after, changes = decision.plan, _changes(decision)
     named = {change.id for change in changes}
     rows, expected = _rows(before, named), _rows(after, named)
@@ -165,13 +165,13 @@ def _changes(decision: Decision[object]) -> list[Change]:
 
 
 def rows_of(plan: Plan) -> Rows:
-    """Return all rows that a plan carries."""
+    """Return all rows that a plan object contains."""
     named = {plan.id, *(step.id for step in plan.steps), *(c.id for c in plan.conditions)}
     return _rows(plan, named | ({plan.review.id} if plan.review else set()))
 
 
 def known_rows(rows: Rows) -> Rows:
-    """Return replayed rows, reduced to those that a plan carries."""
+    """Return only the replayed rows of entities that a plan object contains."""
     return {
         entity: {row_id: _known(entity, row) for row_id, row in entity_rows.items()}
         for entity, entity_rows in rows.items()

@@ -67,13 +67,13 @@ MOMENTS = tuple(
     DecisionContext(now=FRESH, actor=who, new_id=numbered_ids(who.user)) for who in (ANN, BOB, PAT)
 )
 
-#: Results a step may be submitted with: a neutral one, and each that takes a branch.
+#: Results that are submitted for each step: a neutral result, and each result that takes a branch.
 RESULTS: dict[str, tuple[Json, ...]] = {
     "s1": ("plain", "skip", "add", "fail"),
     "s2": ("plain", "back", {"broken": True}),
     "s3": ("plain", "skip"),
 }
-#: Results a review may carry.
+#: Results that a review of a step may contain.
 REVIEWED: dict[str, tuple[Json, ...]] = {"s1": (None, "skip", "fail")}
 
 Call = Callable[[], Decision[object]]
@@ -92,7 +92,7 @@ class Bounds:
     attempts: int = 1
     #: Whether the steps may be reordered.
     orders: bool = False
-    #: True if the plan learns its sessions during the walk, False if it has them from the start.
+    #: True if sessions join the plan during the walk, False if the plan has them from the start.
     meeting: bool = False
 
 
@@ -101,11 +101,11 @@ class Walk:
     """Results of a walk."""
 
     plans: list[Plan] = field(default_factory=list)
-    #: For each state the states it was reached from.
+    #: For each state, the states from which it was reached.
     reached_from: list[list[int]] = field(default_factory=list)
     edges: int = 0
     refusals: int = 0
-    #: Number of answers with each named error.
+    #: Number of answers by error code.
     errors: dict[str, int] = field(default_factory=dict)
 
     def dead_ends(self) -> list[Plan]:
@@ -193,7 +193,7 @@ def _next_plans(walked: Walk, plan: Plan) -> Iterator[Plan]:
         yield later(plan)
 
 
-# Canonical form
+# Functions that convert a plan to its canonical form.
 
 
 def state_of(plan: Plan, bounds: Bounds) -> State:
@@ -214,7 +214,7 @@ def state_of(plan: Plan, bounds: Bounds) -> State:
 
 
 def _review_key(plan: Plan) -> ReviewKey:
-    """Return the open review; return a decided one only for a closed plan, where it matters."""
+    """Return the key of the plan's open review, or of a decided review if the plan is closed."""
     review = plan.review
     if review is None or (review.decision and plan.status not in CLOSED_PLAN):
         return None
@@ -222,7 +222,7 @@ def _review_key(plan: Plan) -> ReviewKey:
 
 
 def _names(plan: Plan) -> dict[StepId, str]:
-    """Return each step's name: its id, or for a new step the lowest free name."""
+    """Return a canonical name for each step: its id, or the lowest free name for a new step."""
     free = iter([name for name in EXTRA if name not in {step.id for step in plan.steps}])
     known = {*EXTRA, *RESULTS}
     return {step.id: step.id if step.id in known else next(free) for step in plan.steps}

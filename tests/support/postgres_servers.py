@@ -25,20 +25,20 @@ from waybook.embedded_postgres.supervisor import attach
 from waybook.store.driver.queries import new_id
 from waybook.store.maintenance.migrate import APP_ROLE, migrate
 
-#: User of the single URL on 15: it may create roles, and is not a superuser.
+#: Database user of the single URL on PostgreSQL 15, who may create roles and is not a superuser.
 BUILDER = "builder"
 TEMPLATE = "waybook_template"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """A server: its DSNs as administrator, as owner and as serving user."""
+    """A PostgreSQL server: its DSNs as administrator, as owner and as serving user."""
 
     name: str
     admin_dsn: str
     owner_dsn: str
     app_dsn: str
-    #: The role to assume in each transaction, where there is a single URL.
+    #: Role to assume in each transaction, if the server has a single URL.
     role: str | None
 
     @property
@@ -48,7 +48,7 @@ class Server:
 
     @property
     def is_embedded(self) -> bool:
-        """Return whether this is the embedded server, which finds words by their index."""
+        """Return whether this is the embedded server, which has the full-text index."""
         return self.role is None
 
 
@@ -76,7 +76,7 @@ class ServerDatabase:
         return make_conninfo(self.server.admin_dsn, dbname=self.dbname)
 
 
-# The servers
+# Functions that start the test servers.
 
 
 @contextmanager
@@ -97,7 +97,7 @@ def eighteen() -> Iterator[Server]:
 
 @contextmanager
 def fifteen() -> Iterator[Server]:
-    """Start Debian's server: one URL, of a user who is no superuser and takes the serving role.
+    """Start Debian's server with one URL, whose user is no superuser and takes the serving role.
 
     Its time zone is far from UTC, so that nothing can depend on the server's settings.
     """
@@ -156,7 +156,7 @@ def _answers(dsn: str) -> bool:
 
 @contextmanager
 def alone(name: str) -> Iterator[None]:
-    """Lock out other workers."""
+    """Hold an exclusive lock, so that other test workers wait."""
     descriptor = os.open(Path(os.environ[PLACE]) / name, os.O_CREAT | os.O_RDWR, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -184,7 +184,7 @@ def _ensure_template(server: Server) -> None:
 
 
 def _ensure_bootstrapped(server: Server) -> None:
-    """Bootstrap the template database as the embedded server does; 15 has no role able to do it."""
+    """Bootstrap the template database if the server is embedded; 15 has no role able to do it."""
     if server.is_embedded:
         with psycopg.connect(ServerDatabase(server=server, dbname=TEMPLATE).admin_dsn) as admin:
             admin.execute(BOOTSTRAP.encode())

@@ -40,8 +40,8 @@ class Reader:
             late = {"stepId": step_id, "resultSummary": "x"}
             await self.ask("submit_step_result", **late, attempt=77)
             await self.ask("request_user_review", stepId=step_id, summary="x")
-        nobody = {"action": "remove_step", "stepId": "00000000-0000-0000-0000-000000000000"}
-        await self.ask("modify_plan", **named, modifications=[nobody])
+        unknown_step = {"action": "remove_step", "stepId": "00000000-0000-0000-0000-000000000000"}
+        await self.ask("modify_plan", **named, modifications=[unknown_step])
         await self.ask("submit_user_decision", **named, decision="modify")
         await self.ask("store_research", **named, kind="late_result", title="x", content="x")
 
@@ -71,7 +71,7 @@ class Reader:
 
 
 async def read_all(agent: AgentClient, plans: Sequence[Body], run: Body) -> list[Answer]:
-    """Return every answer."""
+    """Read everything, and return every answer."""
     reader = Reader(agent)
     for plan in plans:
         await reader.plan(plan)

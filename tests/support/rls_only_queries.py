@@ -17,22 +17,23 @@ from waybook.store.driver.queries import Query
 
 SWITCH = "WAYBOOK_TEST_WITHOUT_ORG"
 
-#: Run by the owner to create the schema, including its policies; no call runs any of it.
+#: Files of queries that the owner runs to create the schema and its policies; no call runs these
+#: queries.
 OPERATORS = frozenset({"maintenance/migrate"})
 
-#: Run by the owner across all orgs: they create a policy, or list erased orgs.
+#: Queries that the owner runs across all orgs: they create a policy, or list erased orgs.
 OF_ALL_ORGS = frozenset({"make_partition", "erased_orgs"})
 
 _ORG = r"(?:\w+\.)?org_id"
 _OTHER = rf"(?:app_org\(\)|{_ORG}|%\(\w+\)s(?:::uuid)?)"
 #: Each form of an org condition in a query, and its replacement.
 WAYS: tuple[tuple[re.Pattern[str], str], ...] = (
-    # Comparisons, in both orders.
+    # Comparisons with the org, in both orders.
     (re.compile(rf"\b{_ORG}\s*=\s*{_OTHER}"), "true"),
     (re.compile(rf"{_OTHER}\s*=\s*{_ORG}\b"), "true"),
-    # Joins whose columns have the same name on both sides.
+    # Joins on columns that have the same name in both tables.
     (re.compile(r"\busing \(org_id, "), "using ("),
-    # The org term that every passage has, for the full-text index.
+    # Search term for the org, which every passage has in the full-text index.
     (re.compile(r"\('''@' \|\| app_org\(\) \|\| ''''\)::tsquery && "), ""),
 )
 
@@ -52,7 +53,7 @@ def rls_only(query: Query) -> tuple[str, int]:
 
 
 def query_files() -> list[str]:
-    """Return every file of queries that calls run."""
+    """Return every file of queries that tool calls run."""
     folder = Path(str(files("waybook.store")))
     names = {
         path.relative_to(folder).with_suffix("").as_posix()
@@ -63,7 +64,7 @@ def query_files() -> list[str]:
 
 
 def queries() -> list[Query]:
-    """Return every query that calls run, including those the store derives from others."""
+    """Return every query that tool calls run, including queries derived from others."""
     queries_by_id: dict[int, Query] = {}
     for module in walk_packages(store.__path__, f"{store.__name__}."):
         held_there = vars(import_module(module.name))

@@ -11,7 +11,7 @@ from waybook.core.decision_context import Channel
 
 
 async def make_run_of_three_steps(agent: AgentClient) -> Body:
-    """Start a run: a plan document for each of two models, a text on each, and one on all texts."""
+    """Start a run: a plan document per model, a text on each plan, and a document on all texts."""
     outputs = [{"documentKey": "plan"}]
     plan = make_recipe_step("plan", "all_to_one", jobType="PLAN", outputs=outputs)
     text = make_recipe_step("text", "per_source_document", inputsRequired=[{"documentKey": "plan"}])

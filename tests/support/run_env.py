@@ -73,7 +73,7 @@ class RunEnv:
         return [j for j in jobs if j.step_key == step and j.job_type is not JobType.RENDER]
 
     def step(self, key: str) -> StepRun:
-        """Return a step that has been reached."""
+        """Return a step that has been opened."""
         return next(step for step in self.run.steps.values() if step.key == key)
 
     def stage(self, slug: str) -> StageRun:
@@ -86,7 +86,7 @@ class RunEnv:
         ]
 
     def reached(self) -> list[str]:
-        """Return the steps that have been reached."""
+        """Return the keys of the steps that have been opened."""
         return [step.key for step in self.run.steps.values()]
 
     def events(self) -> list[str]:
@@ -94,10 +94,10 @@ class RunEnv:
         return [str(entry.event) for entry in self.decision.entries] if self.decision else []
 
     def details(self) -> list[dict[str, Json]]:
-        """Return the details of each entry of the last decision, without its changes."""
+        """Return the details of each audit entry that the last decision wrote."""
         return [dict(entry.details) for entry in self.decision.entries] if self.decision else []
 
-    # Time and people
+    # Methods for the passing of time and the acting users.
 
     def pass_time(self, gap: timedelta = LEASE + timedelta(seconds=1)) -> None:
         """Let this much time pass; by default, more than a lease."""
@@ -120,7 +120,7 @@ class RunEnv:
         *,
         another: bool = False,
     ) -> NextJob:
-        """Ask once for a job; a job that was tried too often may be set aside."""
+        """Ask once for a job; as a side effect, jobs with too many tries may be abandoned."""
         records = self.records
         held = None if another else records.held(who.holder, model)
         candidate = records.free(model, job_type)
@@ -144,7 +144,7 @@ class RunEnv:
         continues: bool = False,
         usage: Usage | None = None,
     ) -> JobDone:
-        """Submit for the attempt at which the job was claimed."""
+        """Submit a job's result, for the attempt in which the job was claimed."""
         submission = Submission(
             documents=tuple(
                 SubmittedDocument(content=h) if isinstance(h, str) else h for h in handed
@@ -167,7 +167,7 @@ class RunEnv:
         return self.keep(decision)
 
     def fail(self, job: Job, error: str = "no luck", *, retryable: bool = True) -> Job:
-        """Fail a job, for the attempt at which it was claimed."""
+        """Report the failure of a job, for the attempt in which it was claimed."""
         decision = fail_job(
             self.run,
             self.chart,
@@ -208,7 +208,7 @@ class RunEnv:
         pages = [RenderedPage(job=job, markdown="# Text", html="<h1>Text</h1>") for job in waiting]
         return self.keep(store_rendered(self.run, self.chart, pages, self.moment(PAT)))
 
-    # Complete sequences
+    # Methods that carry out complete sequences of calls.
 
     def work(self, *steps: str, text: str = "text") -> None:
         """Claim and submit every job of these steps, or of all steps if none are given."""
@@ -216,7 +216,7 @@ class RunEnv:
             self.submit(self.claimed(job), text)
 
     def claimed(self, job: Job, who: Actor = ANN) -> Job:
-        """Claim exactly this job."""
+        """Claim this job, regardless of other claimable jobs."""
         moment, before = self.moment(who), self.job(job)
         decision = next_job(self.run, self.chart, moment, held=None, candidate=before, open_jobs=())
         reply = self.keep(decision)
@@ -230,7 +230,7 @@ class RunEnv:
     # Writing
 
     def keep(self, decision: RunDecision[ReplyT]) -> ReplyT:
-        """Write a decision and check everything; then return the answer or raise the refusal."""
+        """Write a decision and check all invariants; return the answer or raise the refusal."""
         before = self.records
         self.records = before.copied()
         self.records.write(decision)
@@ -260,5 +260,5 @@ def make_stage_run(*steps: RecipeStep, edges: Sequence[tuple[str, str]] = ()) ->
 
 
 def run_with_work(job: Job, **values: object) -> Job:
-    """Return a job with other values."""
+    """Return a copy of the job with these values replaced."""
     return replace(job, **values)  # type: ignore[arg-type]  # names are Job's own

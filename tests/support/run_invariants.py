@@ -54,7 +54,7 @@ def check_decision(before: RunRowStore, after: RunRowStore, decision: RunDecisio
 
 
 def every_change_has_an_entry(before: Run, decision: RunDecision[object]) -> None:
-    """Entries are numbered without a gap, and each carries its changes."""
+    """Audit entries are numbered without a gap, and each contains its changes."""
     assert decision.run.seq == before.seq + len(decision.entries)
     assert all(entry.changes for entry in decision.entries)
     if not decision.entries:
@@ -65,7 +65,7 @@ def every_change_has_an_entry(before: Run, decision: RunDecision[object]) -> Non
 def the_trace_is_the_change(
     before: RunRowStore, after: RunRowStore, decision: RunDecision[object]
 ) -> None:
-    """The rows before, with the changes applied, equal the rows after: one step of the replay."""
+    """The rows before the decision, with its recorded changes applied, equal the rows after it."""
     changes = changes_of(decision)
     named = {(change.entity, change.id) for change in changes}
     rows: Rows = {}
@@ -115,7 +115,7 @@ def jobs_move_as_they_may(before: RunRowStore, decision: RunDecision[object]) ->
 
 
 def what_is_over_stays_over(before: Run, after: Run) -> None:
-    """Closing is final, and the initial values of a stage and a step do not change."""
+    """A closed stage or step never reopens, and its initial values do not change."""
     for key, step in before.steps.items():
         now = after.steps[key]
         assert (now.total, now.opened_at) == (step.total, step.opened_at)
@@ -129,7 +129,7 @@ def what_is_over_stays_over(before: Run, after: Run) -> None:
 
 
 def all_jobs_of_a_step_come_at_once(before: RunRowStore, decision: RunDecision[object]) -> None:
-    """All jobs, as many as expected, are created when the step opens, and never again."""
+    """All expected jobs of a step are created at once when it opens, and none later."""
     came = Counter((job.stage, job.step_key) for job in decision.jobs.values() if _first(job))
     opened = [step for key, step in decision.run.steps.items() if key not in before.run.steps]
     if opened:
@@ -140,7 +140,7 @@ def all_jobs_of_a_step_come_at_once(before: RunRowStore, decision: RunDecision[o
 
 
 def _first(job: Job) -> bool:
-    """Return whether this is a unit's first job, and just created."""
+    """Return whether this is the newly created first job of a unit."""
     return (job.part, job.document, job.attempt, job.status) == (1, None, 0, J.PENDING) and (
         job.tries == 0 and job.started_at is None and job.unit is not None
     )
@@ -159,7 +159,7 @@ def check_state(records: RunRowStore) -> None:
 
 
 def the_database_would_take_it(records: RunRowStore) -> None:
-    """The tables' own constraints hold."""
+    """The rows satisfy the constraints of their database tables."""
     for step in records.run.steps.values():
         assert step.done >= 0
         assert step.failed >= 0
@@ -193,7 +193,7 @@ def _by_step(records: RunRowStore) -> Mapping[str, list[Job]]:
 
 
 def _ended(jobs: list[Job]) -> tuple[int, int]:
-    """Return the units whose chains completed, and those that failed."""
+    """Return the numbers of completed and of failed units."""
     continued = {job.continues for job in jobs}
     done = sum(job.status is J.COMPLETED and job.id not in continued for job in jobs)
     assert all(job.counted for job in jobs)
@@ -283,7 +283,7 @@ def check_end(records: RunRowStore, changes: Iterable[Change]) -> None:
 
 
 def every_document_is_there(records: RunRowStore) -> None:
-    """Each unit has its outputs under all keys of its step, in versions without a gap."""
+    """Each unit has an output for every document key of its step, with gapless versions."""
     versions = defaultdict[object, list[int]](list)
     for document in records.documents.values():
         versions[row_key(document)].append(document.version)

@@ -1,4 +1,4 @@
-"""The directory of one test run, in which its servers run, and the programs missing here."""
+"""The directory of one test run with its servers, and a list of missing programs."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ NO_PGVECTOR = "no PostgreSQL here has a pgvector that runs on this processor"
 
 
 def open_place() -> int:
-    """Create the directory of this run, and a pipe that is open for as long as the run lives."""
+    """Create the directory of this test run, and a pipe that is open as long as the run lasts."""
     place = Path(tempfile.mkdtemp(prefix="waybook-run-")).resolve()
     place.chmod(0o755)
     os.environ[PLACE] = str(place)

@@ -1,4 +1,4 @@
-"""The rows of a run in memory, with the queries of the store.
+"""In-memory store of a run's rows, with the same queries as the real store.
 
 Each method here is a query of the store: `held` is `held_job`, `free` is `free_job`, and so on.
 """
@@ -20,11 +20,11 @@ from waybook.run.draft import RunDecision
 from waybook.run.model import CompiledDag, Job, NewDocument, Run, StageRun, StepRun
 from waybook.run.next_job import OpenJobs
 
-#: Inactivity after which a job is free again.
+#: Time of inactivity after which a job can be claimed again.
 LEASE = timedelta(minutes=15)
 #: Statuses in which a job waits until it is due.
 WAITING = frozenset({JobStatus.PENDING, JobStatus.RETRYING, JobStatus.WAITING})
-#: Rows with texts, which the audit records by their hash.
+#: Kinds of rows with texts; the audit records only the hash of each text.
 WITH_TEXTS = frozenset({Entity.JOB_PART, Entity.RENDERED_DOCUMENT, Entity.LATE_RESULT})
 
 Stored = StageRun | StepRun | Job | NewDocument
@@ -36,7 +36,7 @@ class RunRowStore:
     chart: CompiledDag
     run: Run
     now: datetime = NOON
-    #: Fields of the run's row that a Run does not carry.
+    #: Fields of the run's row that a `Run` object does not contain.
     brief: Row = field(default_factory=dict)
     jobs: dict[str, Job] = field(default_factory=dict)
     #: Heartbeats.
@@ -78,14 +78,14 @@ class RunRowStore:
         return _first(job for job in jobs if _is(job, model))
 
     def free(self, model: str | None = None, job_type: JobType | None = None) -> Job | None:
-        """Return the first unclaimed job for a caller who asks for this model or for any."""
+        """Return the first claimable job, optionally of this model or job type."""
         wanted = (
             job for job in self.open() if _is(job, model) and job_type in {None, job.job_type}
         )
         return _first(job for job in wanted if self.is_free(job))
 
     def is_free(self, job: Job) -> bool:
-        """Return whether a job is pending and due, or its holder was inactive too long."""
+        """Return whether a job can be claimed: it is pending and due, or its lease has expired."""
         if job.status in WAITING:
             return job.ready_at <= self.now
         return job.status is JobStatus.PROCESSING and self.last_seen(job) < self.now - LEASE
@@ -112,7 +112,7 @@ class RunRowStore:
         )
 
     def failed(self, stage: str, step_key: str | None = None) -> list[Job]:
-        """Return the abandoned jobs of a stage, or of one of its steps."""
+        """Return the permanently failed jobs of a stage, or of one of its steps."""
         jobs = (j for j in self.jobs.values() if j.stage == stage and j.status in FAILED_JOB)
         return sorted((j for j in jobs if step_key in {None, j.step_key}), key=_turn)
 
@@ -173,7 +173,7 @@ class RunRowStore:
         return {entity: rows for entity, rows in rows_by_entity.items() if rows}
 
     def row(self, entity: Entity, row_id: str) -> Row | None:
-        """Return one row, if it exists; a text's hash is computed from the stored text."""
+        """Return one row, or None; the hash of a text is computed from the stored text."""
         if entity is Entity.RUN:
             at = self.run.completed_at
             own: Row = {"name": self.run.name, "completed_at": at.isoformat() if at else None}

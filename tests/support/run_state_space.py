@@ -43,9 +43,9 @@ State: TypeAlias = tuple[tuple[JobKey, ...], tuple[StepKey, ...]]
 class Bounds:
     """Bounds of the walk."""
 
-    #: Number of parts a unit may be submitted in.
+    #: Maximum number of parts in which a unit may be submitted.
     parts: int = 1
-    #: Number of regenerations.
+    #: Maximum number of document regenerations during the walk.
     regenerations: int = 0
 
 
@@ -56,15 +56,15 @@ class RunStateSpace:
     bounds: Bounds
     records: list[RunRowStore] = field(default_factory=list)
     reports: list[Report] = field(default_factory=list)
-    #: For each state the states it was reached from.
+    #: For each state, the states from which it was reached.
     reached_from: list[set[int]] = field(default_factory=list)
     edges: int = 0
-    #: Number of answers with each named error.
+    #: Number of answers by error code.
     errors: Counter[str] = field(default_factory=Counter)
     _seen: dict[State, int] = field(default_factory=dict)
 
     def meet(self, records: RunRowStore) -> int:
-        """Return the number of this state; check and add a new state."""
+        """Return the number of this state; if the state is new, check and add it."""
         number = self._seen.setdefault(state_of(records), len(self._seen))
         if number == len(self.records):
             check_state(records)
@@ -182,7 +182,7 @@ def _work(
 
 
 def _later(records: RunRowStore, job: Job) -> Iterator[RunRowStore]:
-    """Yield the run after time has passed for this job only, enough to make it free again."""
+    """Yield the run after so much time has passed for this job that it can be claimed again."""
     if records.is_free(job):
         return
     after = records.copied()

@@ -22,7 +22,7 @@ from waybook.transport.http.server import address, listen, serve_in_background
 
 @dataclass
 class Team:
-    """A world, the issuer of its users, and the server's own view of it."""
+    """A test world, the issuer that signs its users in, and the server's client of that issuer."""
 
     world: OrgEnv
     there: FakeIssuer
@@ -74,7 +74,7 @@ async def make_team(world: OrgEnv, **more: object) -> AsyncIterator[Team]:
 
 @asynccontextmanager
 async def serve_team(world: OrgEnv, **more: object) -> AsyncIterator[tuple[Team, str]]:
-    """Yield a team served on its own port, with its address."""
+    """Yield a team served on its own port, and the server's address."""
     listening: socket.socket = listen("127.0.0.1", 0)
     where = address(listening)
     async with (

@@ -7,7 +7,7 @@ from waybook.store.driver.queries import Statement
 
 
 def prepared(connection: psycopg.Connection, statement: Statement) -> str:
-    """Prepare the statement here; return the text that executes it."""
+    """Prepare the statement on this connection; return the SQL text that executes it."""
     connection.execute(f"prepare asked as {statement}".encode())
     parameters = [None if value is None else value.decode() for value in statement.parameters]
     values = sql.SQL(", ").join(map(sql.Literal, parameters)).as_string(connection)

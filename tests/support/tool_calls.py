@@ -132,7 +132,7 @@ async def _complete_skill(agent: AgentClient) -> Body:
 
 
 async def submit_late_result(agent: AgentClient, text: str = "The Nile is 6,650 km long.") -> str:
-    """Return the id of one of our artifacts: a late result."""
+    """Submit a late result, and return the id of the artifact that stores it."""
     plan = await agent.plan()
     taken = await agent.take(plan)
     retried = {"action": "retry_step", "stepId": taken["stepId"]}
@@ -244,7 +244,7 @@ PREPARE: dict[str, Prepare] = {
     "draw_map": run_calls.drawn,
 }
 
-#: Arguments that replace others, with a call that uses them.
+#: Arguments that can replace other arguments, with a function that prepares a call with them.
 INSTEAD: dict[tuple[str, str], Prepare] = {
     ("extract_data", "artifactId"): _extract_stored,
     ("get_artifact", "sourceId"): _source,
@@ -264,7 +264,7 @@ INSTEAD: dict[tuple[str, str], Prepare] = {
 
 
 async def valid_call(agent: AgentClient, tool: str, using: str | None = None) -> Body:
-    """Return all arguments for a valid call of this tool, except for the key and the session.
+    """Return the arguments of a valid call, except idempotency key and session.
 
     If some exclude one another, `using` selects one of them.
     """

@@ -90,7 +90,7 @@ async def make_webhook_env(  # noqa: PLR0913 - each has its own test
         templates_dir=folder,
     )
     sender = Webhook(configured, seconds=seconds)
-    await sender._exchange._client()  # created here, so that a test waits for the receiver only
+    await sender._exchange._client()  # created now, so that a test waits only for the receiver
     services = replace(
         world.dispatcher.services,
         database=database or world.database,

@@ -30,9 +30,9 @@ from waybook.run.next_job import (
 from waybook.run.status import RunState, awaiting_feedback, run_state
 from waybook.run.submit import SubmittedDocument
 
-#: Two workers with a named session, and one without.
+#: Two workers with a named session, and one worker without a session.
 WORKERS = (ANN, BOB, PAT)
-#: Weights of an event: never, normal (twice), more often, and almost exclusively.
+#: Possible weights of a kind of event: never, normal (twice), more often, and almost exclusively.
 MOODS = (0, 1, 1, 3, 12)
 
 
@@ -44,7 +44,7 @@ class WorkerSimulation:
     models: Sequence[str]
     #: Jobs as they were when claimed; the claim may be stale by now.
     claims: list[Job] = field(default_factory=list)
-    #: Parts submitted earlier for a job that continues others.
+    #: Text submitted so far, by the id of the job that continues it.
     begun: dict[str, str] = field(default_factory=dict)
     #: Number of events of each kind.
     happened: Counter[str] = field(default_factory=Counter)
@@ -80,7 +80,7 @@ class WorkerSimulation:
         self.heed(self.world.ask(self._worker(), model, kind, another=another))
 
     def heed(self, reply: NextJob) -> None:
-        """Check that an answer agrees with the run."""
+        """Check that the answer to a job request agrees with the state of the run."""
         world, run = self.world, self.world.run
         self.happened[type(reply).__name__] += 1
         match reply:
@@ -124,7 +124,7 @@ class WorkerSimulation:
         assert done.documents
 
     def go_on(self) -> None:
-        """Submit a part."""
+        """Submit a part of a result, to be continued by another job."""
         claim = self._claim()
         text = self._text()
         if claim and not self._too_late(claim, text) and claim.part < MAX_PARTS:
@@ -174,7 +174,7 @@ class WorkerSimulation:
         self.world.pass_time(timedelta(seconds=self.chance.choice([1, 6, 60])))
 
     def fall_silent(self) -> None:
-        """Let more time than a lease pass without heartbeats; late submissions may follow."""
+        """Let more time than a lease pass without heartbeats, so that late results can follow."""
         self.world.pass_time()
 
     # People
@@ -206,7 +206,7 @@ class WorkerSimulation:
         assert world.records.failed(slug, key) == []
 
     def regenerate(self) -> None:
-        """Regenerate a document, unless that is already in progress."""
+        """Regenerate a document; the call is refused if that is already in progress."""
         world = self.world
         if world.records.documents:
             document = self.chance.choice([*world.records.documents.values()])
@@ -216,13 +216,13 @@ class WorkerSimulation:
             else:
                 self._refused(InvalidTransition, world.regenerate, document.id)
 
-    # The server
+    # Methods that act as the server.
 
     def render(self) -> None:
         self.world.render(self.chance.randint(1, 9))
 
     def look(self) -> None:
-        """Check that reports of the same state are equal, in any order of its rows."""
+        """Check that the report does not depend on the order of the rows."""
         records = self.world.records.copied()
         stages, steps = dict(records.run.stages), dict(records.run.steps)
         records.run = replace(
@@ -235,7 +235,7 @@ class WorkerSimulation:
     # Completion
 
     def settle_down(self) -> None:
-        """Follow every answer correctly from now on, until the run ends."""
+        """Follow every answer correctly until the run ends."""
         world, calls = self.world, 0
         while not isinstance(reply := world.ask(another=True), RunComplete):
             self.heed(reply)
@@ -260,7 +260,7 @@ class WorkerSimulation:
         return self.chance.choice(WORKERS)
 
     def _claim(self, *, keep: bool = False) -> Job | None:
-        """Return a random claim, and usually remove it, because few workers submit twice."""
+        """Return a random claim, usually removed from the list, as few workers submit twice."""
         if not self.claims:
             return None
         place = self.chance.randrange(len(self.claims))

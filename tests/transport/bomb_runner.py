@@ -39,14 +39,15 @@ from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.mcp.server import build_server
 
-#: Limits beyond the loaded code: bytes at any time, CPU seconds in total.
+#: Limits in addition to the loaded code: bytes of memory at any time, and CPU seconds in total.
 MEMORY = 400 * 1024 * 1024
 SECONDS = 150
 CALL = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_next_step","arguments":'
 PLAIN = {"content-type": "application/json"}
 
 T = TypeVar("T")
-#: Channel, name of the input, status or code of the answer, and part of its text.
+#: Reply to a hostile input: the channel, the name of the input, the status or code, and part of the
+#: text.
 BombReply = tuple[str, str, object, str]
 
 
@@ -127,7 +128,7 @@ async def as_forms() -> list[BombReply]:
 
 
 def as_arguments() -> Iterator[BombReply]:
-    """Pass values as tool arguments, except for those that are not valid JSON."""
+    """Pass values as tool arguments, except for values that are not valid JSON."""
     for name, text in bombs.VALUES.items():
         try:
             value = json.loads(text)
@@ -161,7 +162,7 @@ def _outcome(read: Callable[[T], object], value: T) -> tuple[object, str]:
 
 
 def main() -> None:
-    """Send all inputs."""
+    """Send all inputs to every channel, and print the results."""
     packed = gzip.compress(b"[" + b"0," * 20_000_000 + b"0]", 9)
     limit()
     answers = [

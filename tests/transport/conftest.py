@@ -33,12 +33,12 @@ async def address() -> AsyncIterator[str]:
 
 @pytest.fixture
 def face_world(alone: OrgEnv) -> OrgEnv:
-    """Return a world in a private database on one server: transports do not depend on servers."""
+    """Return a test world on one server, since transports do not depend on server versions."""
     return alone
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def http(address: str) -> AsyncIterator[httpx2.AsyncClient]:
-    """Yield a plain HTTP client of that server."""
+    """Yield a plain HTTP client of the running server."""
     async with httpx2.AsyncClient(base_url=address, trust_env=False) as client:
         yield client

@@ -18,7 +18,7 @@ from waybook.json_values import Body
 from waybook.store.driver.bus import Bus
 from waybook.transport.gateway import ToolGateway
 
-SOMEBODY = Caller(org_id=UUID(int=1), user="somebody", channel=Channel.MCP)
+CALLER = Caller(org_id=UUID(int=1), user="somebody", channel=Channel.MCP)
 
 PLANS = [
     {"planId": f"plan-{number}", "name": f"Plan {number}", "status": "executing", "progress": 40}
@@ -59,9 +59,9 @@ class RecordingDispatcher:
     answers: Mapping[str, Answer] = field(default_factory=lambda: ANSWERS)
     calls: list[tuple[Caller, str, dict[str, object]]] = field(default_factory=list)
     requests: list[Request | None] = field(default_factory=list)
-    #: Returned for any document.
+    #: Document returned for any id, or the error raised.
     readable: ReadableDocument | type[WaybookError] = NotFound
-    #: Returned for any output.
+    #: Output returned for any id, or the error raised.
     deliverable: ReadableOutput | type[WaybookError] = NotFound
     skills: tuple[Skill, ...] = ()
     bus: Bus = field(default_factory=Bus)
@@ -100,18 +100,18 @@ class RecordingDispatcher:
 
 
 async def any_caller(_: Request | None) -> Caller:
-    return SOMEBODY
+    return CALLER
 
 
 def make_gateway(dispatcher: RecordingDispatcher) -> ToolGateway:
     async def opened() -> RecordingDispatcher:
         return dispatcher
 
-    async def whoever(request: Request | None) -> Caller:
+    async def authenticate(request: Request | None) -> Caller:
         dispatcher.requests.append(request)
-        return SOMEBODY
+        return CALLER
 
-    return ToolGateway(opened, whoever)
+    return ToolGateway(opened, authenticate)
 
 
 class AnyArguments(ToolArguments):

@@ -79,7 +79,7 @@ async def free_port(agent: AgentClient) -> AsyncIterator[str]:
 
 
 def routes_of(app: ASGIApp) -> list[Route]:
-    """Return the routes behind the guards."""
+    """Return the routes of the application inside its middleware."""
     (inner,) = _inside(app)
     routes = [route for route in inner.routes if isinstance(route, Route)]
     assert len(routes) == len(inner.routes)
@@ -96,7 +96,7 @@ def _inside(app: object) -> Iterator[Starlette]:
 
 
 async def sample_ids(agent: AgentClient) -> dict[str, str]:
-    """Return ids of this agent's org for the parameters of an address, by name."""
+    """Return ids of this agent's records, by the name of the URL parameter."""
     plan = await agent.plan()
     job = await make_gathering(agent)
     await render_all_orgs(agent.dispatcher.services)

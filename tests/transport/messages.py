@@ -15,11 +15,11 @@ META = {
 
 
 def make_request(method: str, **params: object) -> bytes:
-    """Return a request that either era accepts, given the headers of the era."""
+    """Return a request that both protocol eras accept, if sent with the headers of the era."""
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"_meta": META, **params}}
     return json.dumps(message).encode()
 
 
 def modern_headers(method: str, name: str | None = None) -> dict[str, str]:
-    """Return the headers that repeat the fields of a modern request."""
+    """Return the headers that a modern client sends with a request of this method."""
     return {**MODERN, "mcp-method": method, **({"mcp-name": name} if name else {})}

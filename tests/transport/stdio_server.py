@@ -1,4 +1,4 @@
-"""A stdio server for tests: it prints to stdout first; its database is slow or unresponsive."""
+"""A stdio server for tests that first prints to stdout, with a slow or unresponsive database."""
 
 import asyncio
 import sys

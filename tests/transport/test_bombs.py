@@ -23,7 +23,7 @@ BombReply = tuple[str, str, object, str]
 
 @pytest.fixture(scope="module")
 def told() -> list[BombReply]:
-    """Return the result of each input."""
+    """Run the costly inputs in a separate process; return the result of each input."""
     environment = {
         **os.environ,
         "PYTHONPATH": f"{HERE.parent}:{HERE.parent / 'support'}:{HERE.parents[1]}",
@@ -97,7 +97,7 @@ def test_definition_bombs_are_read_or_rejected_as_bad_recipe(told: list[BombRepl
 def test_template_bombs_are_all_rejected_except_missing_attribute(told: list[BombReply]) -> None:
     outcomes = {name: answer for _, name, answer, _ in of(told, "template")}
     assert outcomes.keys() == bombs.TEMPLATES.keys()
-    # A missing attribute of a text has no value, which is answered as Python's None.
+    # A missing attribute of a text has no value, so the template's result is Python's None.
     assert [name for name, answer in outcomes.items() if answer == "None"] == ["attributes"]
 
 

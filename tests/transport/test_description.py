@@ -29,7 +29,7 @@ GAPS = {
     "output_id": "outputId",
 }
 BROKEN = 500
-NOBODY = "00000000-0000-0000-0000-000000000000"
+UNKNOWN_ID = "00000000-0000-0000-0000-000000000000"
 
 
 def test_openapi_document_schemas_are_valid_json_schema() -> None:
@@ -67,7 +67,7 @@ def _as_described(path: str) -> str:
 
 
 async def sample_paths(agent: AgentClient) -> dict[str, str]:
-    """Return the ids of existing things, by their parameter names."""
+    """Return the ids of existing records, by the name of the URL parameter."""
     run = await agent.run()
     await agent.submit_documents(await agent.job(run), "# Found")
     while await render_all_orgs(agent.dispatcher.services):
@@ -82,7 +82,7 @@ async def sample_paths(agent: AgentClient) -> dict[str, str]:
 
 
 async def addresses(agent: AgentClient) -> list[tuple[str, str, bytes | None]]:
-    """Return a valid call of every route, and one that is refused."""
+    """Return valid requests to every route, and refused ones."""
     known = await sample_paths(agent)
     run_id, document = known["runId"], known["resourceId"]
     recipe: Body = {"steps": [], "edges": []}
@@ -92,19 +92,19 @@ async def addresses(agent: AgentClient) -> list[tuple[str, str, bytes | None]]:
         ("/api/openapi.json", "/api/openapi.json", None),
         *(
             ("/api/runs/{runId}/progress", f"/api/runs/{i}/progress", None)
-            for i in (run_id, NOBODY, "x")
+            for i in (run_id, UNKNOWN_ID, "x")
         ),
         *(
             ("/api/documents/{resourceId}", f"/api/documents/{i}", None)
-            for i in (document, f"{document}?format=markdown", f"{document}?format=x", NOBODY)
+            for i in (document, f"{document}?format=markdown", f"{document}?format=x", UNKNOWN_ID)
         ),
         *(
             ("/api/plans/{planId}/outputs", f"/api/plans/{i}/outputs", None)
-            for i in (known["planId"], NOBODY)
+            for i in (known["planId"], UNKNOWN_ID)
         ),
         *(
             ("/api/outputs/{outputId}", f"/api/outputs/{i}", None)
-            for i in (known["outputId"], NOBODY)
+            for i in (known["outputId"], UNKNOWN_ID)
         ),
         *((path, path, body) for path in ("/api/report", "/api/map") for body in posted),
     ]
@@ -137,7 +137,7 @@ def test_fuzzer_corpus_covers_every_route_and_stays_small() -> None:
     every = {(path, method) for path, ways in OPENAPI["paths"].items() for method in ways}
     assert {(request.path, request.method) for request in recorded_requests()} == every
     named = {request.path for request in recorded_requests() if "{" in request.address}
-    assert named == {path for path in OPENAPI["paths"] if "{" in path}  # existing things, too
+    assert named == {path for path in OPENAPI["paths"] if "{" in path}  # also with existing ids
     assert CORPUS_FILE.stat().st_size < MAX_TOTAL_BYTES
 
 

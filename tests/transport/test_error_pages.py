@@ -12,7 +12,7 @@ from waybook.app.request.caller import Caller
 from waybook.errors import Unavailable
 from waybook.transport.http.dashboard.page import PageContext
 
-#: Sent by a browser.
+#: Header that a browser sends when it loads a page.
 HTML = {"accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 
 

@@ -74,7 +74,7 @@ def is_refused(failures: FailedCredentials, address: str = HERE, shown: str = "n
     return False
 
 
-# The rule
+# Tests of the limit on failed credentials.
 
 
 def test_lookup_after_too_many_failures_raises_rate_limited_with_wait(
@@ -187,7 +187,7 @@ async def test_delay_grows_with_concurrent_failures_up_to_maximum() -> None:
     assert not limit._delayed
 
 
-# At the auth gate
+# Tests of failed credentials at the auth gate.
 
 
 class CountedLookups:
@@ -257,7 +257,7 @@ async def test_auth_gate_request_without_credential_is_not_counted_as_failure() 
 
 
 class CountingSignIn(SignInPage):
-    """Sign-in pages that count the session lookups."""
+    """Sign-in page that records each session lookup."""
 
     lookups: ClassVar[list[str]] = []
 

@@ -64,7 +64,7 @@ FORMS: Mapping[str, tuple[Mapping[str, str], ...]] = {
         for action in ("move_up", "update_step_instructions", "fail_step", "remove_step")
     ),
 }
-#: Routes whose body refers to no row (snapshots), and MCP, which is tested below.
+#: Routes whose request body refers to no stored row (snapshots), and MCP, which has its own tests.
 NO_ROWS = {"/api/report", "/api/map", "/mcp", "/mcp/"}
 #: Routes whose response never ends; their events are tested in `test_live.py`.
 STREAMS = {"/live"}
@@ -72,14 +72,14 @@ STREAMS = {"/live"}
 
 @dataclass(frozen=True)
 class Visit:
-    """One request, with ID in place of an id."""
+    """One request, with the placeholder ID where an id belongs."""
 
     method: str
     address: str
     form: Mapping[str, str] | None = None
 
     async def complete(self, client: httpx2.AsyncClient, row_id: str) -> tuple[object, ...]:
-        """Return the reply, without the id, the link back, and parts that differ every time."""
+        """Send the request; return the reply with the id masked and variable parts removed."""
         sent = {k: v.replace("ID", row_id) for k, v in (self.form or {}).items()}
         data = {"token": TOKEN, **sent} if self.form is not None else None
         headers = {"accept": "text/html"}
@@ -102,7 +102,7 @@ async def ours(world: OrgEnv) -> dict[str, str]:
 
 
 def visits(route: Route, ours: Mapping[str, str]) -> Iterator[Visit]:
-    """Yield every request to a route with another org's id in one or more parameters."""
+    """Yield requests to a route with another org's id in one or more parameters."""
     places = [name for name in route.param_convertors if name.endswith("_id")]
     for method in sorted((route.methods or set()) - {"HEAD"}):
         for form in FORMS[route.path] if method == "POST" else (None,):
@@ -192,7 +192,7 @@ def test_query_parameters_of_all_routes_are_classified() -> None:
 
 # MCP
 
-#: The protocol passes arguments through, so a few kinds of things are enough.
+#: Kinds of objects to test; a few are enough, because the protocol passes arguments through.
 SOME = ("plan", "running step", "running job", "artifact")
 
 
@@ -210,7 +210,7 @@ class Caller:
 
 
 async def reply_or_error(reading: Any, row_id: str) -> str:  # noqa: ANN401 - whatever the client awaits
-    """Return the reply, or the error."""
+    """Return the reply or the error as text, with the id masked."""
     try:
         return str(await reading).replace(row_id, "ID")
     except MCPError as error:

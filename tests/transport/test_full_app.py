@@ -61,7 +61,7 @@ async def address() -> AsyncIterator[str]:
 
 
 def error_of(result: CallToolResult) -> dict[str, object]:
-    """Return the error of a result that contains an error and nothing else."""
+    """Return the error of a tool result, after checking that it contains only the error."""
     assert result.is_error
     assert result.structured_content is None
     [block] = result.content
@@ -93,7 +93,7 @@ async def test_mcp_client_works_plan_from_creation_to_completion(address: str, e
         assert submitted.structured_content["planStatus"] == "completed"
 
 
-#: Tools that require one of several arguments, but no particular one.
+#: Tools that require one of several alternative arguments.
 AMBIGUOUS_NAMES = {"get_dag_map", "get_run_progress", "get_artifact", "draw_map"}
 
 
@@ -171,7 +171,7 @@ async def test_run_worked_over_mcp_is_readable_via_rest_and_resources(
 
 
 async def first_document(http: httpx2.AsyncClient, run_id: str) -> str:
-    """Return the first document of a run, once the server has rendered it."""
+    """Return the id of the first document of a run, once the server has rendered it."""
     async with asyncio.timeout(20):
         while True:
             report = (await http.get(f"/api/runs/{run_id}/progress")).json()

@@ -8,7 +8,7 @@ from org_env import OrgEnv
 from transport.page_client import TOKEN, make_browser
 from transport.valid_forms import valid_forms
 
-#: Independent of the database, so one server is enough.
+#: These tests do not depend on the database, so one server is enough.
 pytestmark = pytest.mark.parametrize("server", ["18"], indirect=True, scope="session")
 
 GARBAGE = ("", "a\0b", "9" * 5_000, "-1", "²", "٣" * 5_000, "é" * 2_000)

@@ -121,7 +121,7 @@ async def tokens(world: OrgEnv) -> Tokens:
 
 
 async def stored(world: OrgEnv) -> dict[str, str]:
-    """Return the stored rows after all deferred writes are done."""
+    """Return hashes of all stored rows, after all deferred writes are done."""
     services = world.dispatcher.services
     await world.dispatcher.calls.flush()
     await services.last_used.flush(services.database)
@@ -260,7 +260,7 @@ async def test_unauthenticated_large_body_receives_401(world: OrgEnv) -> None:
 async def test_oversized_authorization_header_is_rejected_over_real_port(
     world: OrgEnv, tokens: Tokens
 ) -> None:
-    """Over a real port, invalid header characters are rejected before they reach us."""
+    """Over a real port, the HTTP server rejects invalid header characters before the app runs."""
     async with served(world) as address, httpx2.AsyncClient(trust_env=False) as client:
         good = await client.post(
             f"{address}/mcp", headers={**LEGACY, **bearer(tokens.good)}, content=CREATE

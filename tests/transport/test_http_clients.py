@@ -7,7 +7,7 @@ import pytest
 from mcp import Client, MCPError
 
 from transport.conformance.overlay import REPORTING, lay_over
-from transport.fake_dispatcher import SOMEBODY, TOOLS, RecordingDispatcher, always, make_gateway
+from transport.fake_dispatcher import CALLER, TOOLS, RecordingDispatcher, always, make_gateway
 from waybook.transport.http.app import build_app
 from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.http.server import listen, serve_in_background
@@ -75,6 +75,6 @@ async def test_mcp_http_call_passes_caller_and_request_to_dispatcher() -> None:
         Client(f"{address}/mcp") as client,
     ):
         await client.call_tool("get_next_step", {})
-    assert dispatcher.calls == [(SOMEBODY, "get_next_step", {})]
+    assert dispatcher.calls == [(CALLER, "get_next_step", {})]
     assert dispatcher.requests[0] is not None
     assert dispatcher.requests[0].url.path == "/mcp"

@@ -14,7 +14,7 @@ from waybook.transport.http.html.forms import safe_return_path
 from waybook.transport.http.html.layout import MAX_LENGTH, to_rich_text
 
 HTML = {"accept": "text/html"}
-#: Sent by htmx.
+#: Header that htmx sends with its requests.
 PIECEWISE = {"hx-request": "true"}
 
 

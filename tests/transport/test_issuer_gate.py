@@ -51,12 +51,12 @@ def bearer(text: str) -> dict[str, str]:
 
 
 async def stored(world: OrgEnv) -> dict[str, str]:
-    """Return the stored rows after all deferred writes are done."""
+    """Return hashes of all stored rows, after all deferred writes are done."""
     await world.dispatcher.calls.flush()
     return everything_stored(world.place)
 
 
-# Accepted tokens
+# Tests of which tokens are accepted.
 
 
 async def test_invalid_issuer_token_returns_401_without_writes(
@@ -148,7 +148,7 @@ async def test_review_requested_by_agent_is_decided_by_user_on_page_only(
         plan = await call("create_research_plan", **PLAN)
         taken = await call("get_next_step", planId=plan["planId"])
         await call("request_user_review", stepId=taken["stepId"], summary="Right?")
-        # With another token it is the same program.
+        # With another token, the caller is still the same program.
         agent |= bearer(team.there.token(scope=scopes, jti="another"))
         own = await call("submit_user_decision", planId=plan["planId"], decision="approve")
         assert "the requester of a review cannot decide it" in str(own)
@@ -165,7 +165,7 @@ async def test_review_requested_by_agent_is_decided_by_user_on_page_only(
 
 
 async def signed_in_at(browser: httpx2.AsyncClient, where: str) -> None:
-    """Go to the issuer and back, as a browser does."""
+    """Sign in at the issuer and return to the callback, as a browser does."""
     sent = await browser.get("/sign-in/oidc")
     consented = await browser.get(sent.headers["location"])
     back = await browser.get(consented.headers["location"].removeprefix(where))

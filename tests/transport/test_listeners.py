@@ -48,14 +48,14 @@ def test_stream_limiter_refuses_only_at_org_limit_or_total_limit(
 
 
 class Page(NamedTuple):
-    """An open page; it listens while its connection is kept."""
+    """An open event stream of a page; it receives events while its connection is open."""
 
     complete: httpx2.Response
     lines: AsyncIterator[str]
 
 
 async def make_page(stack: AsyncExitStack, address: str, secret: str) -> Page:
-    """Return an open page of this session; its first line is an event or the rate-limit error."""
+    """Open an event stream with this session; its first line is an event or a rate-limit error."""
     cookies = {SESSION: secret}
     client = await stack.enter_async_context(
         httpx2.AsyncClient(base_url=address, cookies=cookies, trust_env=False, timeout=20)
@@ -73,10 +73,8 @@ async def test_event_streams_org_at_limit_gets_429_and_other_org_is_served(
 ) -> None:
     monkeypatch.setattr(live, "MAX_STREAMS_PER_ORG", 2)
     ours, theirs = [
-        (
-            await start_by_token(world.dispatcher.services, (await make_token(somebody)).secret)
-        ).secret
-        for somebody in (world.agent, world.other_org)
+        (await start_by_token(world.dispatcher.services, (await make_token(agent)).secret)).secret
+        for agent in (world.agent, world.other_org)
     ]
     async with served(world) as address, AsyncExitStack() as stack:
         pages = [await make_page(stack, address, ours) for _ in range(3)]

@@ -17,7 +17,7 @@ PATIENCE = 20.0
 
 @pytest.fixture
 def world(alone: OrgEnv) -> OrgEnv:
-    """Return a world on one server only: streams do not depend on the server version."""
+    """Return a test world on one server, since streams do not depend on the server version."""
     return alone
 
 
@@ -28,7 +28,7 @@ async def site(world: OrgEnv) -> AsyncIterator[Site]:
 
 
 class Stream:
-    """The stream, event by event."""
+    """The event stream of a page, read event by event."""
 
     def __init__(self, answer: httpx2.Response) -> None:
         self.complete = answer

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from org_env import AgentClient, Body, OrgEnv
-from transport.fake_dispatcher import SOMEBODY, RecordingDispatcher, make_gateway
+from transport.fake_dispatcher import CALLER, RecordingDispatcher, make_gateway
 from transport.test_reading import make_face, reading_as
 from waybook.app.queries.documents import file_name
 from waybook.app.request.caller import ReadableOutput
@@ -143,5 +143,5 @@ async def test_output_api_reads_through_tool_gateway_and_rejects_post() -> None:
         listed = await client.get("/api/plans/p-1/outputs")
         refused = await client.post("/api/outputs/o-1", json={})
     assert listed.json() == {"planId": "p-1", "outputs": [{"outputId": "o-1"}]}
-    assert dispatcher.calls == [(SOMEBODY, "outputs", {"planId": "p-1"})]
+    assert dispatcher.calls == [(CALLER, "outputs", {"planId": "p-1"})]
     assert refused.status_code == 405

@@ -16,7 +16,7 @@ from waybook.store.driver.connection import DbConnection, Message, Results
 from waybook.store.driver.queries import LAST_ID, Statement
 from waybook.store.plans import details
 
-#: Query plans differ between server versions.
+#: Run these tests on PostgreSQL 15 too, because query plans differ between server versions.
 pytestmark = pytest.mark.pg15
 
 NEVER = "infinity"
@@ -149,7 +149,7 @@ async def test_page_query_uses_expected_index(world: OrgEnv, agent: AgentClient,
 
 
 async def explained(world: OrgEnv, statement: Statement) -> str:
-    """Return the query plan, with sequential scans ruled out.
+    """Return the query plan of a statement, with sequential scans disabled.
 
     Sorting is ruled out too if an index has the order: on a few rows it would cost nothing, and the
     choice there would prove nothing about many.

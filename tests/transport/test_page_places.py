@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from transport.fake_dispatcher import SOMEBODY, RecordingDispatcher, make_gateway
+from transport.fake_dispatcher import CALLER, RecordingDispatcher, make_gateway
 from waybook.app.request.caller import Caller
 from waybook.core.decision_context import Channel
 from waybook.errors import Unauthenticated
@@ -26,7 +26,7 @@ LONG = 3_600.0
 
 @dataclass
 class Made:
-    """Pages that finish on demand."""
+    """Test app whose pages finish on demand."""
 
     begun: list[str] = field(default_factory=list)
     done: asyncio.Event = field(default_factory=asyncio.Event)
@@ -37,7 +37,7 @@ class Made:
         await PlainTextResponse("a page")(scope, receive, send)
 
     async def settled(self) -> None:
-        """Let every task run as far as it can."""
+        """Let every task run until it waits for something."""
         for _ in range(100):
             await asyncio.sleep(0)
 
@@ -45,16 +45,16 @@ class Made:
 def behind_the_gate(app: ASGIApp) -> httpx2.AsyncClient:
     async def browser(request: Request) -> Caller:
         org_id = UUID(int=int(request.headers["x-org"]))
-        return replace(SOMEBODY, org_id=org_id, channel=Channel.DASHBOARD)
+        return replace(CALLER, org_id=org_id, channel=Channel.DASHBOARD)
 
-    async def nobody(_: str, __: Channel) -> Caller:
+    async def bearer(_: str, __: Channel) -> Caller:
         raise Unauthenticated
 
     pace = RequestThrottle(
         make_gateway(RecordingDispatcher()),
         page_limiter=ConcurrencyLimiter(MAX_CONCURRENT_PAGES, LONG),
     )
-    gate = AuthGate(bearer=nobody, browser=browser)
+    gate = AuthGate(bearer=bearer, browser=browser)
     transport = httpx2.ASGITransport(gate.wrap(throttle_requests(pace, app)))
     return httpx2.AsyncClient(transport=transport, base_url="http://localhost")
 

@@ -16,7 +16,7 @@ async def begin(places: ConcurrencyLimiter, org: str, begun: list[str], end: asy
 
 
 async def settled() -> None:
-    """Let every task run as far as it can."""
+    """Let every task run until it waits for something."""
     for _ in range(5):
         await asyncio.sleep(0)
 
@@ -63,7 +63,7 @@ async def test_concurrency_limiter_canceled_waiter_loses_no_slot() -> None:
         waiting = [asyncio.create_task(begin(places, "ours", begun, end)) for _ in range(3)]
         await settled()
         waiting[0].cancel()
-    waiting[1].cancel()  # its slot was just assigned
+    waiting[1].cancel()  # this task was just assigned a slot
     end.set()
     await asyncio.gather(*waiting, return_exceptions=True)
     assert len(begun) in {1, 2}

@@ -20,7 +20,7 @@ async def browser(world: OrgEnv) -> AsyncIterator[httpx2.AsyncClient]:
 
 
 def without_nulls(rows: dict[str, Row]) -> dict[str, Row]:
-    """Return the value without nulls, which mean "no value"."""
+    """Return the rows without null fields, since null means "no value"."""
     return {i: {k: v for k, v in row.items() if v is not None} for i, row in rows.items()}
 
 

@@ -1,4 +1,4 @@
-"""Prompts: ways to start."""
+"""MCP prompts that users start work with."""
 
 import re
 from typing import Literal

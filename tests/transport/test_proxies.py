@@ -1,4 +1,4 @@
-"""Behind a proxy: attributed addresses, which clients cannot choose by headers."""
+"""Client addresses behind a proxy, which clients cannot forge with headers."""
 
 import re
 from collections.abc import AsyncIterator
@@ -35,7 +35,7 @@ async def world(module_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
         yield made
 
 
-# The rule
+# Tests of the rule that determines the client's address.
 
 
 @given(OUTSIDE, st.lists(MADE_UP, max_size=3))
@@ -51,7 +51,7 @@ def test_client_address_trusted_proxies_returns_last_untrusted_hop(
     *passed, peer = way
     header = ", ".join([made_up, origin, *passed])
     assert same(read_proxies(TRUSTED).client_address(peer, [header]), origin)
-    # The same in several headers, as some proxies send it.
+    # Some proxies send the same addresses in several headers.
     assert same(read_proxies(TRUSTED).client_address(peer, [made_up, origin, *passed]), origin)
 
 
@@ -90,7 +90,7 @@ def test_read_proxies_invalid_address_raises_misconfigured() -> None:
             read_proxies(text)
 
 
-# Over HTTP
+# Tests of client addresses over HTTP.
 
 
 @asynccontextmanager
@@ -118,8 +118,8 @@ async def test_login_throttle_behind_proxy_locks_out_guessing_client_only(world:
             assert (await signs_in(browser, "wb_wrong", guessed)).status_code == 403
         again = {"x-forwarded-for": f"198.51.100.1, {STRANGER}"}
         assert (await signs_in(browser, token.secret, again)).status_code == 429
-        somebody = {"x-forwarded-for": "198.51.100.1"}
-        assert (await signs_in(browser, token.secret, somebody)).status_code == 303
+        headers = {"x-forwarded-for": "198.51.100.1"}
+        assert (await signs_in(browser, token.secret, headers)).status_code == 303
 
 
 async def test_untrusted_forwarded_headers_do_not_bypass_login_throttle(world: OrgEnv) -> None:

@@ -24,7 +24,7 @@ def make_client(agent: AgentClient) -> Client:
 
 
 async def what_is_ours(agent: AgentClient) -> list[str]:
-    """Return tools, prompts, resource templates, a filled prompt, instructions: as sent."""
+    """Return the published lists, a filled prompt and the instructions, as they are sent."""
     async with make_client(agent) as client:
         replies = [
             await client.list_tools(),

@@ -13,7 +13,7 @@ from starlette.requests import Request
 
 from org_env import AgentClient, Body, OrgEnv
 from transport.fake_dispatcher import (
-    SOMEBODY,
+    CALLER,
     TOOLS,
     RecordingDispatcher,
     always,
@@ -76,7 +76,7 @@ async def documents_of(agent: AgentClient, run: Body) -> list[Body]:
     return documents
 
 
-# Progress of a run
+# Tests of the progress of a run.
 
 
 async def test_run_progress_api_returns_report_and_usage(
@@ -116,7 +116,7 @@ async def test_run_progress_api_reads_through_tool_gateway() -> None:
         reply = await client.get("/api/runs/r-1/progress")
     assert reply.json() == {"stages": []}
     arguments = {"runId": "r-1", "detail": True}
-    assert dispatcher.calls == [(SOMEBODY, "get_run_progress", arguments)]
+    assert dispatcher.calls == [(CALLER, "get_run_progress", arguments)]
     assert dispatcher.requests[0] is not None
 
 

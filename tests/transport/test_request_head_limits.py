@@ -16,7 +16,7 @@ from waybook.transport.mcp.server import build_server
 
 START = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
 POST = b"POST /healthz HTTP/1.1\r\nHost: localhost\r\n"
-#: Several times the maximum head size.
+#: Data of several times the maximum head size.
 MORE = b"x" * 16 * heads.MAX_BYTES
 
 
@@ -50,7 +50,7 @@ class Line:
 
 @pytest.fixture
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shorten the timeouts; request this fixture before a connection exists."""
+    """Shorten the timeout of request heads; use this fixture before opening a connection."""
     monkeypatch.setattr(heads, "HEAD_TIMEOUT_SECONDS", 0.2)
 
 

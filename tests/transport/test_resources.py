@@ -8,8 +8,8 @@ from mcp_types import PromptReference, ResourceTemplateReference, TextResourceCo
 
 from transport.fake_dispatcher import (
     ANSWERS,
+    CALLER,
     PLANS,
-    SOMEBODY,
     TOOLS,
     RecordingDispatcher,
     make_gateway,
@@ -57,8 +57,8 @@ async def test_list_resources_passes_dispatcher_cursor_to_next_page() -> None:
         first = await client.list_resources()
         await client.list_resources(cursor=first.next_cursor)
     assert dispatcher.calls == [
-        (SOMEBODY, "list_active_plans", {}),
-        (SOMEBODY, "list_active_plans", {"cursor": "later"}),
+        (CALLER, "list_active_plans", {}),
+        (CALLER, "list_active_plans", {"cursor": "later"}),
     ]
 
 
@@ -73,7 +73,7 @@ async def test_read_resource_plan_template_returns_plan_context() -> None:
             uri=uri, mime_type="application/json", text='{"planId":"plan-1","steps":[]}'
         )
     ]
-    assert dispatcher.calls == [(SOMEBODY, "get_research_context", {"planId": "plan-1"})]
+    assert dispatcher.calls == [(CALLER, "get_research_context", {"planId": "plan-1"})]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ async def test_read_resource_artifact_or_source_returns_full_content(
     assert read.contents == [
         TextResourceContents(uri=uri, mime_type="application/json", text='{"content":"all of it"}')
     ]
-    assert dispatcher.calls == [(SOMEBODY, "get_artifact", arguments)]
+    assert dispatcher.calls == [(CALLER, "get_artifact", arguments)]
 
 
 @BOTH_ERAS
@@ -250,7 +250,7 @@ async def test_read_resource_uri_kind_calls_matching_tool(
     dispatcher = RecordingDispatcher({})
     async with make_client(dispatcher, era, "runs") as client:
         read = await client.read_resource(uri)
-    assert dispatcher.calls == [(SOMEBODY, tool, arguments)]
+    assert dispatcher.calls == [(CALLER, tool, arguments)]
     [contents] = read.contents
     assert contents.mime_type == "application/json"
 
@@ -295,7 +295,7 @@ async def test_a_document_is_read_as_markdown(era: Era) -> None:
     dispatcher = RecordingDispatcher(readable=make_document(markdown="# Found"))
     async with make_client(dispatcher, era, profile="runs") as client:
         read = await client.read_resource("waybook://documents/d-1")
-    assert dispatcher.calls == [(SOMEBODY, "document", {"resourceId": "d-1"})]
+    assert dispatcher.calls == [(CALLER, "document", {"resourceId": "d-1"})]
     uri = "waybook://documents/d-1"
     (content,) = read.contents
     assert isinstance(content, TextResourceContents)
@@ -336,7 +336,7 @@ async def test_read_resource_output_has_media_type_content_and_author(era: Era) 
     assert (content.uri, content.mime_type) == ("waybook://outputs/o-1", "text/html")
     assert content.text == "<p>x"
     assert content.meta == {"createdBy": "ann", "createdAt": "2030-01-01T12:00:00+00:00"}
-    assert dispatcher.calls == [(SOMEBODY, "output", {"outputId": "o-1"})]
+    assert dispatcher.calls == [(CALLER, "output", {"outputId": "o-1"})]
 
 
 @pytest.mark.parametrize(("fault", "number"), [(NotFound, -32602), (Unavailable, -32603)])

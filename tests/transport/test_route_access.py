@@ -22,7 +22,8 @@ OUR_HOSTS = [
     *("localhost", "LOCALHOST:8750", "127.0.0.1", "127.0.0.1:8750", "[::1]", "[::1]:8750"),
     *(NAME, "PLANS.example.ORG", f"{NAME}:8443"),
 ]
-#: A foreign name that resolves to us, and everything that may be mistaken for ours.
+#: Host names that are not ours: a foreign name that resolves to our address, and names that may be
+#: mistaken for ours.
 OTHER_HOSTS = [
     *("evil.example", "evil.example:8750", f"{NAME}.evil.example", f"evil.{NAME}", f"{NAME}:1"),
     *("localhost.evil.example", "127.0.0.1.nip.io", "localhost.", "127.0.0.1.", f"{NAME}."),
@@ -31,7 +32,7 @@ OTHER_HOSTS = [
     *("[::ffff:127.0.0.1]", "[0:0:0:0:0:0:0:1]", "[::1%25lo]", "[::1", "[::1]:x", "localhost:x"),
     *("", " ", "local host", "localhost,evil.example", "localhost/", "http://localhost", "null"),
 ]
-#: Sent with a request to localhost:8750.
+#: Allowed `Origin` headers of a request to localhost:8750.
 OUR_ORIGINS = [[], ["http://localhost:8750"], ["HTTP://LOCALHOST:8750"], [f"https://{NAME}"]]
 OTHER_ORIGINS = [
     *(
@@ -106,7 +107,8 @@ async def paths(face_world: OrgEnv) -> list[str]:
     """Return an address of every route, and one without a route."""
     named = {**ELSE, **await sample_ids(face_world.agent)}
     route_paths = {route.path for route in routes_of(full_app(face_world.agent))}
-    # Streams have the same guards; an accepted stream never ends.
+    # Streaming routes are included, because they have the same guards; an accepted stream never
+    # ends.
     filled = [re.sub(r"\{(\w+):\w+\}", r"{\1}", path).format(**named) for path in route_paths]
     return sorted([*filled, "/nowhere"])
 

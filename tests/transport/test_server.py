@@ -10,7 +10,7 @@ from mcp import Client, MCPError
 from mcp_types import TextContent
 
 from transport.fake_dispatcher import (
-    SOMEBODY,
+    CALLER,
     TOOLS,
     RecordingDispatcher,
     any_caller,
@@ -41,7 +41,7 @@ async def test_call_tool_passes_caller_and_unchanged_arguments(era: Era) -> None
     arguments = {"planId": "1", "steps": '[{"stepType": "search"}]', "colour": "unknown"}
     async with Client(build_server(TOOLS, make_gateway(dispatcher)), mode=era) as client:
         result = await client.call_tool("get_next_step", arguments)
-    assert dispatcher.calls == [(SOMEBODY, "get_next_step", arguments)]
+    assert dispatcher.calls == [(CALLER, "get_next_step", arguments)]
     assert result.structured_content == {"tool": "get_next_step", "arguments": arguments}
 
 
@@ -50,7 +50,7 @@ async def test_call_tool_without_arguments_dispatches_empty_object(era: Era) -> 
     dispatcher = RecordingDispatcher()
     async with Client(build_server(TOOLS, make_gateway(dispatcher)), mode=era) as client:
         await client.call_tool("get_next_step")
-    assert dispatcher.calls == [(SOMEBODY, "get_next_step", {})]
+    assert dispatcher.calls == [(CALLER, "get_next_step", {})]
 
 
 @BOTH_ERAS

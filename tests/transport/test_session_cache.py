@@ -15,7 +15,7 @@ from waybook.transport.http.dashboard.sign_in import SignInPage
 
 
 def make_request(path: str, secret: str) -> Request:
-    """Return a request for this page by the browser with this session."""
+    """Return a browser's request for this page, with the cookie of this session."""
     headers = [(b"host", b"localhost"), (b"cookie", f"{SESSION}={secret}".encode())]
     scope = {"type": "http", "method": "GET", "path": path, "query_string": b"", "headers": headers}
     return Request({**scope, "scheme": "http", "server": ("localhost", 80)})

@@ -23,7 +23,7 @@ from waybook.transport.http.browser_session import (
 )
 
 PAGE = {"accept": "text/html"}
-#: Sent by a browser for a link on another site's page.
+#: Headers that a browser sends for a link on another site's page.
 LINK = {
     "sec-fetch-site": "cross-site",
     "sec-fetch-mode": "navigate",
@@ -71,7 +71,7 @@ def cookie(reply: httpx2.Response, name: str) -> Body:
     return {**read[name], "value": read[name].value} if name in read else {}
 
 
-# With a token
+# Tests of sign-in with a token.
 
 
 async def test_page_without_session_redirects_to_sign_in_and_back(
@@ -230,15 +230,15 @@ async def test_cross_site_link_returns_refresh_page_to_same_local_path(
     assert (
         await browser.get("/inbox", headers={"sec-fetch-site": "same-origin"})
     ).status_code == 303
-    # The path contains a host. The URL is absolute, because the client would take the path alone
-    # for another host.
+    # The path contains a host name. The URL is absolute, because the client would interpret the
+    # path alone as another host.
     here = f"http://{browser.base_url.netloc.decode()}"
     tricked = await browser.get(f"{here}//elsewhere.example/", headers=LINK)
     assert 'content="0;url=/"' in tricked.text
     assert "elsewhere" not in tricked.text
 
 
-# Attempt limits
+# Tests of the limits on sign-in attempts.
 
 
 async def test_sign_in_after_max_attempts_returns_429(
@@ -265,11 +265,11 @@ def test_login_throttle_counts_attempts_per_address_within_memory_bound() -> Non
     assert len(attempts._tried) <= MAX_ADDRESSES
 
 
-# At an issuer
+# Tests of sign-in at an issuer.
 
 
 async def goes(browser: httpx2.AsyncClient, then: str = "/inbox") -> httpx2.Response:
-    """Go to the issuer and back; return the reply to the callback."""
+    """Sign in at the issuer; return the reply to the callback."""
     shown = await browser.get("/sign-in", params={"then": then})
     link = re.search(r'href="(/sign-in/oidc[^"]*)"', shown.text)
     assert link, shown.text
@@ -279,7 +279,7 @@ async def goes(browser: httpx2.AsyncClient, then: str = "/inbox") -> httpx2.Resp
 
 
 async def back_from(address: str) -> str:
-    """Return the issuer's redirect for a user who consents, without the host."""
+    """Return path and query of the issuer's redirect for a user who consents."""
     async with httpx2.AsyncClient(trust_env=False) as elsewhere:
         consented = await elsewhere.get(address)
     where = urlsplit(consented.headers["location"])
@@ -344,7 +344,7 @@ async def test_oidc_callback_in_other_browser_or_altered_returns_403(
     for changed in (f"{back}x", back.replace("iss=", "iss=x"), "/sign-in/callback?error=denied"):
         assert (await browser.get(changed)).status_code == 403
         await browser.get("/sign-in/oidc")
-    # None of these codes was even sent to the issuer.
+    # The server sent none of these codes to the issuer.
     assert team.there.redeemed == []
 
 

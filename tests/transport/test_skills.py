@@ -52,7 +52,7 @@ def make_client(*skills: Skill, era: Era = "2026-07-28", profile: str = "researc
 
 
 class Anything(BaseModel):
-    """Model that accepts any answer."""
+    """Pydantic model that accepts any answer."""
 
     model_config = ConfigDict(extra="allow")
 

@@ -22,7 +22,7 @@ from waybook.transport.http.request_checks import AllowedHosts
 from waybook.transport.http.server import listen, serve_in_background
 from waybook.transport.mcp.server import build_server
 
-#: The newest revision has another mechanism; older clients use this one.
+#: The newest protocol revision replaces this kind of subscription; older clients still use it.
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 
 PATIENCE = 20.0
@@ -49,7 +49,7 @@ async def served(world: OrgEnv) -> AsyncIterator[str]:
 
 
 async def heard(subscription: Subscription, *expected: object) -> None:
-    """Wait until each of these was received, and nothing else."""
+    """Wait until each of these events was received; fail if another event arrives."""
     left = set(expected)
     async with asyncio.timeout(PATIENCE):
         while left:

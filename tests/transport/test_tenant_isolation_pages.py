@@ -1,4 +1,4 @@
-"""Another org's activity changes nothing we are shown: no text, no count, no figure."""
+"""Another org's activity does not change our pages: no text, no count, no figure."""
 
 import re
 from collections.abc import Mapping

@@ -154,5 +154,5 @@ async def test_subscription_of_disabled_user_ends(
         async with asyncio.timeout(20):
             await anext(subscription)
             await disable_user(at(world.agent), "ann")
-            rest = [event async for event in subscription]  # the stream ends
+            rest = [event async for event in subscription]  # reads until the stream ends
     assert len(rest) <= 1

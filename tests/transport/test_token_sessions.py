@@ -35,7 +35,7 @@ async def signed_in(world: OrgEnv, issued: IssuedToken) -> AsyncIterator[httpx2.
 
 
 async def plan_with_review(world: OrgEnv, issued: IssuedToken) -> Body:
-    """Create a plan whose review this token requested."""
+    """Create a plan with a review that the user of this token requested."""
     agent = AgentClient(
         world.dispatcher,
         await authenticate_token(world.dispatcher.services, issued.secret, Channel.MCP),
@@ -89,6 +89,6 @@ async def test_live_stream_ends_after_token_is_revoked(
             assert any("plan:" in line for line in heard)
             await revoke_token(at(world.agent), issued.token.id)
             later = await world.agent.plan(1)
-            rest = [line async for line in lines]  # the stream ends
+            rest = [line async for line in lines]  # reads until the stream ends
             assert not any(later["planId"] in line for line in rest)
         assert (await browser.get("/live")).status_code in {303, 401}

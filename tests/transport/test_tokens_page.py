@@ -156,9 +156,9 @@ async def test_tokens_and_health_pages_without_admin_scope_return_403(
 
 
 async def test_dashboard_pages_without_scopes_return_403(world: OrgEnv) -> None:
-    nobody = AgentClient(world.dispatcher, replace(world.agent.caller, scopes=frozenset()))
+    unscoped = AgentClient(world.dispatcher, replace(world.agent.caller, scopes=frozenset()))
     plan = await world.agent.plan()
-    async with make_browser(nobody) as browser:
+    async with make_browser(unscoped) as browser:
         for page in ("/", f"/plans/{plan['planId']}", f"/plans/{plan['planId']}/export.json"):
             assert (await browser.get(page)).status_code == 403
 

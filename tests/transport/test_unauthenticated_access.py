@@ -41,7 +41,7 @@ async def team(face_world: OrgEnv) -> AsyncIterator[Team]:
 
 
 def addressed(route: str) -> str:
-    """Return an address of this route, with ids that do not exist."""
+    """Return a URL of this route, with ids that do not exist."""
     places = {**ELSE, **dict.fromkeys(re.findall(r"\{(\w+_id)\}", route), new_id())}
     return re.sub(r"\{(\w+)(?::\w+)?\}", lambda match: places[match[1]], route)
 

@@ -4,7 +4,7 @@ from org_env import AgentClient
 
 
 async def valid_forms(agent: AgentClient) -> dict[str, tuple[str, dict[str, str]]]:
-    """Return, for each route, its address and the form fields without the token."""
+    """Return the URL and the form fields of each route, without the CSRF token."""
     plan = await agent.plan()
     place = f"/plans/{plan['planId']}"
     fields = {"instructions": "Look it up twice.", "revision": "1"}

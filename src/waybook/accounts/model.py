@@ -26,14 +26,14 @@ class Org:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class User:
     id: str
-    #: Name used in the audit.
+    #: Name of the user in the audit.
     name: str
     #: Maximum scopes of any credential of this user.
     scopes: tuple[Scope, ...]
     created_at: datetime
     created_by: str
     email: str | None = None
-    #: Identity at the OpenID Connect issuer, if the user has one.
+    #: Identity of the user at the OpenID Connect issuer, if the user has one.
     issuer: str | None = None
     subject: str | None = None
     disabled_at: datetime | None = None
@@ -44,7 +44,7 @@ class Token:
     id: str
     user_id: str
     label: str
-    #: SHA-256 of the secret, in hexadecimal; the secret itself is not stored.
+    #: SHA-256 of the token's secret, in hexadecimal; the secret itself is not stored.
     hash: str
     scopes: tuple[Scope, ...]
     created_at: datetime
@@ -75,8 +75,7 @@ def row_of(entity: Org | User | Token) -> dict[str, Json]:
 
 
 MAX_NAME_LENGTH: Final = 200
-#: Names the audit and the pages use for Waybook itself: background work, built-in definitions,
-#: sign-in.
+#: User names reserved for Waybook itself: background work, built-in definitions, sign-in.
 RESERVED_NAMES: Final = frozenset({"waybook", "waybook (built in)", "sign-in"})
 _SLUG: Final = re.compile("[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 

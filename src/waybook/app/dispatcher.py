@@ -38,10 +38,10 @@ from waybook.store.driver.queries import is_id
 
 log = logging.getLogger(__name__)
 
-#: Label for traffic that belongs to no tool: pages, documents, messages that call none.
+#: Label for requests that belong to no tool: pages, documents, and messages that call no tool.
 UNATTRIBUTED: Final = "other"
-#: An expensive call counts as several calls: one more for each of these numbers of reply bytes and
-#: of condition operations. Each such unit takes about as much CPU as an ordinary call.
+#: The rate limit counts an expensive call as several calls: one more for each of these amounts of
+#: reply bytes and condition operations. Each amount takes about as much CPU as an ordinary call.
 REPLY_BYTES_PER_CALL: Final = 16 * 1024
 OPERATIONS_PER_CALL: Final = 5_000
 
@@ -51,9 +51,9 @@ class Dispatcher:
         """Create a dispatcher for these services that logs its calls to `calls`."""
         self.services = services
         self.calls = calls
-        #: Number of answers by tool and outcome: ok, or an error code.
+        #: Number of answers per tool and outcome; the outcome is `ok` or an error code.
         self.counted: Counter[tuple[str, str]] = Counter()
-        #: Clock of the rate limit, in nanoseconds.
+        #: Clock that the rate limit uses, in nanoseconds.
         self.clock: Callable[[], int] = time.monotonic_ns
 
     @property
@@ -86,7 +86,7 @@ class Dispatcher:
         return answer
 
     def require_capacity(self, caller: Caller, what: str = UNATTRIBUTED) -> None:
-        """Count a call of this org, before any work is done for it.
+        """Count a call of this org against its rate limit, before any work is done for the call.
 
         Raises:
             RateLimited: the org exceeded its rate limit.
@@ -105,7 +105,7 @@ class Dispatcher:
             self.services.rate_limit.charge(_bucket_key(caller), self.clock(), calls)
 
     def retry_after(self, caller: Caller) -> float:
-        """Return the seconds until a call of this org is admitted: zero if it is admitted now."""
+        """Return the seconds until the next call of this org is admitted, or zero."""
         limit = self.services.rate_limit
         return limit.retry_after(_bucket_key(caller), self.clock()) if limit is not None else 0.0
 
@@ -223,7 +223,7 @@ def _refuse_without(tool: Tool, caller: Caller) -> None:
 
 
 def _bucket_key(caller: Caller) -> tuple[UUID, bool]:
-    """Return the bucket key; dashboard calls have their own, so agents cannot block them."""
+    """Return the rate-limit bucket key; the dashboard has its own, so agents cannot block it."""
     return caller.org_id, caller.channel is Channel.DASHBOARD
 
 

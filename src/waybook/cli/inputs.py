@@ -14,9 +14,9 @@ from waybook.errors import TooLarge
 MEBIBYTE: Final = 1024 * 1024
 #: A snapshot of 100,000 jobs takes about 20 MiB.
 MAX_SNAPSHOT_BYTES: Final = 32 * MEBIBYTE
-#: An overlong line is skipped up to this many bytes; a longer one ends the reading.
+#: Maximum length of an overlong line that is skipped, in bytes; a longer line ends the reading.
 MAX_SKIPPED_LINE_BYTES: Final = 256 * MEBIBYTE
-#: Same limit as the arguments of a tool call.
+#: Maximum size of an argument in bytes; the arguments of a tool call have the same limit.
 MAX_ARGUMENT_BYTES: Final = MEBIBYTE
 STDIN: Final = "-"
 
@@ -66,7 +66,7 @@ def _skip_to_next(source: IO[bytes]) -> None:
 
 
 def check_size(text: bytes, most: int) -> bytes:
-    """Return the text unchanged.
+    """Return the text unchanged if it is within the size limit.
 
     Raises:
         TooLarge: it has more bytes than so many.

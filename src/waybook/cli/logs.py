@@ -17,7 +17,7 @@ from waybook.settings import LoadedSettings
 
 class JsonLineFormatter(logging.Formatter):
     def __init__(self, redact: Callable[[str], str] = redact) -> None:
-        """Redact messages and tracebacks with this function."""
+        """Create a formatter that redacts messages and tracebacks with this function."""
         super().__init__()
         self._redact = redact
 

@@ -36,7 +36,7 @@ class AppSession:
         Without a token the operator of the server may access every org.
 
         Raises:
-            NotFound: there is none, or it is not that of our token.
+            NotFound: no org has this slug, or the token belongs to another org.
         """
         caller = self.app.caller(Channel.CLI)
         if slug is None:

@@ -21,7 +21,7 @@ from typing import TypeAlias
 from waybook.conditions.values import Json
 
 BUDGET = 100_000
-#: Part of a shared budget reserved for each condition still to be evaluated.
+#: Part of a shared budget that is reserved for each condition not evaluated yet.
 RESERVED_PER_CONDITION = 1_000
 
 TEXT_PER_UNIT = 64
@@ -32,7 +32,7 @@ COMPARED_ITEM = 3
 
 
 class BudgetExceeded(Exception):
-    """The budget is spent. No operator absorbs this error: the evaluation ends."""
+    """Error for a spent budget. No operator absorbs this error: the evaluation ends."""
 
     def __init__(self, at: int, limit: int = BUDGET) -> None:
         """Store the position of the operation that exceeded the budget, and the limit."""
@@ -102,7 +102,7 @@ class SharedBudget:
         self._current: Budget | None = None
 
     def next_budget(self) -> Budget:
-        """Return the budget of the next condition, after deducting what the previous one spent."""
+        """Return the budget of the next condition, after deducting the previous one's cost."""
         if self._current is not None:
             self._left -= self._current.spent
         self._waiting -= 1

@@ -6,8 +6,8 @@ from waybook.conditions.values import ConditionError
 
 VARIABLES = ("result", "confidence", "report", "step", "plan")
 
-#: Maximum depth of a tree. A member, an operator, a call and an argument are a level each; a chain
-#: of `&&` or `||` is one level, regardless of length.
+#: Maximum depth of an expression tree. Each member, operator, call and argument is one level; a
+#: chain of `&&` or `||` is one level, regardless of length.
 MAX_TREE_DEPTH = 64
 
 _SUGGESTED_FUNCTION = {

@@ -33,7 +33,7 @@ from waybook.conditions.syntax import (
 )
 from waybook.conditions.values import SCALAR_TYPES, ConditionError, Json, kind, to_cel_value
 
-#: Slot of each variable bound by a macro.
+#: Number of the slot of each variable that a macro binds.
 Scope: TypeAlias = Mapping[str, int]
 Operation: TypeAlias = Callable[[Json, Json, int, Budget], Json]
 
@@ -83,7 +83,7 @@ def start(compiled: Program, values: Mapping[str, Json], budget: Budget) -> Json
 
 @singledispatch
 def _compiled(node: Node, scope: Scope) -> Run:
-    """Return the function that evaluates one node; registered per node type."""
+    """Return the function that evaluates one node; implemented separately per node type."""
     raise NotImplementedError(node, scope)
 
 

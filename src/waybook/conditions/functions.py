@@ -19,7 +19,7 @@ from waybook.conditions.values import SCALAR_TYPES, ConditionError, Json, kind, 
 
 TextTest: TypeAlias = Callable[[str, str, int, Budget], bool]
 
-#: From this length on, Python's search is linear for any text.
+#: Minimum length of a text for which Python's substring search always takes linear time.
 _LINEAR_SEARCH = 30_000
 _COMPARISONS_PER_UNIT = 256
 
@@ -180,7 +180,7 @@ def _elements(node: Macro, group: Json) -> Iterable[Json]:
 def _first(
     known: ConditionError | None, new: ConditionError, at: int, frame: Frame
 ) -> ConditionError:
-    """Return the first error; charge for the new one and drop its traceback to free its frames."""
+    """Return the first error, `known` or else `new`; charge for `new` and drop its traceback."""
     frame.budget.spend(ABSORBED_ERROR, at)
     new.__traceback__ = None
     return known or new

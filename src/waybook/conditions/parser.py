@@ -160,7 +160,7 @@ def _both(cursor: Cursor) -> Node:
 
 
 def _binary(cursor: Cursor, floor: int) -> Node:
-    """Parse operators that bind at least as tightly as `floor`, left-associative."""
+    """Parse left-associative operators whose precedence is at least `floor`."""
     left = _unary(cursor)
     while (entry := _OPERATORS.get(cursor.token.text)) and entry[0] >= floor:
         level, operator = entry

@@ -155,7 +155,7 @@ class Cursor:
             raise self.unexpected(f"expected '{symbol}'{closing}")
 
     def unexpected(self, expected: str = "") -> ConditionError:
-        """Return the error for the next token."""
+        """Return the error that reports the next token as unexpected."""
         advice = _WORD_ADVICE.get(self.token.text, "")
         both = "; ".join(part for part in (expected, advice) if part)
         return ConditionError(f"unexpected {self.token}", self.token.at, both)
@@ -196,7 +196,7 @@ _LAST_CODE_POINT = 0x10FFFF
 
 
 def read_int(text: str, at: int, *, negative: bool) -> int:
-    """Return the integer, decimal or hexadecimal.
+    """Return the value of a decimal or hexadecimal integer literal.
 
     >>> read_int("0xff", 0, negative=True)
     -255
@@ -216,7 +216,7 @@ def read_int(text: str, at: int, *, negative: bool) -> int:
 
 
 def read_double(text: str, *, negative: bool) -> float:
-    """Return the double; out of range it is infinite, as in CEL."""
+    """Return the value of a double literal; out of range it is infinite, as in CEL."""
     return -float(text) if negative else float(text)
 
 
@@ -237,7 +237,7 @@ def read_string(token: str, at: int) -> str:
 
 
 def _read_raw(body: str, at: int) -> str:
-    """Return a raw body; CEL rejects one that ends in an odd number of backslashes."""
+    """Return the content of a raw string; as in CEL, reject an odd number of final backslashes."""
     if (len(body) - len(body.rstrip("\\"))) % 2:
         raise ConditionError(
             "this raw string ends in a backslash", at, "write it without r and doubled"

@@ -44,7 +44,7 @@ Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json
 INT_MIN = -(2**63)
 INT_MAX = 2**63 - 1
 
-#: Types that need no conversion; an `int` is absent because it may exceed CEL's range.
+#: Types that need no conversion to CEL; `int` is absent because an integer may exceed CEL's range.
 SCALAR_TYPES = frozenset({NoneType, bool, float, str, list, dict})
 
 _KINDS: Mapping[type, str] = {
@@ -58,7 +58,7 @@ _KINDS: Mapping[type, str] = {
 }
 
 _MAX_QUOTE_LENGTH = 40
-_MAX_DOUBLE_LENGTH = 1024  # in bits
+_MAX_DOUBLE_LENGTH = 1024  # Maximum bit length of an integer that fits into a double.
 
 
 def to_cel_value(value: Json, at: int) -> Json:

@@ -81,7 +81,7 @@ class Change(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """Audit entry to be written: its event, its details, and the changes it accounts for."""
+    """Audit entry to be written: its event, its details, and the changes it records."""
 
     event: Event
     details: Mapping[str, Json]

@@ -22,10 +22,10 @@ class Channel(StrEnum):
 class ReviewPolicy(StrEnum):
     """Policy of an org for who may decide a review."""
 
-    #: An agent may relay its user's decision; it is recorded as relayed.
+    #: An agent may relay its user's decision, which is recorded as relayed.
     RELAYED = "relayed"
-    #: Only a user with the review scope, on a page or with a separate credential; never the
-    #: requester.
+    #: Only a user with the review scope may decide, on a page or with a separate credential. The
+    #: requester may not decide.
     HUMAN = "human"
 
 
@@ -35,9 +35,9 @@ class Actor(NamedTuple):
     user: str
     channel: Channel
     session: str | None = None
-    #: Identity of the credential; a person and that person's agent have different ones.
+    #: Identity of the credential; a person and the person's agent have different credentials.
     principal: str | None = None
-    #: True if that credential carries the review scope.
+    #: True if the actor's credential carries the review scope.
     reviews: bool = False
 
     @property
@@ -52,7 +52,7 @@ class DecisionContext(NamedTuple):
     now: datetime
     actor: Actor
     new_id: Callable[[], str]
-    #: Only read by rules that decide a review.
+    #: Review policy of the org, which only rules that decide a review read.
     policy: ReviewPolicy = ReviewPolicy.RELAYED
 
 

@@ -30,7 +30,7 @@ class ChangeEvent(NamedTuple):
     kind: str
     id: str
     version: int
-    #: True if the change may affect lists or the inbox, not only the subject's own page.
+    #: True if the change may affect lists or the inbox, not only the page of the changed subject.
     list_changed: bool = False
 
 
@@ -77,7 +77,7 @@ def decode_batch(payload: str) -> EventBatch | None:
 #: Maximum lengths of a name and of a summary in a notification.
 MAX_NAME_LENGTH = 200
 MAX_SUMMARY_LENGTH = 500
-#: Maximum number of parts a notification names.
+#: Maximum number of parts that a notification lists by name.
 MAX_NAMES_LISTED = 10
 
 
@@ -91,7 +91,7 @@ class NotificationKind(StrEnum):
     AWAITING_FEEDBACK = "run.awaiting_feedback"
     STAGE_FAILED = "run.stage_failed"
     RUN_COMPLETED = "run.completed"
-    #: Sent on request, to check that notifications arrive.
+    #: Notification that is sent on request, to check that notifications arrive.
     TEST = "webhook.test"
 
 

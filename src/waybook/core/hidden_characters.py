@@ -26,7 +26,8 @@ KINDS: Final = (
     ("tag", "\U000e0000-\U000e007f"),
     ("surrogate", "\ud800-\udfff"),
 )
-#: Maximum number of fields a reply lists by name; the rest are only counted.
+#: Maximum number of fields with hidden characters that a reply lists by name; the rest are only
+#: counted.
 MAX_NAMES_LISTED: Final = 8
 MAX_PATH_LENGTH: Final = 80
 
@@ -35,19 +36,19 @@ _ARABIC: Final = "\u0600-\u07ff\u0840-\u08ff\u1800-\u18af\ufb50-\ufdff\ufe70-\uf
 _INDIC: Final = "\u0900-\u0dff\u0f00-\u0fff"
 _WITHOUT_BLANKS: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 _IDEOGRAPH: Final = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-#: The three flags spelled in tag characters: England, Scotland, Wales.
+#: The three flag emojis that are spelled with tag characters: England, Scotland, Wales.
 _FLAG: Final = "\U0001f3f4\U000e0067\U000e0062(?:{})\U000e007f".format(
     "|".join("".join(chr(0xE0000 + ord(c)) for c in name) for name in ("eng", "sct", "wls"))
 )
 #: Characters that cannot precede a variation selector: ASCII except keycap bases, whitespace, and
 #: hidden characters.
 _NO_VARIANTS: Final = r"\0-\x22\x24-\x29\x2b-\x2f\x3a-\x7f\s" + "".join(m for _, m in KINDS)
-#: Legitimate sequences; matched before the single characters.
+#: Legitimate sequences that contain hidden characters; they are matched before single characters.
 _FITTING: Final = "|".join(
     (
         _FLAG,
-        # A variation selector after a symbol, a non-ASCII letter or a keycap base, or after an
-        # ideograph in its own range.
+        # A variation selector is legitimate after a symbol, a non-ASCII letter or a keycap base.
+        # Ideographs have their own range of selectors.
         rf"[^{_NO_VARIANTS}][\ufe00-\ufe0f](?:\u200d(?=[{_EMOJI}]))?",
         rf"[{_IDEOGRAPH}][\U000e0100-\U000e01ef]",
         rf"[{_EMOJI}]\u200d(?=[{_EMOJI}])",
@@ -56,7 +57,7 @@ _FITTING: Final = "|".join(
         rf"[{_WITHOUT_BLANKS}]\u200b(?=[{_WITHOUT_BLANKS}])",
     )
 )
-#: Bytes that are never hidden characters, and JSON escapes of control characters.
+#: Bytes that never belong to a hidden character, and JSON escapes of control characters.
 _PLAIN: Final = bytes([*b"\t\n\r", *range(0x20, 0x7F)])
 _ESCAPED: Final = (rb"\u00", rb"\b", rb"\f")
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,31}")
@@ -152,7 +153,8 @@ def _walk(value: Json, path: str) -> Iterator[tuple[str, dict[str, int]]]:
     elif isinstance(value, dict):
         for key, inner in value.items():
             kinds = count_hidden(key)
-            # A key may be arbitrary input: only a plain identifier is repeated in the reply.
+            # A key may be arbitrary input, so the reply repeats it only if it is a plain
+            # identifier.
             name = key if _NAME.fullmatch(key) else "*"
             at = f"{path}.{name}" if path else name
             if kinds:

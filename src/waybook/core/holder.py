@@ -14,7 +14,7 @@ class Holder(NamedTuple):
     session: str | None = None
 
     def is_same_conversation(self, other: "Holder | None") -> bool:
-        """Return whether `other` is the same conversation.
+        """Return whether this holder and `other` are certainly the same conversation.
 
         Without a session, two agents of one user are indistinguishable, so a holder without a
         session is recognized by the attempt alone.

@@ -11,16 +11,18 @@ from waybook.core.changes import WHOLE_ROW
 from waybook.core.decision_context import Channel
 from waybook.json_values import Json
 
-#: Row fields that hold a person's name, a person's credential, or the reason something ended.
+#: Row fields that contain a person's name, a person's credential, or the reason why something
+#: ended.
 PERSON_FIELD_SUFFIXES = ("_by", "_as")
 PERSON_FIELDS = frozenset({"by", "actor", "fail_reason"})
-#: The same for the details of audit entries and for replies.
+#: Detail fields of audit entries and of replies that contain a person's name, credential, or a
+#: reason.
 PERSON_DETAIL_SUFFIXES = ("By", "As")
 PERSON_DETAIL_KEYS = frozenset({"takenFrom", "actor", "by", "user", "author", "reason"})
 
 
 def rejection_reason(user: str) -> str:
-    """Return the server-written part of the reason a rejected plan ended.
+    """Return the text that the server records as the reason when a user rejects a plan.
 
     >>> rejection_reason("ann")
     'rejected by ann'

@@ -9,7 +9,7 @@ from decimal import ROUND_HALF_UP, Decimal
 
 from waybook.json_values import Json
 
-#: One dollar in millionths.
+#: One dollar in millionths of a dollar.
 DOLLAR = 1_000_000
 
 
@@ -23,7 +23,7 @@ class Usage:
     model: str | None = None
 
     def plus(self, other: "Usage") -> "Usage":
-        """Return the sum of both; the model is the last one reported.
+        """Return the sum of two usages; the model is the last one reported.
 
         >>> Usage(input_tokens=3).plus(Usage(input_tokens=1, output_tokens=2, model="m"))
         Usage(input_tokens=4, output_tokens=2, cost_micros=None, model='m')
@@ -99,7 +99,7 @@ NO_USAGE = Totals()
 
 
 def totals_from_json(stored: Mapping[str, int] | None) -> Totals:
-    """Return stored totals; nothing is stored until usage is reported."""
+    """Return the stored totals; if nothing is stored, return `NO_USAGE`."""
     return Totals(**stored) if stored else NO_USAGE
 
 

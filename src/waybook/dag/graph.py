@@ -14,14 +14,14 @@ from heapq import heapify, heappop, heappush
 from waybook.dag.diagnostics import Diagnostic, bad_recipe_error
 from waybook.dag.model import Recipe, RecipeStep, Stage, Strategy
 
-#: Maximum number of steps shown of a cycle.
+#: Maximum number of steps of a cycle that an error message shows.
 MAX_CYCLE_SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graph:
     steps: Mapping[str, RecipeStep]
-    #: All keys in topological order; ties by step number, then as declared.
+    #: All step keys in topological order; ties are ordered by step number, then as declared.
     order: tuple[str, ...]
     predecessors: Mapping[str, tuple[str, ...]]
     successors: Mapping[str, tuple[str, ...]]
@@ -151,7 +151,7 @@ class StepState:
 
     opened: bool
     closed: bool
-    #: Number of its units, and of those completed.
+    #: Number of the step's units, and number of its completed units.
     total: int
     done: int
 
@@ -161,7 +161,7 @@ UNOPENED = StepState(opened=False, closed=False, total=0, done=0)
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """Steps to close and to open, in the graph's order. A step without units is in both."""
+    """Steps to close and to open, in the graph's order. A step without units is in both lists."""
 
     closed: tuple[str, ...]
     opened: tuple[str, ...]
@@ -196,7 +196,7 @@ def _opened(total: int) -> StepState:
 
 
 def start(graph: Graph, count_of: Callable[[str], int]) -> Walk:
-    """Return the walk from the initial state, which opens the roots."""
+    """Return the first walk of a graph, which opens the roots."""
     return walk(graph, {}, count_of)
 
 

@@ -55,7 +55,7 @@ class Input:
     """Document that a step reads: from its own stage, from an earlier stage, or external."""
 
     document_key: str
-    #: Stage it comes from; None means the step's own stage.
+    #: Stage that the document comes from; None means the step's own stage.
     stage: str | None = None
     required: bool = True
 
@@ -65,7 +65,7 @@ class Output:
     """Document that each unit of a step produces."""
 
     document_key: str
-    #: Template it is rendered with; None if people do not read it.
+    #: Template with which the document is rendered; None if people do not read the document.
     render: str | None = None
 
 
@@ -77,7 +77,8 @@ class RecipeStep:
     job_type: JobType
     strategy: Strategy
     output_type: str
-    #: None if the recipe declares no inputs; then the only predecessor is the primary source.
+    #: Inputs of the step. None if the recipe declares no inputs; then the only predecessor is the
+    #: primary source.
     inputs: tuple[Input, ...] | None = None
     outputs: tuple[Output, ...] = ()
     parallel_group: int | str | None = None
@@ -120,11 +121,11 @@ class Dag:
         return next((stage for stage in self.stages if stage.slug == slug), None)
 
     def before(self, slug: str) -> tuple[str, ...]:
-        """Return the stages with a transition to this one, in declared order."""
+        """Return the stages that have a transition to a stage, in declared order."""
         sources = {t.source for t in self.transitions if t.target == slug}
         return tuple(stage.slug for stage in self.stages if stage.slug in sources)
 
     def after(self, slug: str) -> tuple[str, ...]:
-        """Return the stages this one has a transition to, in declared order."""
+        """Return the stages to which a stage has a transition, in declared order."""
         targets = {t.target for t in self.transitions if t.source == slug}
         return tuple(stage.slug for stage in self.stages if stage.slug in targets)

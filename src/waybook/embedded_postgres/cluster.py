@@ -51,7 +51,7 @@ class Binaries:
 
 
 def find_binaries(account: Account) -> Binaries:
-    """Return the binaries, in a place where the account can run them.
+    """Return the PostgreSQL binaries, in a place where the account can run them.
 
     Raises:
         Misconfigured: this system has no binaries, or they do not run.
@@ -96,7 +96,7 @@ def _copy(carried: Path, base: Path) -> Path:
         try:
             draft.rename(place)
         except OSError:
-            shutil.rmtree(draft)  # another supervisor process was faster
+            shutil.rmtree(draft)  # Another supervisor process has already created the copy.
     return place / carried.relative_to(site)
 
 
@@ -187,7 +187,7 @@ def _bootstrap(
     home: ServerDirectory, binaries: Binaries, passwords: Passwords, *, durable: bool
 ) -> None:
     single = (binaries.postgres, "--single", "-j", "-D", home.cluster)
-    # Without the statement: an error message must not contain a password.
+    # Failed statements are not logged, because an error message must not contain a password.
     careful = ("-c", "exit_on_error=on", "-c", "log_min_error_statement=panic")
     strict = (*careful, *layout.server_arguments(durable=durable))
     _run((*single, *strict, "postgres"), home, _role_statements(passwords))

@@ -133,7 +133,7 @@ def create_server_directory(control_dir: ControlDirectory) -> tuple[ServerDirect
     _make(home.directory, PRIVATE)
     owner = home.directory.lstat().st_uid
     if account.is_other_user and owner == os.geteuid():
-        check_private(home.directory, owner)  # created just now, or before a kill
+        check_private(home.directory, owner)  # A new directory, perhaps left by a killed process.
         os.chown(home.directory, account.uid, account.gid, follow_symlinks=False)
     elif account.is_other_user:
         account = server_account(owner)
@@ -183,7 +183,7 @@ def shared_base(account: Account) -> Path:
 
 
 def check_private(directory: Path, uid: int) -> None:
-    """Raise if a directory belongs to another user, or is accessible to others.
+    """Raise if a directory belongs to another user, or is accessible to other users.
 
     Raises:
         Misconfigured: it is not a directory, not this user's, or not private.
@@ -225,7 +225,7 @@ def _make(directory: Path, mode: int) -> bool:
         directory.mkdir(mode)
     except FileExistsError:
         return False
-    directory.chmod(mode)  # restores what the umask removed, on a directory created just now
+    directory.chmod(mode)  # Restore the permissions that the umask removed from the new directory.
     return True
 
 

@@ -54,7 +54,7 @@ TRANSIENT_ERRORS = ("pre-existing shared memory block", "lock file")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerContext:
-    """Everything needed to run the server, with no more privileges than it needs."""
+    """Directories, binaries and locks with which the supervisor runs the server."""
 
     home: ServerDirectory
     binaries: Binaries
@@ -127,7 +127,7 @@ def adopt_or_start(server_context: ServerContext) -> Postmaster:
 def supervise(server_context: ServerContext, server: Postmaster, signals: list[int]) -> None:
     """Restart the server when it dies; stop it after the grace period without clients."""
     idle_since: float | None = None
-    # Some file systems report no links even for existing directories.
+    # Some file systems report a link count of zero even for existing directories.
     shows_links = not is_deleted(server_context.data_dir)
     while not signals:
         time.sleep(HEARTBEAT_SECONDS)
@@ -136,7 +136,7 @@ def supervise(server_context: ServerContext, server: Postmaster, signals: list[i
             _clean_up(server_context)
             return
         if server.is_gone() or not (server_context.socket_dir / SOCKET_NAME).exists():
-            stop(server)  # without its socket it is useless even if it is alive
+            stop(server)  # A server without its socket is useless even if it is alive.
             server = adopt_or_start(server_context)
         rotate(server_context.home.log)
         if not locks.try_exclusive(server_context.clients):
@@ -144,7 +144,7 @@ def supervise(server_context: ServerContext, server: Postmaster, signals: list[i
             continue
         idle_since = idle_since or time.monotonic()
         if time.monotonic() - idle_since >= server_context.grace_seconds:
-            break  # with the lock held: a new client waits until the server is down
+            break  # The lock stays held, so that a new client waits until the server is down.
         locks.release(server_context.clients)
     stop(server)
 
@@ -165,7 +165,7 @@ def _move_in(
     if is_apart and account.is_other_user:
         claim(home, control_dir)
     if account.is_other_user:
-        clean_places()  # after the claim: a claimed cluster is not removed
+        clean_places()  # This runs after the claim, because a claimed cluster is not removed.
     binaries = find_binaries(account)
     known = read_connection_info(control_dir.connection)
     connection = ConnectionInfo(
@@ -195,7 +195,7 @@ def _move_in(
 def _prepare(
     home: ServerDirectory, binaries: Binaries, connection: ConnectionInfo, *, same: bool
 ) -> None:
-    """Bootstrap the cluster if needed; stop an orphaned server without the `same` settings."""
+    """Bootstrap the cluster if needed; stop an orphaned server if its settings differ."""
     prepared = is_ready(home, connection.passwords)
     if prepared and same:
         return
@@ -207,7 +207,7 @@ def _prepare(
 
 
 def _listen_for_the_end() -> list[int]:
-    """Return a list to which SIGTERM is added on arrival; ignore SIGINT and a closed terminal."""
+    """Return a list that receives SIGTERM signals; ignore SIGINT and SIGHUP."""
     signals: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _frame: signals.append(number))
     for number in (signal.SIGINT, signal.SIGHUP):
@@ -216,7 +216,7 @@ def _listen_for_the_end() -> list[int]:
 
 
 def _report(descriptor: int, message: dict[str, object]) -> None:
-    """Report to the client that started this process, if it still listens."""
+    """Report to the client that started this process, if the client still listens."""
     with contextlib.suppress(OSError):
         os.write(descriptor, json.dumps(message).encode() + b"\n")
         os.close(descriptor)

@@ -102,7 +102,7 @@ def fingerprint(path: Path) -> str:
 
 
 def socket_directory(home: ServerDirectory) -> Path:
-    """Return the socket's directory: next to the cluster, or a short path if that is not usable."""
+    """Return the directory of the socket, with a short path if the usual one is not usable."""
     directory = home.directory / "socket"
     path = os.fsencode(directory / SOCKET_NAME)
     if len(path) <= MAX_SOCKET_PATH_LENGTH and b"," not in path:
@@ -121,10 +121,10 @@ BASE = {
     "timezone": "UTC",
     "log_timezone": "UTC",
     "password_encryption": "scram-sha-256",
-    "scram_iterations": "1024",  # the passwords are random: slow hashing protects nothing
-    "logging_collector": "off",  # the supervisor process bounds the log
+    "scram_iterations": "1024",  # The passwords are random, so slow hashing would protect nothing.
+    "logging_collector": "off",  # The supervisor process limits the size of the log.
     "log_checkpoints": "off",
-    "autovacuum_naptime": "5s",  # a new table soon gets statistics, and so good query plans
+    "autovacuum_naptime": "5s",  # A new table soon gets statistics and good query plans.
     "log_line_prefix": "%m [%p] %q%u@%d ",
 }
 
@@ -161,7 +161,7 @@ def open_log(path: Path) -> int:
 
 
 def rotate(path: Path, largest: int = MAX_BYTES) -> None:
-    """Move the content of a log that has grown too large to its predecessor file.
+    """Move the content of a log that has grown too large to a second file.
 
     The writer keeps its descriptor and continues at the beginning, because it appends.
     """
@@ -179,7 +179,7 @@ def rotate(path: Path, largest: int = MAX_BYTES) -> None:
 
 
 def tail(path: Path, start: int = 0) -> str:
-    """Return the last lines written since `start`, for an error message."""
+    """Return the last lines written to a log since `start`, for an error message."""
     try:
         with path.open("rb") as log:
             size = log.seek(0, os.SEEK_END)

@@ -23,7 +23,7 @@ from waybook.embedded_postgres import locks
 from waybook.embedded_postgres.layout import ControlDirectory, ServerDirectory
 
 CLAIM_SECONDS = 30.0
-#: Retention of a cluster after its data directory was deleted.
+#: Time for which a cluster is kept after its data directory was deleted, in seconds.
 ORPHAN_SECONDS = 30 * 86_400.0
 MAX_RECORD_BYTES = 65_536
 PROC = Path("/proc")
@@ -31,7 +31,7 @@ SUFFIX = ".origin"
 
 
 def claim(home: ServerDirectory, control_dir: ControlDirectory) -> int:
-    """Record the data directory of this cluster, and lock the record until this process ends.
+    """Record the cluster's data directory in a file that stays locked until this process ends.
 
     Raises:
         Unavailable: another supervisor process did not release it in time.
@@ -53,7 +53,7 @@ def _locked(path: Path, deadline: float) -> int:
 
 
 def _link(path: Path, into: Path) -> bool:
-    """Link the record into the data directory; return whether that succeeded."""
+    """Link the record of the cluster into the data directory; return whether that succeeded."""
     try:
         if into.exists() and into.samefile(path):
             return True
@@ -87,7 +87,7 @@ def _remove_orphan(path: Path, now: float) -> Path | None:
             return None
         record = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
-        return None  # another process has just removed it
+        return None  # Another process has just removed the file.
     try:
         if not locks.try_exclusive(record) or not _is_orphan(record) or _is_used(home):
             return None
@@ -97,7 +97,7 @@ def _remove_orphan(path: Path, now: float) -> Path | None:
             shutil.rmtree(home)
         path.unlink(missing_ok=True)
     except OSError:
-        return None  # another process was faster, or the next start tries again
+        return None  # Another process removed the cluster first, or the next start tries again.
     finally:
         os.close(record)
     return home
@@ -146,7 +146,7 @@ def _is_used(home: Path) -> bool:
             if process.lstat().st_uid == user and _works_in(process, real):
                 return True
         except OSError:
-            continue  # it has just ended
+            continue  # The process has just ended.
     return False
 
 

@@ -76,7 +76,7 @@ Postmaster = ChildServer | AdoptedServer
 
 
 def open_process(pid: int) -> AdoptedServer | None:
-    """Return a handle on any process, or None if it is not alive."""
+    """Return a handle on the process with this pid, or None if it is not alive."""
     try:
         handle = os.pidfd_open(pid) if sys.platform == "linux" else None
     except ProcessLookupError:
@@ -122,7 +122,7 @@ def wait_ready(child: ChildServer, socket_dir: Path, deadline: float) -> bool:
         condition = probe(socket_dir).condition
         if condition is ProbeStatus.READY:
             return True
-        if condition is ProbeStatus.BUSY:  # the server logs every probe: probe less often
+        if condition is ProbeStatus.BUSY:  # The server logs every probe, so probe it less often.
             pause = min(pause * 1.5, MAX_POLL_SECONDS)
         time.sleep(pause)
     return False
@@ -162,7 +162,7 @@ def adopt_server(home: ServerDirectory, socket_dir: Path, deadline: float) -> Ad
 
 
 def _clear(record: Path, cluster: Path) -> None:
-    """With nothing listening, stop our server if it lost its socket, or delete its stale pid file.
+    """If no server listens: stop ours if it lost its socket, else delete its stale pid file.
 
     PostgreSQL would take any process that the file names for a server, even a dead and unreaped
     one.
@@ -177,7 +177,7 @@ def _clear(record: Path, cluster: Path) -> None:
 
 def _listener(pid: int | None, socket_dir: Path) -> AdoptedServer:
     orphan = open_process(pid) if pid else None
-    if orphan and probe(socket_dir).pid == pid:  # still the same, so the handle is the listener's
+    if orphan and probe(socket_dir).pid == pid:  # The same process still listens.
         return orphan
     raise Unavailable(
         f"a server without a keeper answers at {socket_dir}, and the system does not tell which "
@@ -186,7 +186,7 @@ def _listener(pid: int | None, socket_dir: Path) -> AdoptedServer:
 
 
 def _number(pid_file: Path) -> int:
-    """Return the pid in the first line, negative for a single-user session; 0 if it is missing."""
+    """Return the pid in a pid file, negative for a single-user session; 0 without a pid file."""
     try:
         return int(pid_file.read_text().split("\n", 1)[0])
     except (FileNotFoundError, ValueError):
@@ -198,7 +198,7 @@ def _works_in(pid: int, cluster: Path) -> bool:
         try:
             return (PROC / str(pid) / "cwd").readlink() == cluster.resolve()
         except OSError:
-            return False  # ended, or owned by another user, but our server runs as this user
+            return False  # The process ended, or belongs to another user and so is not our server.
     command = ("/bin/ps", "-o", "command=", "-p", str(pid))
     shown = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own command line
     return f"-D {cluster}" in shown.stdout

@@ -28,7 +28,7 @@ GRACE_SECONDS = 2.0
 
 
 class Attachment:
-    """A claim on the server, which keeps running until the last claim is closed."""
+    """Claim on the embedded server, which runs until the last claim is closed."""
 
     def __init__(
         self, data_dir: Path, connection: ConnectionInfo, claim: int, watch: SupervisorMonitor

@@ -19,7 +19,7 @@ MAX_TEMPLATE_BYTES = 65_536
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookSettings:
-    #: The URL itself is often a secret.
+    #: URL of the webhook, which is itself often a secret.
     url: str = field(repr=False)
     secrets: tuple[bytes, ...] = field(repr=False)
     format: str
@@ -28,7 +28,7 @@ class WebhookSettings:
 
     @property
     def is_unencrypted(self) -> bool:
-        """True if the content can be read in transit."""
+        """True if messages to the webhook can be read in transit."""
         where = urlsplit(self.url)
         return where.scheme == "http" and where.hostname not in LOOPBACK
 
@@ -97,19 +97,19 @@ def _text(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IssuerSettings:
-    #: Exactly as in the issuer's tokens, which are compared with this.
+    #: Issuer exactly as in its tokens, which are compared with this value.
     issuer: str
-    #: URL that agents connect to; the resource of the RFC 9728 metadata.
+    #: URL that agents connect to, which is the `resource` in the RFC 9728 metadata.
     resource: str
     audience: str
     client_id: str | None
     client_secret: str | None = field(repr=False)
-    #: One org for all users, or else the claim that names it.
+    #: Org of all users, or else the claim that contains the org of a user.
     org: str | None
     org_claim: str
     user_claim: str
     scopes_claim: str
-    #: Scopes of a user at first sign-in; None if unknown users are rejected.
+    #: Scopes that a user gets at first sign-in; None if unknown users are rejected.
     new_user_scopes: frozenset[Scope] | None
 
 

@@ -9,18 +9,18 @@ from waybook.integrations.http_client import BoundedHttpClient
 from waybook.json_values import Json
 from waybook.research.embedding import DIMENSIONS, Vector, resize_vector
 
-#: Texts in one request, their total characters, and the size of the answer.
+#: Maximum number of texts in one request, of characters in these texts, and of bytes in the answer.
 MAX_TEXTS: Final = 32
 MAX_CHARACTERS: Final = 60_000
 MAX_BYTES: Final = 16 * 1024 * 1024
 SECONDS: Final = 10.0
 ATTEMPTS: Final = 3
-#: Delay before the second attempt; twice as long before the third.
+#: Delay before the second attempt, in seconds; the delay before the third attempt is twice as long.
 RETRY_DELAY_SECONDS: Final = 0.3
 #: Pause after a failure, so that callers do not wait for a failing endpoint again and again.
 COOLDOWN_SECONDS: Final = 20.0
 
-#: Status codes of endpoints that do not support `dimensions`; they return their own width.
+#: Status codes of endpoints that do not support `dimensions`; their vectors have their own width.
 UNSUPPORTED_STATUS: Final = frozenset({400, 404, 422})
 TOO_MANY_REQUESTS: Final = 429
 SERVER_ERRORS: Final = 500
@@ -37,8 +37,8 @@ class EmbeddingsClient:
         pause: float = RETRY_DELAY_SECONDS,
         rest: float = COOLDOWN_SECONDS,
     ) -> None:
-        """Use this model; the URL is that of the API or of its embeddings endpoint."""
-        #: Model name under which its vectors are stored.
+        """Create a client for this model; the URL is the API's or its embeddings endpoint's."""
+        #: Model name under which the vectors from this endpoint are stored.
         self.name = f"endpoint {model}"
         bare = url.rstrip("/")
         self._exchange = BoundedHttpClient(
@@ -50,7 +50,7 @@ class EmbeddingsClient:
         self._model = model
         self._seconds, self._pause, self._rest = seconds, pause, rest
         self._resting_until = 0.0
-        #: The endpoint accepts the `dimensions` parameter.
+        #: Whether the endpoint accepts the `dimensions` parameter.
         self._narrow = True
 
     async def vectors(self, texts: Sequence[str]) -> list[Vector]:

@@ -72,14 +72,14 @@ class ClosableSender(WebhookSender, Protocol):
 
 
 class LazyWebhookSender:
-    """A webhook sender that is loaded on first use."""
+    """Webhook sender whose module is imported on first use."""
 
     def __init__(self, configured: WebhookSettings) -> None:
         self._configured = configured
         self._loaded: ClosableSender | None = None
 
     async def warm(self) -> ClosableSender:
-        """Load the sender now.
+        """Import the module and create the sender now.
 
         Raises:
             Misconfigured: its templates are not valid.

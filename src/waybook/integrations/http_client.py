@@ -26,10 +26,10 @@ log = logging.getLogger(__name__)
 MAX_BYTES = 2 * 1024 * 1024
 #: Maximum open connections; further requests wait within their time limit.
 MAX_CONNECTIONS = 10
-#: Status codes that may carry Retry-After, and the number of retries.
+#: Status codes that may carry a Retry-After header, and the maximum number of retries.
 RETRYABLE_STATUS = frozenset({429, 503, 529})
 MAX_RETRIES = 2
-#: Status codes of a wrong key; their error texts often repeat a part of it.
+#: Status codes for a wrong API key; their error texts often repeat a part of the key.
 AUTH_STATUS = frozenset({401, 403})
 MAX_ERROR_LENGTH = 300
 
@@ -49,7 +49,7 @@ class _Answer:
 
 
 class BoundedHttpClient:
-    """Client of one URL; connections are kept open until it is closed."""
+    """HTTP client of one URL; its connections stay open until the client is closed."""
 
     def __init__(
         self,
@@ -69,7 +69,8 @@ class BoundedHttpClient:
                 raise Misconfigured(f"the header {name} takes printable ASCII alone")
         self.url = url
         self.most_bytes = most_bytes
-        # Uncompressed only: a small compressed answer can expand to any size.
+        # Only uncompressed answers are accepted, because a small compressed answer can expand to
+        # any size.
         self._headers = {"content-type": "application/json", **headers}
         self._headers |= {"accept": "application/json", "accept-encoding": "identity"}
         self._secret = secret
@@ -165,7 +166,7 @@ class BoundedHttpClient:
         except (httpx2.ConnectError, httpx2.ProxyError):
             raise EndpointFailed("it cannot be reached") from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            # Not the original message: it may contain a header.
+            # The original error message is left out, because it may contain a header.
             raise EndpointFailed(f"the exchange broke off ({type(error).__name__})") from None
 
     async def _body(self, response: httpx2.Response) -> bytes:

@@ -18,13 +18,14 @@ from waybook.integrations.llm_messages import (
 from waybook.json_values import Json
 
 VERSION = "2023-06-01"
-#: Required by this API, and limited to the model's own maximum.
+#: Maximum number of tokens in an answer. The API requires this limit; the model's own maximum also
+#: applies.
 MAX_TOKENS = 8_192
 TOOL = "hand_in"
 
 
 def endpoint_url(url: str) -> str:
-    """Return the URL of messages.
+    """Return the URL of the messages endpoint.
 
     >>> endpoint_url("https://api.anthropic.com"), endpoint_url("http://127.0.0.1/v1")
     ('https://api.anthropic.com/v1/messages', 'http://127.0.0.1/v1/messages')
@@ -87,7 +88,7 @@ def parse_reply(answer: Json, model: str) -> ModelReply:
     )
 
 
-#: Input tokens are reported in parts: uncached, written to the cache, and read from it.
+#: The API reports input tokens in parts: uncached, written to the cache, and read from the cache.
 INPUT_TOKEN_FIELDS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 

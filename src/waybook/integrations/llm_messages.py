@@ -17,13 +17,13 @@ MAX_TOKENS = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
-    #: Instructions from the server.
+    #: Instructions of the server for the model.
     instructions: str
-    #: Text to process; untrusted.
+    #: Untrusted text that the model processes.
     text: str
     #: JSON Schema of the answer.
     schema: dict[str, Json]
-    #: The endpoint is asked to enforce the schema, which not every endpoint supports.
+    #: Whether the endpoint is asked to enforce the schema, which not every endpoint supports.
     structured: bool = True
 
 
@@ -32,9 +32,9 @@ class ModelReply:
     """Reply of a model, with its usage."""
 
     text: str
-    #: As reported by the endpoint.
+    #: Usage as reported by the endpoint.
     usage: Usage
-    #: The reply was stopped before its end.
+    #: Whether the reply was stopped before its end.
     truncated: bool = False
 
 
@@ -97,7 +97,7 @@ def get_path(value: Json, *path: str | int) -> Json:
 
 THINKING_BLOCK = "</think>"
 CODE_FENCE = "```"
-#: Number of code fences that are searched.
+#: Maximum number of code fences that are searched for JSON.
 MAX_FENCES = 8
 
 

@@ -15,7 +15,7 @@ PATH = "/chat/completions"
 
 
 def endpoint_url(url: str) -> str:
-    """Return the URL of chat completions.
+    """Return the URL of the chat completions endpoint.
 
     >>> endpoint_url("http://127.0.0.1:8000/v1/")
     'http://127.0.0.1:8000/v1/chat/completions'
@@ -71,7 +71,7 @@ def parse_reply(answer: Json, model: str) -> ModelReply:
 
 
 def _text(content: Json) -> str:
-    """Return a text, or the joined texts of its parts."""
+    """Return the text of a message, or the joined texts if the message has several parts."""
     if isinstance(content, list):
         return "".join(_text(get_path(part, "text")) for part in content)
     return content if isinstance(content, str) else ""

@@ -27,10 +27,10 @@ from waybook.integrations.config import is_secure_url
 from waybook.integrations.http_client import BoundedHttpClient
 from waybook.integrations.oidc_login import Claims, check_times
 
-#: Larger tokens are rejected.
+#: Maximum size of a token; larger tokens are rejected.
 MAX_TOKEN_BYTES: Final = 8_192
 MAX_SUBJECT_LENGTH: Final = 255
-#: Accepted algorithms, and their keys: the key type, and the curve if there is one.
+#: Accepted signature algorithms, each with its key type and, if there is one, its curve.
 KEYS: Final[Mapping[str, tuple[str, str | None]]] = {
     **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), ("RSA", None)),
     "ES256": ("EC", "P-256"),
@@ -166,7 +166,7 @@ class IssuerEndpoints:
     keys: str
     authorize: str
     token: str
-    #: The client secret is sent in the form, and not in a header.
+    #: Whether the client secret is sent in the form, and not in a header.
     secret_in_form: bool
 
 
@@ -205,7 +205,7 @@ def usable_keys(listed: Iterable[object]) -> tuple[Key, ...]:
 
 
 async def fetch_json(address: str) -> object:
-    """Return the JSON at a URL.
+    """Return the JSON document at a URL.
 
     Raises:
         EndpointFailed: there is no usable answer.
@@ -238,19 +238,19 @@ def _doors_in(raw: object, issuer: str) -> IssuerEndpoints:
 class IssuerCheck:
     """Result of an issuer check, which may have stopped early because of an error."""
 
-    #: Reason why discovery or the fetching of keys failed.
+    #: Reason why discovery failed, and reason why fetching the keys failed.
     error: str | None = None
     keys_fault: str | None = None
-    #: Number of published keys, number of usable ones, and their algorithms.
+    #: Number of published keys, number of usable keys, and the algorithms of the usable keys.
     published: int = 0
     usable: int = 0
     algorithms: tuple[str, ...] = ()
-    #: The issuer publishes secure URLs for browser sign-in.
+    #: Whether the issuer publishes secure URLs for browser sign-in.
     has_pages: bool = False
 
 
 async def check_issuer(issuer: str) -> IssuerCheck:
-    """Query the issuer as a server does, within the same limits; failures are returned."""
+    """Query the issuer with the server's own limits; return the result or the failure."""
     try:
         async with asyncio.timeout(SECONDS):
             doors = await discover_endpoints(issuer)

@@ -33,9 +33,9 @@ from waybook.integrations.oidc_login import Claims
 
 log = logging.getLogger(__name__)
 
-#: Minimum time between two fetches, regardless of demand.
+#: Minimum time between two fetches of the issuer's keys, regardless of demand.
 MIN_REFRESH_SECONDS: Final = 30.0
-#: Older keys are refreshed in the background, so that withdrawn ones are dropped.
+#: Age beyond which keys are refreshed in the background, so that withdrawn keys are dropped.
 STALE_SECONDS: Final = 900.0
 
 
@@ -152,7 +152,7 @@ class Issuer:
     # Refresh
 
     async def _look(self) -> None:
-        """Fetch from the issuer unless just tried; concurrent callers share one fetch."""
+        """Fetch the issuer's data unless just tried; concurrent callers share one fetch."""
         looking = self._start()
         if looking is not None:
             await asyncio.shield(looking)

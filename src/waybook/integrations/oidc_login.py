@@ -24,7 +24,7 @@ Claims: TypeAlias = Mapping[str, Json]
 
 #: Tolerated clock difference between two machines, in seconds.
 LEEWAY: Final = 60.0
-#: Longer claims are not accepted as names.
+#: Maximum length of a claim that is accepted as a name.
 MAX_NAME_LENGTH: Final = 200
 
 
@@ -33,7 +33,7 @@ class AuthorizationEndpoint(Protocol):
 
     @property
     def authorize(self) -> str:
-        """URL that the browser is redirected to."""
+        """URL to which the browser is redirected for sign-in."""
 
 
 class IssuerClient(Protocol):
@@ -59,12 +59,12 @@ class IssuedIdentity:
 
     org: str
     subject: str
-    #: Display name.
+    #: Display name of the user.
     name: str
     email: str | None
     #: Client program that acts for the user.
     client: str
-    #: Scopes granted by the token; other entries of the claim are ignored.
+    #: Scopes granted by the token; other entries of the scope claim are ignored.
     scopes: frozenset[Scope]
 
 
@@ -131,7 +131,7 @@ def _text(claims: Claims, name: str) -> str | None:
 
 
 STATE_LENGTH: Final = 32
-#: OpenID Connect scopes requested from the issuer: the user's identity.
+#: OpenID Connect scopes that are requested from the issuer to identify the user.
 REQUESTED_SCOPES: Final = "openid profile email"
 MAX_CODE_LENGTH: Final = 4_096
 
@@ -147,18 +147,18 @@ class SignInAttempt:
     return_to: str
 
     def to_cookie(self) -> str:
-        """Return the attempt as a cookie value."""
+        """Return the sign-in attempt as a cookie value."""
         return urlsafe_b64encode(orjson.dumps(asdict(self))).decode()
 
 
 def new_attempt(then: str) -> SignInAttempt:
-    """Create an attempt with random values that cannot be guessed."""
+    """Create a sign-in attempt with random values that cannot be guessed."""
     state, nonce, verifier = (secrets.token_urlsafe(STATE_LENGTH) for _ in range(3))
     return SignInAttempt(state=state, nonce=nonce, verifier=verifier, return_to=then)
 
 
 def attempt_from_cookie(cookie: str) -> SignInAttempt | None:
-    """Return the attempt stored in a cookie, or None if the cookie is not valid.
+    """Return the sign-in attempt stored in a cookie, or None if the cookie is not valid.
 
     >>> flow = new_attempt("/inbox")
     >>> (
@@ -227,7 +227,7 @@ async def exchange_code(
 async def _identity(
     issuer: IssuerClient, flow: SignInAttempt, handed: Claims, now: datetime
 ) -> Claims:
-    """Return the claims of the ID token, if it was issued for this client and this attempt."""
+    """Return the claims of the ID token, if it was issued for this client and sign-in attempt."""
     client, text = issuer.settings.client_id or "", handed.get("id_token")
     if not isinstance(text, str):
         raise Unauthenticated("the issuer does not say who it is")

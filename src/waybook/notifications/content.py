@@ -66,7 +66,7 @@ _WHO: dict[str, Json] = {"orgId": f"{_ID}0", "by": {"user": "ann", "channel": "m
 
 
 def sample_payload(occasion: NotificationKind) -> dict[str, Json]:
-    """Return a sample payload of this kind."""
+    """Return a sample payload for this kind of notification."""
     data = {**_WHO, **DATA[occasion]}
     return {"type": str(occasion), "timestamp": "2030-01-01T12:00:00+00:00", "data": data}
 
@@ -74,7 +74,7 @@ def sample_payload(occasion: NotificationKind) -> dict[str, Json]:
 SUFFIX = ".txt"
 #: Variables available to a template.
 TEMPLATE_VARIABLES = frozenset({"type", "timestamp", "data"})
-#: Limits that chat and mail systems accept, in characters.
+#: Maximum lengths that chat and mail systems accept, in characters.
 MAX_SUBJECT_LENGTH = 300
 MAX_BODY_LENGTH = 3_000
 
@@ -140,7 +140,7 @@ class WebhookFormat(StrEnum):
 
     #: The payload of Standard Webhooks, for programs.
     STANDARD = "standard"
-    #: A message in the form of Slack's incoming webhooks, which other chats accept too.
+    #: A message in the format of Slack's incoming webhooks, which other chat systems accept too.
     SLACK = "slack"
     #: Plain text, with the subject in its first line.
     TEXT = "text"
@@ -183,7 +183,7 @@ def _as_slack(message: Message) -> str:
 
 
 def _each_text(fields: Mapping[str, Json], change: Callable[[str], str]) -> dict[str, Json]:
-    """Return a copy with `change` applied to every text in it."""
+    """Return a copy of a JSON value with `change` applied to every text."""
     return {name: _changed(value, change) for name, value in fields.items()}
 
 

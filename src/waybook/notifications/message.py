@@ -18,13 +18,13 @@ from waybook.json_values import Json
 class WebhookMessage(NamedTuple):
     """A notification, stored until it has been delivered."""
 
-    #: The same at every attempt, so that the receiver can recognize duplicates.
+    #: Message id, which is the same at every attempt so that the receiver can recognize duplicates.
     id: str
     event: str
     data: dict[str, Json]
     #: Time of the event.
     at: datetime
-    #: Time of this attempt.
+    #: Time of this delivery attempt.
     now: datetime
     attempt: int
     #: Time at which delivery is abandoned.
@@ -37,7 +37,7 @@ class DeliveryOutcome(NamedTuple):
     error: str | None = None
     #: HTTP status of the response, if there was one.
     status: int | None = None
-    #: Retrying is pointless.
+    #: Whether retrying is pointless.
     final: bool = False
 
 
@@ -48,7 +48,7 @@ class WebhookSender(Protocol):
         """Attempt one delivery; every failure is returned as an outcome."""
 
 
-#: Delay before the second attempt; three times as long before each further one, up to the maximum.
+#: Delay before the second attempt; each further delay is three times as long, up to the maximum.
 FIRST_BACKOFF = timedelta(seconds=5)
 MAX_BACKOFF = timedelta(hours=4)
 FACTOR = 3
@@ -79,10 +79,10 @@ class Delivery(NamedTuple):
     status: DeliveryStatus
     attempt: int
     at: datetime
-    #: Time of the next attempt, while it is waiting.
+    #: Time of the next attempt, while the notification is waiting.
     due_at: datetime
     settled_at: datetime | None
-    #: HTTP status of the last response, and the error, if any.
+    #: HTTP status of the last response, and the error, if there is one.
     answered: int | None
     error: str | None
 
@@ -123,7 +123,7 @@ def backoff(attempt: int, chance: float) -> timedelta:
 
 
 PREFIX = "whsec_"
-#: Secret length required by the format, in bytes.
+#: Minimum and maximum length of a webhook secret that the format requires, in bytes.
 MIN_SECRET_BYTES, MAX_SECRET_BYTES = 24, 64
 
 

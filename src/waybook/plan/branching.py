@@ -29,7 +29,7 @@ class Branch:
     skipped: tuple[StepId, ...] = ()
     added: tuple[StepId, ...] = ()
     note: str | None = None
-    #: Operations its evaluation took.
+    #: Number of operations that evaluating the condition took.
     cost: int = 0
 
     def as_json(self) -> dict[str, Json]:

@@ -51,7 +51,7 @@ class NewPlan:
 
 
 def create(new: NewPlan, context: DecisionContext) -> Decision[Plan]:
-    """Decide on a new plan: its row, its steps in order, its conditions tied to step ids.
+    """Decide on a new plan: its row, its steps in order, and the conditions of its steps.
 
     Raises:
         InvalidInput: it has no step, or a part of it is not of its form.
@@ -106,7 +106,7 @@ def check_size(steps: int, conditions: int = 0) -> None:
 
 
 def plan_row(new: NewPlan, context: DecisionContext) -> dict[str, Json]:
-    """Return the plan as a row, without its id."""
+    """Return the plan as a database row, without its id."""
     return {
         "name": new.name,
         "research_question": new.research_question,

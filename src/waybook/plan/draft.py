@@ -41,7 +41,7 @@ class Decision(NamedTuple, Generic[ReplyT_co]):
 
 
 def status_call(plan: Plan, why: str) -> NextCall:
-    """Return the safe next call after most refusals: read the plan's status."""
+    """Return the call to suggest after most refusals: read the plan's status."""
     return NextCall("get_plan_status", {"planId": plan.id}, why)
 
 
@@ -63,7 +63,7 @@ def require_open(plan: Plan) -> None:
 
 ReplyT = TypeVar("ReplyT")
 
-#: Step fields of a result: written once, never read by a rule.
+#: Step fields that store a result; they are written once, and no rule reads them.
 RESULT_FIELDS = ("result_summary", "confidence", "report", "formatting_notes")
 
 
@@ -81,7 +81,7 @@ class Draft:
     # Status changes
 
     def move_plan(self, *path: PlanStatus) -> None:
-        """Move the plan's status along documented edges."""
+        """Change the plan's status by allowed transitions."""
         for status in path:
             self.set_plan(status=move_plan(self.plan.status, status))
             if status in CLOSED_PLAN:
@@ -89,7 +89,7 @@ class Draft:
                 self._note(Entity.PLAN, self.plan.id, "completed_at", None, ended)
 
     def move_step(self, step_id: StepId, *path: StepStatus) -> None:
-        """Move a step's status along documented edges, and set its timestamps."""
+        """Change a step's status by allowed transitions, and set its timestamps."""
         for status in path:
             moved = move_step(self.plan.step(step_id).status, status)
             self.set_step(step_id, status=moved, **self._clock(status))
@@ -194,7 +194,7 @@ class Draft:
         self.reorder([s.id for s in self.plan.steps if s.id != step_id])
 
     def reorder(self, ids: list[StepId]) -> None:
-        """Assign orders in the sequence of these ids; a step that is not listed is dropped."""
+        """Renumber the steps in the order of these ids; drop steps that are not listed."""
         places = {step_id: order for order, step_id in enumerate(ids, start=1)}
         moved = []
         for step in self.plan.steps:
@@ -246,7 +246,7 @@ class Draft:
 
 
 def new_step(step_id: StepId, new: NewStep, order: int) -> Step:
-    """Return a pending step. Its first attempt is number 1."""
+    """Return a new pending step whose attempt number is 1."""
     return Step(
         id=step_id,
         order=order,
@@ -273,7 +273,7 @@ def text_of(new: NewStep) -> StepText:
 
 
 def step_row(step: Step, text: StepText) -> dict[str, Json]:
-    """Return a step as a row, without its id and its heartbeat, which is telemetry."""
+    """Return a step as a database row, without its id and its heartbeat, which is telemetry."""
     names = [name for name in Step._fields if name not in {"id", "last_seen_at"}]
     row = {name: as_json(getattr(step, name)) for name in names}
     text_fields = {"instructions": text.instructions, "result_schema": text.result_schema}
@@ -281,7 +281,7 @@ def step_row(step: Step, text: StepText) -> dict[str, Json]:
 
 
 def condition_row(condition: Condition) -> dict[str, Json]:
-    """Return a condition as a row, without its id."""
+    """Return a condition as a database row, without its id."""
     names = [f.name for f in fields(Condition) if f.name not in {"id", "steps"}]
     row = {name: as_json(getattr(condition, name)) for name in names}
     return {**row, "steps": [new_step_row(new) for new in condition.steps] or None}
@@ -295,10 +295,10 @@ def new_step_row(new: NewStep) -> dict[str, Json]:
 
 
 def _required(sources: int | None) -> dict[str, Json]:
-    """Return the field as a mapping, empty for None, because rows in old audits lack it."""
+    """Return the field as a mapping, empty for None, because old audit entries lack the field."""
     return {} if sources is None else {"required_sources": sources}
 
 
 def review_row(review: Review) -> dict[str, Json]:
-    """Return a review as a row, without its id."""
+    """Return a review as a database row, without its id."""
     return {f.name: as_json(getattr(review, f.name)) for f in fields(Review) if f.name != "id"}

@@ -63,14 +63,14 @@ class NewStep:
     title: str | None = None
     stall_seconds: int | None = None
     result_schema: Json = None
-    #: Orders of the steps it depends on.
+    #: Order numbers of the steps that this step depends on.
     depends_on: tuple[int, ...] = ()
-    #: Number of sources its result must be based on.
+    #: Number of sources on which the step's result must be based.
     required_sources: int | None = None
 
 
 class Step(NamedTuple):
-    """State of one step; its texts are in `Plan.texts`, its result is not needed by any rule."""
+    """State of one step, without its texts, which are in `Plan.texts`, and without its result."""
 
     id: StepId
     order: int
@@ -79,15 +79,16 @@ class Step(NamedTuple):
     status: StepStatus
     attempt: int
     stall_seconds: int | None
-    #: Set on every transition to in_progress, so that time spent waiting for a person is excluded.
+    #: Time of the last transition to in_progress, so that time spent waiting for a person is
+    #: excluded.
     in_progress_since: datetime | None
-    #: Last heartbeat. Telemetry: not audited, not replayed.
+    #: Time of the last heartbeat. It is telemetry, which is neither audited nor replayed.
     last_seen_at: datetime | None
     completed_at: datetime | None
     held_by: str | None
     held_session: str | None
     fail_reason: str | None
-    #: Steps it depends on.
+    #: Ids of the steps that this step depends on.
     depends_on: tuple[StepId, ...] = ()
 
     @property
@@ -112,7 +113,7 @@ class StepText:
     instructions: str
     result_schema: Json = None
     required_sources: int | None = None
-    #: Stored sources that count toward the requirement; loaded only if sources are required.
+    #: Stored sources that count toward the required number; loaded only if sources are required.
     sources: tuple[StoredSource, ...] = ()
 
 
@@ -142,7 +143,7 @@ class Review:
     result_summary: Json
     requested_at: datetime
     requested_by: str
-    #: Credential it was requested with.
+    #: Credential with which the review was requested.
     requested_as: str | None = None
     decision: DecisionKind | None = None
     feedback: str | None = None
@@ -179,17 +180,17 @@ class Plan(NamedTuple):
     stall_seconds: int | None
     resumed_at: datetime | None
     fail_reason: str | None
-    #: Number of the last audit entry.
+    #: Number of the plan's last audit entry.
     seq: int
     steps: tuple[Step, ...]
     texts: Mapping[StepId, StepText] = MappingProxyType({})
     conditions: tuple[Condition, ...] = ()
     review: Review | None = None
     sessions: frozenset[str] = frozenset()
-    #: Usage of its results so far, and the soft limit on it.
+    #: Usage of the plan's results so far, and the soft limit on that usage.
     usage: Totals = NO_USAGE
     budget: Budget | None = None
-    #: Author of its name, question and first instructions, and the time of creation.
+    #: Author of the plan's name, question and first instructions, and the time of its creation.
     created_by: str | None = None
     created_at: datetime | None = None
 

@@ -69,7 +69,7 @@ def modify(
     rationale: str | None = None,
     expected_revision: int | None = None,
 ) -> Decision[Plan]:
-    """Decide on all of these changes, in order, or on none.
+    """Decide on a list of modifications in order; apply all of them or none.
 
     Raises:
         PlanTerminal: the plan is over.
@@ -255,7 +255,7 @@ def _demand(plan: Plan, step: Step, allowed: set[StepStatus], why: str, new: str
 
 
 def blocking_reason(plan: Plan, modification: Modification, context: DecisionContext) -> str | None:
-    """Return the message with which this change would be refused, or None if it is allowed.
+    """Return the message with which a modification would be refused, or None if it is allowed.
 
     Runs `modify` itself, so that the two cannot differ.
     """

@@ -14,7 +14,7 @@ from waybook.plan.states import TERMINAL_STEP, PlanStatus, StepStatus
 @dataclass(frozen=True, slots=True)
 class StepReady:
     step: Step
-    #: None if the plan was loaded without it.
+    #: Text of the step; None if the plan was loaded without the text.
     text: StepText | None
     resumed: bool
 

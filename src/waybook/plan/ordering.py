@@ -19,7 +19,7 @@ def renumber(steps: tuple[Step, ...], after: int, by: int) -> tuple[Step, ...]:
 
 
 def insertion_point(plan: Plan, after: int | None) -> int:
-    """Return the order to insert after: the given one, else the last.
+    """Return the order after which to insert steps: the given one, else the last.
 
     Raises:
         InvalidStepReference: there is no such place.
@@ -58,7 +58,7 @@ def validate_order(plan: Plan, ids: list[StepId]) -> list[StepId]:
 def resolve_dependencies(
     made: Sequence[Step], new_steps: Sequence[NewStep], steps: Sequence[Step]
 ) -> list[Step]:
-    """Return the new steps with their dependencies, given as orders among all `steps`.
+    """Return the new steps with their dependencies, which refer to steps by their order.
 
     Raises:
         InvalidStepReference: an order that does not exist, or a step that waits for itself.

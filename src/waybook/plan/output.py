@@ -19,10 +19,10 @@ from waybook.plan.model import MAX_OUTPUTS, Plan
 from waybook.plan.settle import register_session
 from waybook.plan.states import PlanStatus
 
-#: Syntax of RFC 6838, in lower case.
+#: Syntax of each half of a media type by RFC 6838, in lower case.
 NAME = r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}"
 SYNTAX = re.compile(rf"({NAME})/({NAME})")
-#: Text types outside `text/`.
+#: Media types outside `text/` whose content is text.
 TEXT_TYPES = frozenset(
     {
         "application/javascript",
@@ -114,7 +114,7 @@ OUTPUT = "output"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewOutput:
-    """Submitted deliverable; its media type is a text type."""
+    """Submitted deliverable of a plan; its media type is always a text type."""
 
     media_type: str
     title: str

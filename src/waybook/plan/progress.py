@@ -85,7 +85,7 @@ def plan_outcome(status: PlanStatus, statuses: Collection[StepStatus]) -> str | 
     return None
 
 
-#: Percentage from which the agent is warned about the budget.
+#: Percentage of the budget at which the agent is warned.
 WARNING_PERCENT = 80
 FULL_PERCENT = 100
 
@@ -170,7 +170,7 @@ def last_heartbeat(step: Step) -> datetime | None:
 def stalled_steps(
     plan: Plan, *, now: datetime, patience: timedelta = DEFAULT_STALL_THRESHOLD
 ) -> tuple[tuple[Step, timedelta], ...]:
-    """Return the steps inactive for longer than their threshold, in plan order, with the gap."""
+    """Return the steps inactive beyond their threshold, each with the gap, in plan order."""
     silent = (
         (step, now - seen) for step in plan.steps if (seen := last_heartbeat(step)) is not None
     )
@@ -180,7 +180,7 @@ def stalled_steps(
 def newly_stalled(
     plan: Plan, *, now: datetime, patience: timedelta = DEFAULT_STALL_THRESHOLD
 ) -> tuple[tuple[Step, timedelta], ...]:
-    """Return the steps that stall an executing plan; a resumption restarts their stall timers."""
+    """Return the steps that stall an executing plan; resuming the plan restarts the stall timer."""
     if plan.status is not PlanStatus.EXECUTING:
         return ()
     resumed = plan.resumed_at
@@ -213,7 +213,7 @@ def resume_plan(draft: Draft) -> None:
 
 
 def whole_minutes(gap: timedelta) -> int:
-    """Return a gap in minutes, rounded down.
+    """Return an inactive period in whole minutes, rounded down.
 
     >>> whole_minutes(timedelta(minutes=31, seconds=59))
     31

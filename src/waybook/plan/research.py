@@ -22,7 +22,7 @@ from waybook.plan.output import OUTPUT
 from waybook.plan.settle import register_session
 from waybook.plan.states import CLOSED_PLAN
 
-#: Artifact kinds of the server, not allowed for research.
+#: Artifact kinds that are reserved for the server and not allowed for research.
 RESERVED = frozenset({OUTPUT, "late_result", "source"})
 
 
@@ -30,7 +30,7 @@ RESERVED = frozenset({OUTPUT, "late_result", "source"})
 class ResearchSource:
     """Source that research was taken from."""
 
-    #: Derived from the hash: the same source has the same id for every caller.
+    #: Id derived from the content hash, so that the same source has the same id for every caller.
     id: str
     content_hash: str
     url: str | None
@@ -48,7 +48,7 @@ class Research:
     content: Json
     tags: tuple[str, ...] = ()
     metadata: Json = None
-    #: Without duplicates.
+    #: Sources of the research, without duplicates.
     origins: tuple[ResearchSource, ...] = ()
 
     @property
@@ -60,7 +60,7 @@ class Research:
 
 
 class ExistingResearch(NamedTuple):
-    """Existing state: the latest version under this name, and the sources known to the chain."""
+    """Stored research: the latest version of this name, and the sources in the audit chain."""
 
     artifact_id: str | None = None
     version: int = 0
@@ -74,7 +74,7 @@ class StoredResearch:
 
     artifact_id: str
     version: int
-    #: True if identical research existed; nothing was written.
+    #: True if identical research was already stored, so that nothing was written.
     unchanged: bool = False
 
 
@@ -184,7 +184,7 @@ def _changes(
     step_id: StepId | None,
     context: DecisionContext,
 ) -> Iterator[Change]:
-    """Yield the artifact, the sources new to this chain, and the links to all its sources."""
+    """Yield changes that create the artifact, its new sources, and the links to all its sources."""
     row: dict[str, Json] = {
         "step_id": step_id,
         "kind": research.kind,

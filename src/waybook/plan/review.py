@@ -18,11 +18,11 @@ from waybook.plan.submit import StepDone, complete
 
 
 class ReviewSurface(StrEnum):
-    """Place in a chat where a person decides directly instead of through the agent."""
+    """Part of a chat client in which a person decides a review without the agent."""
 
-    #: In the map app.
+    #: The person decides in the map app.
     APP = "app"
-    #: In a form shown by the client.
+    #: The person decides in a form shown by the client.
     FORM = "form"
 
 
@@ -203,7 +203,7 @@ def _send_back(draft: Draft, step_id: StepId, feedback: str, place: ReviewSurfac
 
 
 def with_feedback(instructions: str, feedback: str) -> str:
-    r"""Return instructions with a person's feedback below a rule.
+    r"""Return the instructions followed by a horizontal rule and a person's feedback.
 
     >>> with_feedback("Compare.", "Add prices.")
     'Compare.\n\n---\n\nUser feedback: Add prices.'
@@ -212,7 +212,7 @@ def with_feedback(instructions: str, feedback: str) -> str:
 
 
 def _review_to_decide(plan: Plan, step_id: StepId | None) -> Review:
-    """Return the requested open review; refuse a second decision, and name the first decider."""
+    """Return the open review to decide; refuse a second decision and report who decided first."""
     last = plan.review if plan.review and step_id in {None, plan.review.step_id} else None
     if last and last.decision is not None:
         raise _already_decided(plan, last)

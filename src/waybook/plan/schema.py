@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from waybook.errors import InvalidInput, TooLarge
 from waybook.json_values import Json
 
-#: Keywords with unpredictable cost or meaning.
+#: JSON Schema keywords that are not supported because their cost or meaning is unpredictable.
 UNSUPPORTED_KEYWORDS = frozenset(
     {
         "$ref",
@@ -29,12 +29,12 @@ UNSUPPORTED_KEYWORDS = frozenset(
         "uniqueItems",
     }
 )
-#: Keywords that hold schemas under names chosen by the author.
+#: JSON Schema keywords whose value contains schemas under names chosen by the author.
 NAMED_SCHEMAS = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})
-#: Keywords that hold arbitrary data, not schemas.
+#: JSON Schema keywords whose value is arbitrary data, not a schema.
 DATA_KEYWORDS = frozenset({"const", "enum", "default", "examples"})
 
-#: Path and message of a missing or invalid part.
+#: Path and message of a missing or invalid part of a value.
 SchemaError: TypeAlias = dict[str, Json]
 
 MAX_DEPTH = 64
@@ -42,7 +42,8 @@ MAX_COST = 100_000
 MAX_NODES = 2_000
 MAX_ERRORS = 20
 MAX_MESSAGE = 300
-#: Characters of text that weigh as much as one more part: an error message repeats the text.
+#: Number of characters of text that cost as much as one more part, since an error message repeats
+#: the text.
 CHARACTERS_PER_PART = 100
 
 
@@ -163,7 +164,7 @@ def mismatches(instance: Json, schema: Json, *, value: str, shape: str) -> list[
             faults.append(Mismatch(error.json_path[:MAX_MESSAGE], error.message[:MAX_MESSAGE]))
             if len(faults) == MAX_ERRORS:
                 break
-    except ArithmeticError as error:  # multipleOf, for a number too large for a float
+    except ArithmeticError as error:  # multipleOf fails for a number too large for a float.
         faults.append(Mismatch("$", f"it holds a number that cannot be checked: {error}"))
     return sorted(faults, key=lambda fault: fault.path)
 

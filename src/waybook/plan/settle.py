@@ -32,7 +32,7 @@ def settle(draft: Draft) -> None:
 
 
 def transition_path(status: PlanStatus, target: PlanStatus) -> tuple[PlanStatus, ...]:
-    """Return the statuses to move through, along documented edges, from one status to another.
+    """Return the statuses through which allowed transitions lead from one status to another.
 
     >>> transition_path(PlanStatus.PLANNING, PlanStatus.COMPLETED)
     (<PlanStatus.EXECUTING: 'executing'>, <PlanStatus.COMPLETED: 'completed'>)

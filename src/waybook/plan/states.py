@@ -53,26 +53,26 @@ STEP_MOVES: Mapping[StepStatus, frozenset[StepStatus]] = MappingProxyType({
 })
 # fmt: on
 
-#: Plans in these statuses accept no more changes.
+#: Statuses of plans that accept no more changes.
 CLOSED_PLAN = frozenset({P.COMPLETED, P.FAILED})
-#: Steps in these statuses need no more work.
+#: Statuses of steps that need no more work.
 TERMINAL_STEP = frozenset({S.COMPLETED, S.SKIPPED, S.FAILED})
-#: Steps in these statuses count as done.
+#: Statuses of steps that are done.
 DONE_STEP = frozenset({S.COMPLETED, S.SKIPPED})
 
 
 def can_move_plan(old: PlanStatus, new: PlanStatus) -> bool:
-    """Return whether the plan's table has this edge."""
+    """Return whether a plan's status may change from `old` to `new`."""
     return new in PLAN_MOVES[old]
 
 
 def can_move_step(old: StepStatus, new: StepStatus) -> bool:
-    """Return whether the step's table has this edge."""
+    """Return whether a step's status may change from `old` to `new`."""
     return new in STEP_MOVES[old]
 
 
 def move_plan(old: PlanStatus, new: PlanStatus) -> PlanStatus:
-    """Return `new`, or raise if the transition is not allowed.
+    """Return `new`, or raise an error if the status change is not allowed.
 
     >>> move_plan(PlanStatus.PLANNING, PlanStatus.EXECUTING)
     <PlanStatus.EXECUTING: 'executing'>
@@ -86,7 +86,7 @@ def move_plan(old: PlanStatus, new: PlanStatus) -> PlanStatus:
 
 
 def move_step(old: StepStatus, new: StepStatus) -> StepStatus:
-    """Return `new`, or raise if the transition is not allowed.
+    """Return `new`, or raise an error if the status change is not allowed.
 
     Raises:
         InvalidTransition: the table has no edge from `old` to `new`.
@@ -97,7 +97,7 @@ def move_step(old: StepStatus, new: StepStatus) -> StepStatus:
 
 
 def derive_plan_status(steps: Collection[StepStatus]) -> PlanStatus:
-    """Derive the plan's status. The rules apply in this order, and the order matters.
+    """Derive the plan's status by the first rule that applies.
 
     A failed step is over like a completed one: failed steps never fail a plan.
 

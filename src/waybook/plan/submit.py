@@ -80,7 +80,7 @@ class Submission:
     report: Json = None
     formatting_notes: str | None = None
     usage: Usage | None = None
-    #: Attempt the caller believes it holds; None skips the check for a takeover.
+    #: Attempt number that the caller believes it holds; None skips the check for a takeover.
     attempt: int | None = None
 
     def values(self) -> dict[str, Json]:
@@ -95,7 +95,7 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class StepDone:
-    """Finished step and the branches its conditions took."""
+    """Finished step, and the branches that its conditions caused."""
 
     step: Step
     branches: tuple[Branch, ...] = ()

@@ -12,7 +12,7 @@ import orjson
 
 from waybook.json_values import Json
 
-#: Maximum usable size, minimum size, and weight.
+#: Claim of a text to space in a reply: maximum usable size, minimum size, and weight.
 SpaceClaim: TypeAlias = tuple[int, int, int]
 
 
@@ -70,7 +70,7 @@ def fair_share(lengths: list[int], budget: int) -> int:
 
 
 def allocate_space(claims: Sequence[SpaceClaim], room: int) -> list[int]:
-    """Return the size given to each claim: its maximum, its minimum, or a share by its weight.
+    """Return the size granted to each claim: its maximum, its minimum, or a share by weight.
 
     One level applies to all claims, so a long item does not shrink the share of the others. The
     minimum sizes together must fit in `room`.

@@ -29,14 +29,16 @@ from waybook.research.vocabulary import (
 Vector: TypeAlias = tuple[float, ...]
 
 DIMENSIONS = 256
-#: Only the beginning of a longer text is embedded. Indexing splits texts into passages first.
+#: Maximum length of text that is embedded; the rest of a longer text is ignored. Indexing splits
+#: texts into passages first.
 MAX_TEXT_LENGTH = 100_000
 REMEMBERED_WORDS = 50_000
 REMEMBERED_ROWS = 8_000
 
-#: A word that occurs n times has weight 1 + log n, in steps of a sixteenth.
+#: Number of weight steps per unit: a word that occurs n times has weight 1 + log n, rounded to a
+#: sixteenth.
 STEPS = 16
-#: Number of bytes whose sum fits in two bytes.
+#: Number of byte values whose sum still fits in two bytes.
 ROWS_AT_ONCE = 256
 
 
@@ -65,7 +67,7 @@ class StaticEmbedder:
         self._one_of_four = int.from_bytes(b"\xff\xff\0\0" * (table.dimensions // 4), "little")
 
     def embed(self, text: str) -> Vector:
-        """Return the text as a unit vector; a text without words gets the neutral vector."""
+        """Return the text as a unit vector; a text without words has the neutral vector."""
         counts = Counter[int]()
         for word, count in Counter(split_words(text[:MAX_TEXT_LENGTH])).items():
             if len(word) <= MAX_WORD_LENGTH:
@@ -127,7 +129,7 @@ def neutral_vector(dimensions: int) -> Vector:
 
 @cache
 def builtin_embedder() -> StaticEmbedder:
-    """Return the embedder shipped with the package, which needs nothing else."""
+    """Return the embedder shipped with the package, which has no other dependencies."""
     return StaticEmbedder(builtin_word_vectors())
 
 
@@ -147,7 +149,7 @@ def cosine_similarity(vector: Vector, other: Vector) -> float:
     return sum([a * b for a, b in zip(vector, other, strict=True)])
 
 
-#: No known model makes longer vectors.
+#: Maximum number of dimensions of a vector; no known model produces longer vectors.
 MAX_DIMENSIONS = 16_384
 
 

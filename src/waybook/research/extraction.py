@@ -10,7 +10,7 @@ from hashlib import sha256
 
 from waybook.json_values import Json
 
-#: Length of a first answer that is included in the prompt for its correction.
+#: Maximum length of a first answer that is included in the prompt for its correction.
 MAX_ANSWER_SHOWN = 20_000
 
 INSTRUCTIONS = """\

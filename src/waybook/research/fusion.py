@@ -16,13 +16,14 @@ class RankedPassage(NamedTuple):
 
     subject_id: str
     part: int
-    #: Full-text: share of the query that its words cover. Semantic: cosine similarity, up to 1.
+    #: Score of the passage. Full-text search: share of the query that the passage's words cover.
+    #: Semantic search: cosine similarity, up to 1.
     measure: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchReason:
-    """One reason for a hit: the list that contains it, the rank there, and the score."""
+    """One reason for a hit: the ranked list that contains it, its rank and its score."""
 
     by: str
     rank: int

@@ -17,7 +17,7 @@ Body: TypeAlias = dict[str, Json]
 
 #: Minimum size of a truncated text, in bytes.
 MIN_TEXT_BYTES = 240
-#: Size of `"cut":{},`.
+#: Size of the JSON text `"cut":{},` in bytes.
 CUT_OVERHEAD = 9
 #: Key under `cut` that lists the parts left out completely.
 MORE = "more"
@@ -38,14 +38,15 @@ class FetchCall:
 
 @dataclass(frozen=True, kw_only=True)
 class TextField:
-    """A field that may be cut: a string as it is, any other value as its JSON."""
+    """A field that may be cut: a string unchanged, or any other value as JSON."""
 
     name: str
     value: Json
     get: FetchCall
     #: Length of the whole text in characters, if `value` is only its beginning.
     length: int | None = None
-    #: False if the shown text is from the middle; the call then starts at the beginning.
+    #: Whether the fetch call continues the shown text. False if that text is from the middle; the
+    #: call then starts at the beginning.
     resumes: bool = True
     counts: int = 1
 
@@ -55,7 +56,7 @@ class TextField:
 
     @cached_property
     def most(self) -> int:
-        """The maximum usable size, in bytes."""
+        """The maximum size that the field can use, in bytes."""
         full_size = json_size({self.name: self.value}) - 1
         return full_size if self._complete else full_size + self._note
 
@@ -69,12 +70,12 @@ class TextField:
 
     @cached_property
     def _note(self) -> int:
-        """The maximum size of the note about the cut."""
+        """The maximum size of the note about the omitted rest."""
         long = self.length or len(self.text)
         return json_size({self.name: self.get.to_json(long, offset=long)}) - 1
 
     def fitted(self, room: int) -> tuple[Json, Body | None]:
-        """Return the value cut to `room` bytes, and the note about the rest."""
+        """Return the value cut to `room` bytes, and the note about the omitted rest."""
         if self._complete and self.most <= room:
             return self.value, None
         shown = truncate(self.text, room - len(self.name) - 6 - self._note)
@@ -85,11 +86,11 @@ class TextField:
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """Fields that are always shown, and texts that may be cut."""
+    """Entry of a packet: fields that are always shown, and texts that may be cut."""
 
     frame: Body
     texts: tuple[TextField, ...] = ()
-    #: The entry may have several texts, so that cuts are listed by name.
+    #: Whether the entry may have several texts, so that cuts are listed by the name of the text.
     several: bool = False
 
     @cached_property
@@ -146,9 +147,10 @@ class EntryList:
     name: str
     entries: tuple[Entry, ...]
     get: FetchCall
-    #: Number of further entries that were not loaded.
+    #: Number of further entries of the list that were not loaded.
     beyond: int = 0
-    #: Arguments that continue the call after this many shown entries; by default it starts over.
+    #: Function that returns the arguments for continuing after a number of shown entries; by
+    #: default, the call starts over.
     resume: Callable[[int], Body] = field(default=lambda _: {})
     focus: int = 0
     counts: int = 1
@@ -164,7 +166,7 @@ class EntryList:
 
     @cached_property
     def empty(self) -> int:
-        """The size of the empty list."""
+        """The size of the list without entries, in bytes."""
         return len(self.name) + 6
 
     @cached_property
@@ -191,7 +193,7 @@ class EntryList:
         return listed, self.get.to_json(left, **self.resume(0 if shown.start else shown.stop))
 
     def _shown(self, room: int) -> range:
-        """Return the range of entries that fit, around the focus."""
+        """Return the range of list entries that fit, around the focus."""
         if not self.beyond and sum(entry.min_size for entry in self.entries) <= room:
             return range(len(self.entries))
         room -= self._note

@@ -11,7 +11,7 @@ from itertools import islice
 from uuid import UUID
 
 MAX_PASSAGE_LENGTH = 1_000
-#: Passages indexed per text: its first hundred thousand characters.
+#: Maximum number of passages indexed per text, which cover its first hundred thousand characters.
 MAX_PASSAGES = 100
 #: Maximum nesting depth of JSON that is indexed; deeper values are left out.
 MAX_DEPTH = 12
@@ -75,7 +75,7 @@ def _lines(value: object, name: str, depth: int) -> Iterator[str]:
         yield f"{name}: {value}" if name else str(value)
 
 
-#: UUID version 8 (custom) and the RFC 9562 variant, set in an id derived from a hash.
+#: Bits of UUID version 8 (custom) and of the RFC 9562 variant, set in an id derived from a hash.
 _VERSION, _VARIANT = 8 << 76, 2 << 62
 _FREE = ~(0xF << 76 | 0x3 << 62)
 

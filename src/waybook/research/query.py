@@ -70,7 +70,8 @@ class Term:
     text: str
     #: Corrected spelling, if the word looks misspelled.
     correction: str | None
-    #: Share of the query's information: rare words have more. All shares add up to 1.
+    #: Share of the query's information that the word contributes; rare words contribute more. All
+    #: shares add up to 1.
     weight: float
 
 
@@ -85,7 +86,7 @@ class SearchQuery:
         return " ".join([self.text, *(term.correction for term in self.terms if term.correction)])
 
     def required_terms(self, least: float) -> tuple[Term, ...]:
-        """Return the terms of which a passage must match at least one to weigh `least` in total.
+        """Return the heaviest terms; a passage that matches none of them weighs less than `least`.
 
         The lightest terms are left out as long as their total weight stays below `least`.
         """
@@ -124,7 +125,7 @@ def parse_query(text: str, table: WordVectors | None = None) -> SearchQuery:
 
 
 def _bare(chunk: str) -> str:
-    """Return a chunk without surrounding punctuation and without search syntax characters."""
+    """Return a part of a query without surrounding punctuation and search syntax characters."""
     return chunk.strip(_AROUND).replace('"', " ").replace("\\", " ")
 
 
@@ -138,7 +139,7 @@ def _information(word: str, table: WordVectors) -> float:
 
 
 MAX_SNIPPET_LENGTH = 280
-#: Only the beginning of a longer text is examined.
+#: Maximum length of a text that is examined; the rest of a longer text is ignored.
 MAX_TEXT_LENGTH = 20_000
 
 _WORD = re.compile(r"[^\W_]+")
@@ -150,9 +151,9 @@ _MIN_ROOT_LENGTH = 3
 @dataclass(frozen=True, slots=True)
 class Snippet:
     text: str
-    #: Start and end offsets of the matching words.
+    #: Start and end offsets of the matching words in the snippet.
     marks: tuple[tuple[int, int], ...]
-    #: Text was cut off before or after the snippet.
+    #: Whether text was cut off before the snippet, and whether text was cut off after it.
     cut_before: bool
     cut_after: bool
 
@@ -213,7 +214,7 @@ def _root(word: str) -> str:
 
 
 def _best(matches: Sequence[_Match], weights: dict[str, float], longest: int) -> tuple[int, int]:
-    """Return the span of at most `longest` whose matches weigh most; on a tie, the first."""
+    """Return the first span of at most `longest` characters whose matches weigh most."""
     best, place = (0.0, 0), (0, 0)
     first = 0
     for last, match in enumerate(matches):
@@ -227,7 +228,7 @@ def _best(matches: Sequence[_Match], weights: dict[str, float], longest: int) ->
 
 
 def _window(text: str, core: tuple[int, int], longest: int) -> tuple[int, int]:
-    """Return the core extended by as much context as fits, cut at word boundaries."""
+    """Return a span extended by as much context as fits, cut at word boundaries."""
     start = max(0, core[0] - (longest - (core[1] - core[0])) // 3)
     if start:
         blank = _BLANK.search(text, start - 1, core[0])

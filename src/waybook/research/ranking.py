@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from waybook.research.embedding import DIMENSIONS
 from waybook.research.fusion import RankedPassage
 
-#: The greatest code. -128 is not used, so that a vector and its opposite have opposite codes.
+#: Greatest quantization code. The code -128 is not used, so that a vector and its opposite have
+#: opposite codes.
 MAX_CODE = 127
 
 
@@ -40,7 +41,8 @@ def quantize(vector: Sequence[float]) -> bytes:
 
 
 BLOCK_ROWS = 4_096
-#: Rows of the first block of a small index; doubled until the block has its full size.
+#: Number of rows in the first block of a small index; it is doubled until the block has its full
+#: size.
 MIN_BLOCK_ROWS = 64
 #: Share of deleted rows beyond which the blocks are rewritten without them.
 MAX_DELETED_SHARE = 0.25
@@ -49,7 +51,7 @@ MAX_DELETED_SHARE = 0.25
 KEY: Final = [("high", ">u8"), ("low", ">u8"), ("part", ">i4")]
 KEYS: Final = np.dtype(KEY)
 RECORDS: Final = np.dtype([*KEY, ("codes", "i1", (DIMENSIONS,))])
-#: Memory per vector: its codes, their length, its key, and its deleted flag.
+#: Memory per vector in bytes: its codes, its scale, its key, and its deleted flag.
 ROW_BYTES = DIMENSIONS + 4 + 20 + 1
 
 
@@ -71,7 +73,7 @@ class Block:
         return len(self.deleted)
 
     def append(self, records: NDArray[np.void]) -> int:
-        """Append as many of these records as the block can hold; return how many."""
+        """Append as many of these records as fit into the block; return how many were appended."""
         taken = records[: BLOCK_ROWS - self.rows]
         self._reserve(self.rows + len(taken))
         place = slice(self.rows, self.rows + len(taken))
@@ -108,8 +110,8 @@ class Block:
         # A thread that adds rows may have enlarged this block since `floats` was allocated.
         rows = min(self.rows, len(floats))
         np.copyto(floats[:rows], self.codes[:rows])
-        # Not `@`: BLAS starts a thread per core for each block, and on busy cores these wait for
-        # each other ten times as long as the product takes.
+        # The operator `@` is not used: BLAS starts a thread per core for each block, and on busy
+        # cores these threads wait for each other ten times as long as the product takes.
         similarities: NDArray[np.float32] = np.einsum("ij,j->i", floats[:rows], query)
         similarities *= self.scales[:rows]
         similarities[self.deleted[:rows]] = -np.inf
@@ -155,7 +157,7 @@ class VectorIndex:
             self._append(np.frombuffer(packed, RECORDS))
 
     def __len__(self) -> int:
-        """Return how many vectors there are."""
+        """Return the number of vectors."""
         return sum(block.rows for block in self._blocks) - self._deleted
 
     @property
@@ -189,7 +191,7 @@ class VectorIndex:
         ]
 
     def _new(self, records: NDArray[np.void]) -> NDArray[np.void]:
-        """Return the records that are not in the index yet."""
+        """Return those records that are not in the index yet."""
         if not len(records):
             return records
         keys = Keys(records)
@@ -223,7 +225,7 @@ class VectorIndex:
 def _best_of(
     block: Block, cosines: NDArray[np.float32], most: int
 ) -> Iterator[tuple[float, int, int, int]]:
-    """Yield the best rows of a block as distance and key, including all that tie for last place."""
+    """Yield the best rows of a block as distance and key, with all ties for the last place."""
     rows = np.flatnonzero(np.isfinite(cosines))
     if len(rows) > most:
         least = np.partition(cosines, -most)[-most]

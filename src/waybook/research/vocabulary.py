@@ -25,7 +25,7 @@ _ALONE = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff\uff66-\uff9d\U00020000-\U0003f
 
 
 def split_words(text: str) -> list[str]:
-    """Return the words, in order.
+    """Return the words of a text, in order.
 
     >>> split_words("Café au lait: 2 sizes!")
     ['cafe', 'au', 'lait', '2', 'sizes']
@@ -47,12 +47,12 @@ MAGIC = b"WBWT"
 VERSION = 1
 ROW_ALIGNMENT = 4096
 
-#: Longer words are keys, hashes and encoded images.
+#: Maximum length of a word; longer words are keys, hashes and encoded images.
 MAX_WORD_LENGTH = 40
-#: Longest pieces in the table: at the start of a word, and within one.
+#: Maximum lengths of word pieces in the table: at the start of a word, and within a word.
 MAX_PREFIX_LENGTH = 20
 MAX_INFIX_LENGTH = 10
-#: Added to each number of a row to store it as a byte.
+#: Number that is added to each value of a row to store the value as a byte.
 BYTE_OFFSET = 128
 
 #: Endings of English words, and their replacements in the table.
@@ -70,7 +70,7 @@ _DOUBLING = frozenset({"ing", "ed", "er", "ers"})
 @dataclass(frozen=True, slots=True)
 class WordVectors:
     dimensions: int
-    #: Row number of each word; pieces within a word begin with `##`.
+    #: Row number of each word or word piece; pieces within a word begin with `##`.
     numbers: Mapping[str, int]
     #: Value of one quantization step in each dimension.
     scale: tuple[float, ...]
@@ -78,12 +78,12 @@ class WordVectors:
     start: int
 
     def row(self, number: int) -> bytes:
-        """Return the numbers of a row as bytes, each increased by 128."""
+        """Return the numbers in a table row as bytes, each increased by 128."""
         at = self.start + number * self.dimensions
         return self.rows[at : at + self.dimensions]
 
     def rows_for_word(self, word: str) -> tuple[int, ...]:
-        """Return the rows that make up a word: its own, its stem's, or those of its pieces.
+        """Return the table rows of a word: its own row, its stem's row, or the rows of its pieces.
 
         A word that the table cannot spell gets one pseudorandom but stable row, so that it at least
         matches itself.
@@ -125,7 +125,7 @@ class WordVectors:
 
 
 def parse_word_vectors(data: "mmap.mmap | bytes") -> WordVectors:
-    """Parse a table from its bytes.
+    """Parse a table of word vectors from its bytes.
 
     Raises:
         ValueError: this is not a table, or one of another version.

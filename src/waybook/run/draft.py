@@ -40,7 +40,7 @@ class RunDecision(Generic[ReplyT_co]):
 
 ReplyT = TypeVar("ReplyT")
 
-#: Column names of fields whose name differs.
+#: Column names of the fields whose column has a different name.
 COLUMN_NAMES = {"continues": "continues_id", "document": "document_id"}
 
 
@@ -141,7 +141,7 @@ class RunDraft:
     # Reading
 
     def step_of(self, job: Job) -> StepRun:
-        """Return the step a job belongs to, in its current state."""
+        """Return the current state of the step that a job belongs to."""
         return self.steps[step_id(job.stage, job.step_key)]
 
     def steps_in(self, stage: str) -> Iterable[StepRun]:

@@ -76,7 +76,7 @@ def _fresh(draft: RunDraft, job: Job) -> Job:
 def regenerate(
     run: Run, compiled_dag: CompiledDag, job: Job, document_id: str, context: DecisionContext
 ) -> RunDecision[RegenerationJob]:
-    """Regenerate a document: a new job supersedes the one that produced it.
+    """Create a new job that regenerates a document and supersedes the job that produced it.
 
     A closed step stays closed; when the new job completes, there is a new version of the document.
 
@@ -113,7 +113,7 @@ AGAIN = NextCall("get_next_job", {}, "get your job again; its reply has the atte
 
 
 def stale_attempt_error(job: Job, attempt: int) -> StaleAttempt | None:
-    """Return the refusal for a caller with an outdated attempt; None if it is current."""
+    """Return the error for a caller with an outdated attempt; None if the attempt is current."""
     if job.attempt == attempt:
         return None
     by = f" by {job.held_by}" if job.held_by else ""
@@ -151,7 +151,7 @@ def require_holder(job: Job, attempt: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class JobFailed:
-    """Job after a failure was recorded."""
+    """Reply to a reported failure: the job after the failure was recorded."""
 
     job: Job
 
@@ -196,7 +196,7 @@ def fail_permanently(
 
 
 def backoff(tries: int) -> timedelta:
-    """Return the delay after this many tries: doubled each time, up to a limit.
+    """Return the delay before a retry, which doubles with each try up to a limit.
 
     >>> [backoff(tries).seconds for tries in (1, 2, 3, 10)]
     [5, 10, 20, 300]

@@ -16,13 +16,13 @@ from waybook.dag.model import Dag, JobStatus, JobType, Stage
 from waybook.dag.progress.structure import stage_order
 from waybook.json_values import Json
 
-#: Rank range reserved for the steps of one stage.
+#: Number of ranks reserved for the steps of one stage.
 RANKS = 100_000
 
 
 @dataclass(frozen=True)
 class CompiledDag:
-    """Checked definition with its graphs, as runs use it."""
+    """Checked definition of a DAG, with the graphs of its stages."""
 
     dag: Dag
     graphs: Mapping[str, Graph]
@@ -64,7 +64,7 @@ class CompiledDag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageRun:
-    """One stage of a run, its models frozen when it starts."""
+    """One stage of a run; its models are fixed when the stage starts."""
 
     slug: str
     models: tuple[str, ...]
@@ -139,7 +139,7 @@ class Job:
     status: JobStatus = JobStatus.PENDING
     #: Fencing token: increases with every claim.
     attempt: int = 0
-    #: Claims since it was created or last reset.
+    #: Number of claims since the job was created or last reset.
     tries: int = 0
     ready_at: datetime
     held_by: str | None = None
@@ -147,10 +147,10 @@ class Job:
     started_at: datetime | None = None
     completed_at: datetime | None = None
     error: str | None = None
-    #: Job it continues, and its part number.
+    #: Job that this job continues, and the part number of this job.
     continues: str | None = None
     part: int = 1
-    #: Document to render or to regenerate.
+    #: Document that the job renders or regenerates.
     document: str | None = None
     #: True if the job's completion counts toward its step. It is False for a job of a closed step,
     #: which is not reopened.
@@ -199,7 +199,7 @@ class Run:
     stages: Mapping[str, StageRun]
     #: Steps of the loaded stages, by their ids within the run.
     steps: Mapping[str, StepRun]
-    #: Usage of its results so far.
+    #: Usage of the run's results so far.
     usage: Totals = NO_USAGE
 
 
@@ -261,15 +261,15 @@ def _time(at: datetime | None) -> str | None:
     return at.isoformat() if at else None
 
 
-#: Jobs of one stage.
+#: Maximum number of jobs in one stage.
 MAX_JOBS = 20_000
-#: Models of one stage.
+#: Maximum number of models in one stage.
 MAX_MODELS = 20
-#: Steps of one stage that the server can run.
+#: Maximum number of steps in one stage that the server can run.
 MAX_STEPS = 500
-#: Claims of a job before it is given up.
+#: Maximum number of claims of a job before the job is given up.
 MAX_ATTEMPTS = 4
-#: Parts of one unit's result.
+#: Maximum number of parts of one unit's result.
 MAX_PARTS = 50
 #: First and longest delay before a retry, in seconds.
 BACKOFF_SECONDS = 5

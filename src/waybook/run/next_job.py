@@ -16,7 +16,7 @@ from waybook.run.model import MAX_ATTEMPTS, CompiledDag, Job, Run
 @dataclass(frozen=True, slots=True)
 class JobReady:
     job: Job
-    #: True if the caller held it already.
+    #: True if the caller already held the job.
     resumed: bool = False
 
 
@@ -29,13 +29,13 @@ class OpenJobs:
     status: JobStatus
     model: str
     count: int
-    #: Earliest time one of them may be claimed.
+    #: Earliest time at which one of these jobs may be claimed.
     ready_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NothingReady:
-    """Open jobs that are all in progress, delayed, or assigned to another model."""
+    """Reply if all open jobs are in progress, delayed, or assigned to another model."""
 
     open_jobs: tuple[OpenJobs, ...]
 
@@ -58,7 +58,7 @@ class RunComplete:
 
 @dataclass(frozen=True, slots=True)
 class AttemptsExhausted:
-    """Candidate job without attempts left, now permanently failed; the caller should ask again."""
+    """Reply if the candidate job has no attempts left and failed; the caller should ask again."""
 
     job: Job
 
@@ -77,7 +77,7 @@ def next_job(
     candidate: Job | None,
     open_jobs: Sequence[OpenJobs],
 ) -> RunDecision[NextJob]:
-    """Return the job the caller holds, else the candidate, else the reason for neither.
+    """Return the job the caller holds, else the candidate job, else why there is no job.
 
     `held` is only used if the caller is its holder, regardless of the store's query. The candidate
     is free: it is unclaimed, or its holder has been inactive for too long.

@@ -25,12 +25,12 @@ from waybook.run.model import (
     step_id,
 )
 
-#: Maximum number of names a refusal lists.
+#: Maximum number of names that the message of a refusal lists.
 MAX_NAMES_LISTED = 50
 
 
 def start_stage(draft: RunDraft, slug: str, models: Sequence[str]) -> None:
-    """Start a stage with these models, which are frozen from then on; open its first steps.
+    """Start a stage with these models, which can no longer change, and open its first steps.
 
     Raises:
         InvalidInput: there are no models.

@@ -14,7 +14,7 @@ from waybook.run.stages import require_stage, start_stage, validate_models
 
 @dataclass(frozen=True, slots=True)
 class StartedStages:
-    """Stages that were started, in order."""
+    """Stages that a decision started, in order."""
 
     stages: tuple[StageRun, ...]
 

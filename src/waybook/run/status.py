@@ -11,7 +11,7 @@ from waybook.run.model import CompiledDag, Run, StepRun
 
 
 class RunState(StrEnum):
-    """Overall state of a run; the first that applies, in this order."""
+    """Overall state of a run: the first state in this order that applies."""
 
     COMPLETED = "completed"
     #: A step failed permanently; other work may still go on.
@@ -48,7 +48,7 @@ def awaiting_feedback(run: Run, compiled_dag: CompiledDag) -> str | None:
 def run_evidence(
     run: Run, available: Iterable[tuple[str, AvailableDocument]] = ()
 ) -> dict[str, StageEvidence]:
-    """Return the evidence of each started stage.
+    """Return the progress evidence of each started stage.
 
     `available` lists the documents that can be fetched, each with its stage.
     """

@@ -37,9 +37,9 @@ class Submission:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDone:
     job: Job
-    #: Ids of the stored documents.
+    #: Ids of the documents stored with the result.
     documents: tuple[str, ...] = ()
-    #: Job that continues this one.
+    #: Job that continues the submitted job.
     continuation: Job | None = None
 
 
@@ -153,7 +153,7 @@ DocumentTarget = tuple[str, ProducedDocument]
 def _assigned(
     step: RecipeStep, made: Sequence[ProducedDocument], handed: Sequence[SubmittedDocument]
 ) -> Mapping[DocumentTarget, str]:
-    """Match texts to expected documents. A text without key and model matches all of them."""
+    """Match texts to expected documents. A text without key and model matches every document."""
     wanted: dict[DocumentTarget, str | None] = {
         (key, out): None for key in output_keys(step) for out in made
     }

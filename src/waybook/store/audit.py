@@ -16,7 +16,7 @@ from waybook.core.replay import Row, change_from_json
 from waybook.json_values import Json, rfc3339
 from waybook.store.driver.queries import Rows, Statement, as_json_text, load
 
-#: Previous hash of the first entry of a chain.
+#: Previous hash in the first entry of an audit chain.
 GENESIS = bytes(32)
 
 
@@ -51,7 +51,7 @@ class ChainEnd(NamedTuple):
 
 
 class StoredRow(NamedTuple):
-    """A row whose changes the audit records, to be compared with its replay."""
+    """A stored row, to be compared with the row that replaying the audit produces."""
 
     entity: str
     id: str
@@ -173,7 +173,7 @@ class Patch:
 
 class Patches:
     def __init__(self, changes: Iterable[Change]) -> None:
-        """Merge the changes into one patch per row, in order of first mention."""
+        """Merge the changes into one patch per row, ordered by the first change of each row."""
         self._patches: dict[Entity, dict[str, Patch]] = {}
         for change in changes:
             kind = self._patches.setdefault(change.entity, {})

@@ -26,7 +26,7 @@ from waybook.store.driver.queries import BATCH_SIZE, Rows, Statement, Value, loa
 
 log = logging.getLogger(__name__)
 
-#: Maximum number of calls waiting to be written, and the maximum written in one batch.
+#: Maximum number of logged calls waiting to be written, and the maximum written in one batch.
 MAX_QUEUED = 10_000
 MAX_BATCH_SIZE = 500
 #: Time a call may wait for others to be written in the same batch, in seconds.
@@ -50,12 +50,12 @@ class LoggedCall(NamedTuple):
     is_error: bool
     error_code: str | None
     replayed: bool
-    #: Step that the call specified, or that the call was assigned.
+    #: Step that the call specified, or step that was assigned to the caller.
     step_id: str | None = None
 
 
 class CallRecord(NamedTuple):
-    """One call as shown to users."""
+    """One tool call as shown to users."""
 
     at: datetime
     tool: str
@@ -108,7 +108,7 @@ class ModelUsageRow(NamedTuple):
 
 
 class WorkUsageRow(NamedTuple):
-    """Usage of one plan or run, or of the server's own model; `total` is the number of these."""
+    """Usage of one plan or run, or of the server's own model; `total` counts all such rows."""
 
     input_tokens: int
     output_tokens: int
@@ -149,12 +149,12 @@ def calls_of_step(step_id: str) -> Statement:
 
 
 def read_calls(rows: Iterable[CallRecord]) -> list[CallRecord]:
-    """Return the selected calls, with times in UTC."""
+    """Return the calls from the selected rows, with times in UTC."""
     return [record._replace(at=record.at.astimezone(UTC)) for record in rows]
 
 
 def read_tool_calls(rows: Iterable[ToolCallStats]) -> tuple[ToolCallStats, ...]:
-    """Return the selected statistics, with times in UTC."""
+    """Return the call statistics from the selected rows, with times in UTC."""
     return tuple(stats._replace(last_at=stats.last_at.astimezone(UTC)) for stats in rows)
 
 
@@ -225,7 +225,8 @@ class Key:
     tool: str
     key: str
     arguments_hash: bytes
-    #: Earlier versions stored answers under the hash of the arguments alone.
+    #: Arguments of the call, because earlier versions stored answers under the hash of the
+    #: arguments alone.
     arguments: Json = None
 
 
@@ -241,12 +242,12 @@ def hash_arguments(arguments: Json) -> bytes:
 
 
 def lookup_statement(key: Key) -> Statement:
-    """Select the stored answer; run after locking, to see the answer of a concurrent duplicate."""
+    """Select the stored answer; run after locking, so that a concurrent duplicate is seen."""
     return SQL["stored_answer"](tool=key.tool, key=key.key)
 
 
 def read_answer(row: Sequence[Any], key: Key) -> StoredAnswer:
-    """Return the stored answer to the same call, from its arguments hash, error flag and body.
+    """Return the stored answer in a row, if it was stored for a call with the same arguments.
 
     Raises:
         IdempotencyConflict: the key was used for a call with other arguments.

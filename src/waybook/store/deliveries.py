@@ -14,7 +14,7 @@ from waybook.notifications.message import (
 )
 from waybook.store.driver.queries import AsJson, Statement, load
 
-#: Retention of settled deliveries.
+#: Number of days for which settled deliveries are kept.
 RETENTION_DAYS = 30
 
 
@@ -59,7 +59,7 @@ def latest_statement(most: int, message_id: str | None = None) -> Statement:
 
 
 def read_latest(rows: list[Delivery]) -> list[Delivery]:
-    """Return the selected deliveries."""
+    """Return the deliveries from the selected rows."""
     return [row._replace(status=DeliveryStatus(row.status)) for row in rows]
 
 

@@ -40,7 +40,7 @@ def error_from_answer(answer: Answer, message: str) -> MCPError:
 
 
 async def hide_internal_errors(ctx: Context, call_next: CallNext) -> HandlerResult:
-    """Replace unexpected exceptions by a generic error; older revisions would send their text."""
+    """Replace unexpected exceptions by a generic error, so that clients never see their text."""
     try:
         return await call_next(ctx)
     except MCPError as error:

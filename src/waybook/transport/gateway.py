@@ -12,7 +12,8 @@ from waybook.app.skills.skill import Skill
 from waybook.errors import RateLimited, WaybookError
 from waybook.store.driver.bus import Bus
 
-#: Request state attribute: True if the rate limiter counted the request, False if it refused it.
+#: Request state attribute that is True if the rate limiter admitted the request, and False if it
+#: refused the request.
 RATE_COUNTED: Final = "counted"
 
 
@@ -52,7 +53,7 @@ class DispatcherPort(Protocol):
 
 
 async def always_authorized(_: Request | None) -> bool:
-    """Return True: without authentication there is nothing to check again."""
+    """Return True: without authentication, there is no credential to check again."""
     return True
 
 
@@ -120,7 +121,7 @@ class ToolGateway:
     async def _entering(
         self, request: Request | None, what: str = ""
     ) -> tuple[DispatcherPort, Caller]:
-        """Return the dispatcher and the caller; a request already counted is not counted again.
+        """Return the dispatcher and the caller, marked if the request was already counted.
 
         Raises:
             RateLimited: the request exceeded the org's rate limit.

@@ -33,8 +33,8 @@ MESSAGE_LIMIT: Final = 1024 * 1024
 NOT_JSON: Final = InvalidMessage(PARSE_ERROR, "Parse error")
 NOT_A_MESSAGE: Final = InvalidMessage(INVALID_REQUEST, "The body must be one JSON-RPC 2.0 message")
 
-# An oversized request is oversized because of its parameters, so its id, method and version are
-# found in the bytes before or after them.
+# Only the parameters make a request oversized, so its id, method and version are found in the bytes
+# before or after them.
 _ID: Final = rb'"id"\s*:\s*(-?[0-9]{1,18}|"[^"\\]{0,200}")\s*'
 _OTHER: Final = rb'"(?:jsonrpc|method)"\s*:\s*"[^"\\]{0,200}"\s*'
 _ID_AHEAD: Final = re.compile(rb"\s*\{\s*(?:" + _OTHER + rb",\s*){0,2}" + _ID + b",")
@@ -76,7 +76,7 @@ def is_id(value: object) -> bool:
 
 
 def id_of(beginning: bytes, end: bytes) -> str | int | None:
-    """Return the id of a request from its first and last bytes, or None if neither contains it.
+    """Return a request's id, searched in its first and last bytes; None without an id there.
 
     >>> id_of(b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"id":8,', b'"id":9}}')
     7

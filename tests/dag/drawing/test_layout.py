@@ -15,7 +15,7 @@ from waybook.dag.diagram.routing import Box, EdgeLine, Frame, Layout, Point, is_
 WIDTHS = st.sampled_from([None, 100, 500, 1000])
 STACKS = st.sampled_from([2, 3, 9])
 
-#: Left, top, right, bottom.
+#: Coordinates of an area: left, top, right, bottom.
 Area = tuple[int, int, int, int]
 
 
@@ -49,7 +49,7 @@ def pieces(line: EdgeLine) -> Iterator[Area]:
     return (between(*ends) for ends in pairwise(line.route))
 
 
-# Properties of a drawing
+# Functions that check the properties of a drawing.
 
 
 def check(layout: Layout) -> None:

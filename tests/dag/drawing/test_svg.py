@@ -32,7 +32,7 @@ HOSTILE = [
 ALLOWED = {
     *("svg", "title", "style", "g", "a", "rect", "path", "text"),
 }
-#: Allowed attributes; none can run or fetch anything.
+#: Attributes allowed in a drawing; none of them can run or fetch anything.
 ATTRIBUTES = {
     *("viewBox", "width", "height", "class", "role", "aria-label", "x", "y", "rx", "d"),
     *("data-step", "data-steps", "data-status", "data-stage", "transform", "text-anchor", "href"),

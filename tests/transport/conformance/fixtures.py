@@ -77,7 +77,7 @@ def sample(words: str) -> Result:
 
 ROOTS: Final[Result] = {"method": "roots/list", "params": {}}
 
-# Requests of a tool to its client in each round; the returned state contains the round.
+# Requests that each tool sends to its client, by round; the returned state contains the round.
 ROUNDS: Final[Mapping[str, list[dict[str, Result]]]] = {
     "test_input_required_result_elicitation": [{"user_name": ask("What is your name?", "name")}],
     "test_input_required_result_sampling": [
@@ -104,7 +104,7 @@ ROUNDS: Final[Mapping[str, list[dict[str, Result]]]] = {
 def next_round(
     rounds: list[dict[str, Result]], responses: Mapping[str, object] | None, state: str | None
 ) -> Result | None:
-    """Return the next request, or None once every round was answered."""
+    """Return the next request for input, or None once every round was answered."""
     number = int(state or 0)
     if responses and set(rounds[number]) <= set(responses):
         number += 1
@@ -184,7 +184,7 @@ STATIC: Final[Mapping[str, Result]] = {
 
 
 def handlers(bus: InMemorySubscriptionBus) -> Mapping[str, Handler]:
-    """Return the handlers of the suite's tools, by name."""
+    """Return the handlers of the conformance suite's tools, by name."""
 
     async def content(_: Context, params: Params) -> Result:
         return CONTENTS[params.name]

@@ -1,4 +1,4 @@
-"""The protocol's own conformance suite: pinned by its lock file, run by the Node of our wheels."""
+"""The official MCP conformance suite: pinned by its lock file, run by the Node of our wheels."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ async def verdicts(folder: Path, url: str, revision: str, results: Path) -> dict
 
 
 def read_results(results: Path) -> dict[str, bool]:
-    """Read the results: each scenario has a folder, named for it, with its checks."""
+    """Read the suite's results: each scenario has a folder of its name with its checks."""
     outcomes = {}
     for checks in results.glob("*/checks.json"):
         matched = SCENARIO.fullmatch(checks.parent.name)
@@ -40,7 +40,7 @@ def read_results(results: Path) -> dict[str, bool]:
 
 
 def passed(checks: list[dict[str, str]]) -> bool:
-    """Return whether something was checked, without failures or warnings.
+    """Return whether a scenario was checked, without failures or warnings.
 
     Each message is checked against the schema everywhere, which alone proves nothing.
     """

@@ -109,8 +109,8 @@ async def authenticate_issuer_token(
         user=member.name,
         channel=channel,
         scopes=scopes,
-        # A program that acts for a person has a credential of its own. The issuer's subject is not
-        # part of it, because it could not be removed when the user is erased.
+        # A program that acts for a person has its own credential. The credential does not contain
+        # the issuer's subject, because the subject could not be removed when the user is erased.
         credential=f"client:{who.client}:{member.user_id}",
     )
 
@@ -181,16 +181,16 @@ async def _let_in(
         try:
             await add_user(call, new)
         except InvalidInput:
-            # The name is taken, or a concurrent sign-in has already created this user.
+            # The user name is taken, or a concurrent sign-in has already created this user.
             if (await _look(services, issuer, who)).member is not None:
                 return
             continue
         return
 
 
-#: 256 bits.
+#: Length of a random sign-in secret: 256 bits.
 SECRET_BYTES: Final = 32
-#: Length of such a secret in its text form.
+#: Length of a sign-in secret as text, in characters.
 SECRET_LENGTH: Final = 43
 
 
@@ -204,7 +204,7 @@ class SignedInUser:
 
 @dataclass(frozen=True, slots=True)
 class StartedSession:
-    """New session; only the browser keeps the secret."""
+    """A new web session; its secret is kept only by the browser."""
 
     secret: str = field(repr=False)
     caller: Caller
@@ -252,7 +252,7 @@ async def start_by_issuer(
 async def authenticate_session(
     services: Services, secret: str, *, notes: bool = True
 ) -> SignedInUser:
-    """Return the user of the session with this secret; `notes` records the activity.
+    """Return the user of the session with this secret; `notes` decides whether to record the use.
 
     Raises:
         Unauthenticated: the session has ended or never existed.

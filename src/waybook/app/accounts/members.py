@@ -55,7 +55,7 @@ async def start_org_audit(ctx: RequestContext) -> None:
             await locked.write(OrgDecision(()))
 
 
-#: Change of a user: returns the new user, and the audit entry if anything changes.
+#: Function that changes a user. It returns the new user, and the audit entry if anything changes.
 UserChange: TypeAlias = Callable[[User, DecisionContext], tuple[User, Entry | None]]
 
 
@@ -77,7 +77,7 @@ async def add_user(ctx: RequestContext, new: NewUser) -> User:
 
 
 async def disable_user(ctx: RequestContext, name: str) -> User:
-    """Disable a user, whichever credential they use.
+    """Disable a user; all their credentials are rejected.
 
     Raises:
         Forbidden: the caller does not administer the org.
@@ -99,7 +99,7 @@ async def enable_user(ctx: RequestContext, name: str) -> User:
 
 
 async def change_scopes(ctx: RequestContext, name: str, scopes: tuple[Scope, ...]) -> User:
-    """Limit the user to these scopes, from the next request on, for every credential.
+    """Set the scopes of the user; they limit every credential from the next request on.
 
     Raises:
         Forbidden: the caller does not administer the org.
@@ -118,7 +118,7 @@ async def _changed(ctx: RequestContext, name: str, rule: UserChange) -> User:
 
 
 def require_user(rows: list[UserRow], name: str) -> User:
-    """Return the user that was found by name.
+    """Return the user from the rows of a lookup by name.
 
     Raises:
         NotFound: there is no user of this name.
@@ -129,7 +129,7 @@ def require_user(rows: list[UserRow], name: str) -> User:
     return users[0]
 
 
-#: Default validity of a token.
+#: Default validity of a token, in days.
 DEFAULT_DAYS: Final = 90
 #: Default scopes of an agent's token: the agent can do work, but cannot decide reviews.
 DEFAULT_SCOPES: Final = (Scope.PLAN_WRITE, Scope.RUN_WRITE)
@@ -140,7 +140,7 @@ class TokenRequest:
     user: str
     label: str
     scopes: tuple[Scope, ...] = DEFAULT_SCOPES
-    #: None: never expires.
+    #: Validity of the token in days; None if the token never expires.
     days: int | None = DEFAULT_DAYS
 
 
@@ -177,7 +177,7 @@ async def add_token(ctx: RequestContext, request: TokenRequest) -> IssuedToken:
 
 
 async def revoke_token(ctx: RequestContext, token_id: str) -> Token:
-    """Revoke a token, from the next request on, in every process.
+    """Revoke a token; every process rejects it from the next request on.
 
     Raises:
         Forbidden: the caller does not administer the org.

@@ -1,4 +1,4 @@
-"""Continuation of texts that a packet cut, and the search behind packets.
+"""Reading the rest of texts that a packet cut, and the search that packets use.
 
 A text is read on from where the packet ended. The search is full-text, and semantic where
 embeddings are available.
@@ -30,7 +30,7 @@ from waybook.store.research import search
 from waybook.store.research.artifacts import Backend
 from waybook.store.research.search import QueryVector, Scope
 
-#: Texts of the plan itself, texts of one of its steps, and texts with an id or a number.
+#: Names of the texts that a call can continue: those of the plan, of a step, by id, and by number.
 PLAN_PARTS = (
     "name",
     "reason",
@@ -41,7 +41,7 @@ PLAN_PARTS = (
 STEP_PARTS = ("title", "failReason", "dependsOn", "instructions", "resultSchema", "result")
 PARTS_BY_ID = ("artifact", "summary", "questions", "feedback")
 PARTS_BY_NUMBER = ("failure", "event")
-#: Digits of the largest audit entry number.
+#: Maximum number of digits in an audit entry number.
 MAX_NUMBER_DIGITS = 9
 
 
@@ -71,7 +71,7 @@ async def read_continuation(
 
 
 def part_statement(plan_id: str, part: str, page: Page) -> Statement:
-    """Return the statement that reads this part.
+    """Return the statement that reads this part of a plan's texts.
 
     Raises:
         InvalidInput: there is no such part.

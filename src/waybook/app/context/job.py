@@ -25,7 +25,7 @@ from waybook.store.runs import jobs, load
 from waybook.store.runs.jobs import DocumentInfo
 from waybook.store.runs.rows import DocumentSliceRow, RunBriefRow
 
-#: Input name of a person's feedback on a stage.
+#: Name of the job input that contains a person's feedback on a stage.
 FEEDBACK = "feedback"
 
 DEFAULT_PROMPT = """\
@@ -43,12 +43,12 @@ class JobInput:
 
     document_key: str
     stage: str | None
-    #: Length in characters.
+    #: Length of the input in characters.
     length: int
     document: Document | None = None
-    #: The text, if it comes from outside the run.
+    #: Text of the input, if it comes from outside the run.
     text: str = ""
-    #: Author or submitter, and time.
+    #: Author or submitter of the input, and the time of the input.
     by: str | None = None
     at: datetime | None = None
 
@@ -59,7 +59,7 @@ class JobMaterials:
 
     prompt: str
     inputs: Sequence[JobInput]
-    #: Text submitted so far for this piece of work.
+    #: Text that earlier jobs have submitted, if this job continues their result.
     so_far: str
 
 
@@ -181,10 +181,10 @@ def _feedback_before(locked: LockedRun, slug: str) -> str | None:
 
 #: Maximum size of the list of documents to produce, in bytes.
 MAX_DOCUMENT_LIST_BYTES = 12_000
-#: Bytes reserved for all inputs next to a long prompt, and for each input.
+#: Bytes reserved for all inputs together if the prompt is long, and bytes reserved for each input.
 MIN_INPUT_BYTES = 9_000
 MIN_SHARE_BYTES = 200
-#: Names under which get_job_input returns the rest of texts that are not documents.
+#: Input names by which `get_job_input` returns the rest of a truncated text that is not a document.
 PROMPT = "$prompt"
 SO_FAR = "$soFar"
 DOCUMENTS = "$documents"
@@ -225,13 +225,13 @@ async def build_job_packet(locked: LockedRun, job: Job, room: int) -> Body:
 
 
 def _rest(job: Job, left: int, key: str | None = None, *, offset: int | None = None) -> Json:
-    """Return how much is left out, and the call that fetches it."""
+    """Return how much of a text is left out, and the call that fetches the rest."""
     args: Body = non_empty(jobId=job.id, documentKey=key, offset=offset)
     return {"left": left, "get": next_call("get_job_input", "the rest", **args)}
 
 
 async def _previous(locked: LockedRun, job: Job, room: int, cut: Body) -> str:
-    """Return the version of the document that is to be regenerated."""
+    """Return the text of the document that the job regenerates, cut to `room` bytes."""
     if job.document is None:
         return ""
     rows: list[DocumentSliceRow]
@@ -254,7 +254,7 @@ def required_documents(locked: LockedRun, job: Job) -> list[Json]:
 
 
 def fit_views(views: Sequence[Json], room: int) -> list[Json]:
-    """Return as many of these views as fit."""
+    """Return as many of these views as fit in `room` bytes."""
     listed: list[Json] = []
     for view in views:
         room -= len(orjson.dumps(view)) + 1
@@ -284,7 +284,7 @@ def _frame(job_input: JobInput, job: Job) -> int:
 
 
 def _shown(supplied: Sequence[JobInput], job: Job, room: int) -> list[JobInput]:
-    """Return as many inputs as can be shown with at least their beginnings."""
+    """Return as many inputs as fit in `room` bytes with at least the beginnings of their texts."""
     shown: list[JobInput] = []
     for job_input in supplied:
         room -= _frame(job_input, job) + min(MIN_SHARE_BYTES, job_input.length)

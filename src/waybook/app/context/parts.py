@@ -20,7 +20,7 @@ from waybook.store.plans.contexts import (
 #: Assumed bytes per token; a character takes one byte or more.
 BYTES_PER_TOKEN = 4
 DEFAULT_TOKENS = 6_000
-#: Larger budgets have no effect: no reply is longer unless detail is requested.
+#: Token budgets above this value have no effect: no reply is longer unless detail is requested.
 REPLY_TOKENS = 12_000
 MAX_TOKENS = 200_000
 MIN_TOKENS = 500
@@ -37,13 +37,13 @@ def byte_budget(tokens: int | None, *, detail: bool = False) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PacketReader:
-    """Reader of a packet, with the call that fetches more of it."""
+    """Tool and arguments with which the reader of a packet fetches more of it."""
 
     tool: str
     args: Body
 
     def get(self, part: str) -> FetchCall:
-        """Return the call that fetches this part."""
+        """Return the call that fetches this part of the packet."""
         return FetchCall(self.tool, {**self.args, "part": part})
 
     def with_more_room(self, **more: Json) -> FetchCall:
@@ -53,14 +53,14 @@ class PacketReader:
     def text(
         self, name: str, value: Json, *, part: str | None = None, counts: int = 1
     ) -> Iterable[TextField]:
-        """Return a field whose whole text is loaded, if it is not empty."""
+        """Return a text field that is loaded whole, if it is not empty."""
         if value is not None:
             yield TextField(name=name, value=value, get=self.get(part or name), counts=counts)
 
     def beginning(
         self, name: str, read: TextPrefix | None, *, part: str, counts: int = 1
     ) -> Iterable[TextField]:
-        """Return a field of which only the beginning is loaded."""
+        """Return a text field of which only the beginning is loaded."""
         if read is not None:
             yield TextField(
                 name=name,
@@ -73,7 +73,7 @@ class PacketReader:
     def page(
         self, name: str, entries: Sequence[Entry], page: Page, total: int, *, counts: int = 1
     ) -> EntryList:
-        """Return a page of a list."""
+        """Return one page of a list as a part of a packet."""
         return EntryList(
             name=name,
             entries=tuple(entries),

@@ -39,10 +39,10 @@ class PlanMaterial:
     newest: Sequence[ArtifactRow]
     entries: Sequence[SealedEntry]
     base_url: str
-    #: Search hits, best first; or the artifacts stored after `since`.
+    #: Search hits, best first; or the artifacts stored after the audit entry `since`.
     ranked: Sequence[StoredArtifact] = ()
-    #: Report only entries after this number and the steps that changed after it; None reports
-    #: everything.
+    #: Report only the audit entries after this number and the steps that changed after it. None
+    #: reports everything.
     since: int | None = None
     changed: frozenset[str] | None = None
     page: Page = FIRST_PAGE
@@ -82,7 +82,7 @@ def plan_parts(of: PlanMaterial, reader: PacketReader) -> list[Part]:
 
 
 def named_list(name: str, of: PlanMaterial, reader: PacketReader) -> list[Part]:
-    """Return only the list with this name."""
+    """Return, as the only part of a packet, the list with this name."""
     if name == "steps":
         entries = [*_entries(of.plan.steps[of.page.offset :], of, reader)]
         return [reader.page(name, entries, of.page, len(of.plan.steps))]

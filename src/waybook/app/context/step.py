@@ -33,12 +33,12 @@ class StepMaterial:
     results: Sequence[ResultPrefixRow]
     feedback: Sequence[FeedbackRow]
     failures: Sequence[FailureRow]
-    #: Artifacts stored with the step, and with the plan.
+    #: Artifacts stored with the step, and artifacts stored with the plan.
     so_far: Sequence[ArtifactRow]
     newest: Sequence[ArtifactRow]
     #: Search hits, best first.
     ranked: Sequence[StoredArtifact] = ()
-    #: Offset of each list.
+    #: Offset at which each list in the packet begins.
     page: Page = FIRST_PAGE
 
 
@@ -84,7 +84,7 @@ def _texts(of: StepMaterial, reader: PacketReader) -> Iterator[Part]:
 
 
 def named_list(name: str, of: StepMaterial, reader: PacketReader) -> list[Part]:
-    """Return only the list with this name; `artifacts` covers the whole plan, newest first."""
+    """Return only this list of the packet; `artifacts` covers the whole plan, newest first."""
     if name != "artifacts":
         return [part for part in _lists(of, reader) if part.name == name]
     stored = [reader.artifact(read_stored(row)) for row in of.newest]

@@ -17,10 +17,10 @@ from waybook.store.maintenance.anchors import Anchor, AnchorFile
 from waybook.store.maintenance.archive import is_archive, open_archive
 
 AnchorTotals: TypeAlias = anchors.AnchorTotals
-#: Anchor whose entry is missing or different, with the current hash of that entry.
+#: Anchor whose audit entry is missing or different in the database, with the entry's current hash.
 Mismatch: TypeAlias = tuple[Anchor, bytes | None]
 
-#: Number of chains compared per query.
+#: Number of audit chains compared per query.
 BATCH = 500
 
 
@@ -30,7 +30,7 @@ class AnchorCheck(NamedTuple):
     #: Time the anchor was taken.
     at: str
     chains: int
-    #: One message per chain that does not match, by org.
+    #: Error messages by org, one for each audit chain that does not match the anchor.
     errors: dict[UUID, list[str]]
 
     @property
@@ -120,7 +120,7 @@ def _describe(anchor: Anchor, current_hash: bytes | None) -> str:
 
 @contextmanager
 def open_anchors(path: Path) -> Iterator[AnchorFile]:
-    """Open an anchor file, or a backup for its anchor.
+    """Open an anchor file, or the anchor inside a backup.
 
     Raises:
         InvalidInput: it is neither, or is damaged.

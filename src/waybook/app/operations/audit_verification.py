@@ -36,9 +36,9 @@ class AuditVerdict:
     subject: Subject
     entries: int
     errors: tuple[str, ...] = ()
-    #: The first entry that does not match.
+    #: Number of the first audit entry that does not match.
     first_broken_entry: int | None = None
-    #: Remark on a subject that has no error.
+    #: Remark about a subject whose verification found no error.
     note: str | None = None
 
     @property
@@ -98,7 +98,7 @@ def _first_broken(entries: list[SealedEntry], end: ChainEnd) -> tuple[int, str] 
 def _sealed_otherwise(
     entries: list[SealedEntry], resealed: Sequence[ResealedChain]
 ) -> tuple[int, str] | None:
-    """Return the number of the first entry that lacks the seal set by an erasure, and a message."""
+    """Return the number of the first entry without the seal that an erasure set, and a message."""
     for number, seal in ((chain.entries, chain.seal) for chain in resealed):
         if len(entries) < number or entries[number - 1].hash != seal:
             return number, f"entry {number} has not the seal it was given when a user was erased"

@@ -27,9 +27,9 @@ from waybook.store.driver.queries import is_id
 
 log = logging.getLogger(__name__)
 
-#: Messages that one process delivers at the same time.
+#: Maximum number of messages that one process delivers at the same time.
 MAX_CONCURRENT = 4
-#: Lease of a claimed message: longer than an attempt can take.
+#: Lease of a claimed message, which is longer than a delivery attempt can take.
 LEASE = timedelta(seconds=60)
 
 

@@ -36,7 +36,7 @@ class DatabaseCheck:
     tables_without_rls: tuple[str, ...]
     #: Tables owned by the serving role.
     owned_tables: tuple[str, ...]
-    #: Privileges of the serving role on the audit beyond select and insert.
+    #: Privileges on the audit, beyond select and insert, that the serving role has.
     audit_rights: tuple[str, ...]
 
 
@@ -78,7 +78,7 @@ class CheckResult:
 
 
 def check_server(seen: DatabaseCheck, *, with_size: bool = True) -> Iterator[CheckResult]:
-    """Yield results about the database: its version, its privileges, its clock.
+    """Yield check results for the database: its version, its privileges, its clock.
 
     Its size covers all orgs together, so a page of one org does not show it.
     """
@@ -90,7 +90,7 @@ def check_server(seen: DatabaseCheck, *, with_size: bool = True) -> Iterator[Che
 
 
 def about_owner(role: OwnerRole) -> CheckResult:
-    """Return the check result for the owner's role.
+    """Return the check result for the role that owns the database.
 
     Being exempt from row-level security is a warning while it can step down, since every statement
     names its org as well; if it cannot, erasure and retention are refused.
@@ -115,7 +115,7 @@ def about_owner(role: OwnerRole) -> CheckResult:
 
 
 def about_loops(loops: LoopHealth) -> Iterator[CheckResult]:
-    """Yield one result for each failing loop, or a single result if no loop fails."""
+    """Yield one result for each failing background loop, or a single result if none fails."""
     for loop, failures in sorted(loops.failures.items()):
         often = failures >= MAX_FAILURES_IN_A_ROW
         message = f"{loop} failed {failures} times in a row, last with {loops.errors[loop]}"
@@ -128,7 +128,7 @@ def about_loops(loops: LoopHealth) -> Iterator[CheckResult]:
 
 
 def check_machine(settings: Settings) -> Iterator[CheckResult]:
-    """Yield results about this machine and its settings: Python, disk space, skills, a model."""
+    """Yield check results for this machine: Python, disk space, skills, and the server's model."""
     yield _python()
     yield from _disk(settings)
     yield from _skills(settings)
@@ -219,7 +219,7 @@ COMMAND_HINT = "waybook webhooks"
 
 
 def check_webhooks(settings: Settings) -> Iterator[CheckResult]:
-    """Yield results about the consistency of the webhook settings."""
+    """Yield check results for the consistency of the webhook settings."""
     try:
         webhook = webhook_from_settings(settings)
         if webhook is not None:
@@ -245,7 +245,7 @@ def _where(webhook: WebhookSettings) -> CheckResult:
 
 
 def check_notifications(deliveries: Deliveries, *, configured: bool) -> Iterator[CheckResult]:
-    """Yield results about the delivery of notifications."""
+    """Yield check results for the delivery of notifications."""
     since = (
         f", since {deliveries.oldest_waiting_at:%Y-%m-%d %H:%M}"
         if deliveries.oldest_waiting_at

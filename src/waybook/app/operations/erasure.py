@@ -78,16 +78,16 @@ async def retain(owner_dsn: str, settings: Settings) -> dict[str, int]:
     try:
         return await asyncio.to_thread(retention.apply_retention, owner_dsn, keep, stopped.is_set)
     finally:
-        stopped.set()  # when canceled, the next pass does the rest
+        stopped.set()  # On cancellation, the thread stops and the next pass does the rest.
 
 
 ERASURE = "erasure"
-#: Descriptions of what was erased.
+#: Description of each kind of erasure.
 ERASURE_LABELS = {"org": "the org was erased", "archived": "archived plans and runs were erased"}
 
 
 async def contexts_of_all_orgs(ctx: RequestContext) -> list[RequestContext]:
-    """Return a context for each org that exists or existed, so that an operator can verify all."""
+    """Return a request context for each existing or erased org, for verification by an operator."""
     orgs = await ctx.services.database.list_org_ids(owner.SQL["all_org_ids"]())
     return [replace(ctx, caller=replace(ctx.caller, org_id=org_id)) for org_id in sorted(orgs)]
 

@@ -21,12 +21,12 @@ from waybook.store.research.search import SearchCapabilities
 
 log = logging.getLogger(__name__)
 
-#: Artifacts and passages per pass.
+#: Maximum number of artifacts and of passages that one pass indexes.
 MAX_ARTIFACTS = 20
 MAX_PASSAGES = 200
-#: Transactions begun this long ago have ended, so no older row can appear.
+#: All transactions begun this long ago have ended, so no older row can still appear.
 COMMIT_MARGIN = timedelta(hours=1)
-#: Broken connections after which a passage is quarantined.
+#: Number of broken connections after which a passage is quarantined.
 MAX_BREAKS = 2
 
 

@@ -12,7 +12,7 @@ DOCS_HINT = "see docs/how-to/sign-in-with-your-identity-provider.md"
 
 
 async def check_issuer_settings(settings: Settings) -> list[CheckResult]:
-    """Return results about the sign-in settings and the issuer, which is contacted now."""
+    """Check the sign-in settings, contact the issuer, and return the check results."""
     try:
         configured = issuer_from_settings(settings)
     except Misconfigured as error:

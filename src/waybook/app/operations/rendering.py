@@ -20,7 +20,8 @@ from waybook.store.runs.rows import RenderRow
 
 log = logging.getLogger(__name__)
 
-#: Maximum runs per pass, documents per transaction, and characters in those documents.
+#: Maximum number of runs per rendering pass, of documents per transaction, and of characters in
+#: those documents.
 MAX_RUNS = 20
 MAX_PAGES = 20
 MAX_BATCH_CHARACTERS = 1 << 19
@@ -57,7 +58,7 @@ async def _render_run(ctx: RequestContext, run_id: str) -> int:
 
 
 def _pages(seen: LockedRun, run_input: Json, rows: list[RenderRow]) -> list[RenderedPage]:
-    """Return rendered pages of the first rows: at least one, up to a limit of characters."""
+    """Render the first rows up to a limit of characters, but at least one row."""
     run: dict[str, Json] = {"name": seen.run.name, "input": run_input}
     pages: list[RenderedPage] = []
     left = MAX_BATCH_CHARACTERS

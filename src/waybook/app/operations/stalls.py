@@ -14,19 +14,19 @@ BATCH_SIZE = 100
 
 
 async def sweep_stalls(ctx: RequestContext) -> int:
-    """Move every inactive plan to stalled; return how many this sweep moved."""
+    """Set the status of every inactive plan to stalled; return how many plans this changed."""
     patience = int(ctx.services.stall_threshold.total_seconds())
     (silent,) = await ctx.read(load.SQL["inactive_plans"](patience=patience, most=BATCH_SIZE))
     moved = 0
     for plan_id in first_column(silent):
-        with suppress(Busy):  # locked by a call right now; the next sweep looks again
+        with suppress(Busy):  # A call holds the plan's lock; the next sweep checks the plan again.
             _, we_did = await record_stall(ctx, plan_id)
             moved += we_did
     return moved
 
 
 async def record_stall(ctx: RequestContext, plan_id: str) -> tuple[LoadedPlan, bool]:
-    """Move an inactive plan to stalled, under its lock, unless another process already did.
+    """Set the status of an inactive plan to stalled, under its lock, unless it already is.
 
     Return the plan as it is then, and whether this call moved it.
     """

@@ -19,7 +19,7 @@ from waybook.store.research.artifacts import Backend, PassageDraft
 from waybook.store.research.search import QueryVector, Scope, SearchCapabilities, filters
 from waybook.store.runs import jobs
 
-#: Kind used by no other artifact, so that a search finds nothing else.
+#: Artifact kind that only this check uses, so that its search finds nothing else.
 KIND = "waybook doctor"
 TITLE = "Trial of the search"
 TEXT = "A river carries sand from the mountains to the sea."
@@ -61,7 +61,7 @@ async def _tried(
     todo: str,
 ) -> CheckResult:
     try:
-        # Never committed, so that nothing remains.
+        # The transaction is never committed, so that the check leaves no data behind.
         async with ctx.services.database.org_transaction(ctx.caller.org_id) as tx:
             return CheckResult(name, CheckState.OK, await trial(ctx, tx))
     except WaybookError as error:

@@ -66,10 +66,10 @@ def _parse_details(entry: SealedEntry) -> Json:
 
 
 BROWSE_PAGE_SIZE = 50
-#: Maximum entries in one export, and the number fetched per query.
+#: Maximum number of audit entries in one export, and the number of entries fetched per query.
 MAX_EXPORTED_ENTRIES = 100_000
 EXPORT_BATCH_SIZE = 500
-#: Bounds before all times, after all times, and after all entry numbers.
+#: Bounds before all times, after all times, and after all audit entry numbers.
 EVER, NEVER, LAST_SEQ = "-infinity", "infinity", 2**31 - 1
 
 
@@ -83,7 +83,7 @@ class AuditFilter:
     channel: str | None = None
     since: datetime | None = None
     until: datetime | None = None
-    #: Only entries after this cursor, with which an earlier page ended.
+    #: Cursor with which an earlier page ended; only entries after it are returned.
     after_cursor: str | None = None
 
 
@@ -142,7 +142,7 @@ def _statement(filter_: AuditFilter, most: int, *, members: bool) -> Statement:
     }
     if filter_.subject_id is None:
         return audit.SQL["page"](at=at, subject_id=subject_id, seq=seq, **params)
-    # Within one chain the numbers give the order; the time is only a bound.
+    # Entries of one audit chain are ordered by number; the time only limits the result.
     until = rfc3339(filter_.until) if filter_.until else NEVER
     named = id_or_nil(filter_.subject_id)
     return audit.SQL["page_of"](at=until, subject_id=named, seq=seq, **params)
@@ -212,7 +212,7 @@ EVENT_LABELS = {
     "skill_started": "started a skill",
     "skill_completed": "completed a skill",
 }
-#: Labels for events of runs that differ from those of plans.
+#: Labels of run events that differ from the labels of plan events.
 RUN_EVENT_LABELS = {
     "step_started": "claimed a job",
     "step_completed": "completed a job",

@@ -22,7 +22,7 @@ def plan_drawing(board: PlanDetail) -> Drawing:
 def drawing_of_steps(
     plan: Plan, lane: Lane, silent: Container[str], names: Mapping[StepId, str]
 ) -> Drawing:
-    """Return the drawing of a lane of this plan, or of a part of it."""
+    """Return the drawing of a lane that contains all or some steps of this plan."""
     drawn = {step.key for step in lane.steps}
     steps = [step for step in plan.steps if step.id in drawn]
     named = tuple(DiagramStep(step.id, names[step.id], str(step.type)) for step in steps)

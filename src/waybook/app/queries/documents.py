@@ -20,7 +20,7 @@ from waybook.store.plans.load import PlanRequest
 from waybook.store.runs import jobs
 from waybook.store.runs.rows import ReadableRow, RenderedRow
 
-#: Readable document, without its text.
+#: Document that people can read, without its text.
 DocumentListItem: TypeAlias = ReadableRow
 
 
@@ -154,5 +154,5 @@ async def read_output(ctx: RequestContext, output_id: str) -> ReadableOutput:
 
 
 def file_name(output: Output) -> str:
-    """Return the file name of an output, the same wherever it is stored."""
+    """Return the file name of an output, which does not depend on where the output is stored."""
     return f"{safe_file_name(output.title)}.v{output.version}.{file_extension(output.media_type)}"

@@ -39,7 +39,7 @@ async def read_review(ctx: RequestContext, review_id: str) -> ReviewRecord:
     return review
 
 
-#: Length of a summary that fits one line.
+#: Length of a summary that fits on one line, in characters.
 SUMMARY_LENGTH = 200
 
 
@@ -79,7 +79,7 @@ async def runs_awaiting_feedback(ctx: RequestContext, *, most: int = 100) -> lis
 
 
 async def read_pending_stage(ctx: RequestContext, run_id: str, slug: str) -> PendingFeedback:
-    """Return a stage of a run with its feedback request, whether or not it still waits.
+    """Return a stage of a run, to show its feedback request even if feedback was already given.
 
     Raises:
         NotFound: there is no such run here, or it has no such stage.

@@ -36,15 +36,16 @@ from waybook.store.plans.rows import PlanBrief, ResultRow
 
 __all__ = ["HistoryEntry", "PlanBrief", "Research", "StepStatusChange"]
 
-#: Steps per page.
+#: Number of steps per page.
 PAGE_SIZE = 100
-#: Maximum boxes of a map that is drawn completely; and the number of steps drawn of a larger map.
+#: Maximum number of boxes on a map that is drawn completely, and the number of steps drawn of a
+#: larger map.
 MAX_MAP_BOXES, STEPS_AROUND = 200, 100
 HISTORY_ENTRIES, RESEARCH_ITEMS = 15, 20
 
 
 class PlanInclude(Flag):
-    """Rows that are read in addition to the plan and its brief; no others are queried."""
+    """Kinds of rows to read in addition to the plan and its brief."""
 
     NONE = 0
     #: Results of the steps that are done.
@@ -57,13 +58,13 @@ class PlanInclude(Flag):
     RESEARCH = auto()
     #: Latest history entries.
     HISTORY = auto()
-    #: Number of steps added after work had begun.
+    #: Number of steps added to the plan after work on it had begun.
     ADDED = auto()
     #: Status changes of all steps.
     STATUS_CHANGES = auto()
     #: Names of all steps.
     NAMES = auto()
-    #: Names and status changes of the steps on one page, and names of those on the map.
+    #: Names and status changes of the steps on one page, and names of the steps on the map.
     WINDOW = auto()
 
     PAGE = REVIEW | OUTPUTS | RESEARCH | HISTORY | ADDED | WINDOW
@@ -93,14 +94,14 @@ class PlanDetail:
     review_record: ReviewRecord | None = None
     outputs: Sequence[Output] = ()
     research: Sequence[Research] = ()
-    #: Newest first.
+    #: History entries, newest first.
     history: Sequence[HistoryEntry] = ()
     added: int = 0
-    #: Oldest first.
+    #: Status changes of steps, oldest first.
     status_changes: Sequence[StepStatusChange] = ()
-    #: Names of steps without a title: the first line of their instructions.
+    #: Names of the steps without a title; such a name is the first line of the instructions.
     names: Mapping[str, str] = field(default_factory=dict)
-    #: Requested page of steps; None for the page with the focus step.
+    #: Requested page of steps; None for the page that contains the focus step.
     page: int | None = None
 
     @cached_property
@@ -154,7 +155,7 @@ class PlanDetail:
         return {step.id: self.name_of(step) for step in self.plan.steps if step.id in drawn}
 
     def with_plan(self, loaded: LoadedPlan) -> "PlanDetail":
-        """Return this detail with a plan that was loaded later."""
+        """Return a copy of this detail with a plan that was loaded later."""
         plan, now = loaded.plan, loaded.now
         stalled = stalled_steps(plan, now=now, patience=self.stall_threshold)
         return replace(self, plan=plan, now=now, stalled=stalled)
@@ -174,7 +175,7 @@ async def read_plan_detail(
     before: PlanDetail | None = None,
     most_results: int = 0,
 ) -> PlanDetail:
-    """Read a plan with the included rows.
+    """Read a plan and the kinds of rows in `include`.
 
     Names and status changes in `before`, an earlier reading of the same plan, are not read again.
     Results are read if they total at most `most_results` bytes, else only their sizes.
@@ -249,7 +250,7 @@ async def _with_window(ctx: RequestContext, detail: PlanDetail) -> PlanDetail:
 
 
 async def _with_names(ctx: RequestContext, detail: PlanDetail) -> PlanDetail:
-    """Return the detail with the names of all steps; names it already has are not read again."""
+    """Return the plan detail with the names of all steps; names in it are not read again."""
     unknown = untitled(detail.plan, {step.id for step in detail.plan.steps} - detail.names.keys())
     if not unknown:
         return detail
@@ -280,7 +281,7 @@ def step_window(plan: Plan, page: int | None) -> StepWindow:
 
 
 def visible_lane(plan: Plan) -> Lane:
-    """Return the whole map, or the part of a large one around the focus step."""
+    """Return the whole map, or only the part around the focus step if the map is large."""
     lane, step = plan_lane(plan), focus_step(plan)
     return (
         steps_around(lane, step.id, STEPS_AROUND) if step and exceeds(lane, MAX_MAP_BOXES) else lane
@@ -289,7 +290,7 @@ def visible_lane(plan: Plan) -> Lane:
 
 @dataclass(frozen=True, slots=True)
 class PlanAsOf:
-    """Rows of a plan as of an audit entry, and that entry."""
+    """Rows of a plan as they were after an audit entry, and that entry."""
 
     rows: Rows
     last: SealedEntry
@@ -298,7 +299,7 @@ class PlanAsOf:
 async def plan_as_of(
     ctx: RequestContext, plan_id: str, *, at: datetime | None = None, seq: int | None = None
 ) -> PlanAsOf:
-    """Replay the plan up to a time, or up to an entry.
+    """Replay the plan's audit up to a time, or up to an entry.
 
     Raises:
         NotFound: the plan did not exist yet.

@@ -19,7 +19,7 @@ from waybook.store.plans.details import HistoryEntry
 from waybook.store.plans.load import PlanRequest, read_stored_rows
 
 FORMAT, VERSION = "waybook.plan", 1
-#: Key of each kind of row in an export, in output order.
+#: Key in the export for each kind of row, in output order.
 EXPORT_KEYS = {
     "step": "steps",
     "condition": "conditions",
@@ -42,7 +42,7 @@ class PlanRows:
     name: str
     now: datetime
     progress: Progress
-    #: Number of the last audit entry.
+    #: Number of the plan's last audit entry.
     seq: int
     rows: Rows
     #: Latest history entries, newest first.

@@ -15,18 +15,19 @@ from waybook.store.plans import lists
 from waybook.store.plans.lists import PlanCountRow, PlanSummaryRow
 
 PAGE_SIZE = 50
-#: Closed plans are counted up to this many.
+#: Maximum number of closed plans that are counted.
 MAX_COUNTED = 10_000
-#: Length of the excerpts of the question, and of the instructions that replace a missing title.
+#: Length of an excerpt of the research question, and of instructions shown in place of a missing
+#: title.
 EXCERPT_LENGTH = 120
 MAX_TEXT_LENGTH = 200
-#: Sorts after every id that will ever exist.
+#: Largest possible id, which sorts after every other id.
 LAST_ID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
 
 class CurrentStep(NamedTuple):
     order: int
-    #: Its title, or the beginning of its instructions.
+    #: Title of the step, or the beginning of its instructions.
     title: str
 
 
@@ -43,11 +44,11 @@ class PlanSummary:
     created_at: datetime
     created_by: str
     updated_at: datetime
-    #: Database time of the query.
+    #: Database time at which the query ran.
     now: datetime
     progress: Progress
     current_step: CurrentStep | None
-    #: Last heartbeat of the stalled step.
+    #: Time of the stalled step's last heartbeat.
     inactive_since: datetime | None
 
     @property
@@ -56,34 +57,34 @@ class PlanSummary:
 
 
 class PlanOrder(Enum):
-    #: Newest plan first. A plan whose status changes between two pages is neither listed twice nor
-    #: missed.
+    #: Order by creation, newest plan first. A plan whose status changes between two pages is
+    #: neither listed twice nor missed.
     CREATION = auto()
-    #: Newest activity first.
+    #: Order by last activity, newest first.
     ACTIVITY = auto()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanFilter:
-    """Order and filter of plans: open ones, unless a status or all are requested."""
+    """Sort order and filter for a list of plans; by default, only open plans are listed."""
 
     order: PlanOrder
     state: PlanStatus | None = None
     all: bool = False
-    #: Beginning of the id, or part of the name.
+    #: Search text: the beginning of a plan's id, or a part of its name.
     text: str = ""
-    #: Only plans created by this user.
+    #: User whose plans are listed; None lists the plans of all users.
     creator: str | None = None
-    #: Only plans after this one.
+    #: Id of the plan after which the page starts.
     before: str | None = None
-    #: Last activity of that plan; required if the order is by activity.
+    #: Time of the last activity of the plan `before`; required if the order is by activity.
     before_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanPage:
     plans: tuple[PlanSummary, ...]
-    #: The last plan of this page, if more follow.
+    #: Last plan of this page, if more plans follow.
     last: PlanSummary | None
     #: Number of plans per status, independent of the filter. If the order is by activity, only open
     #: plans are counted.
@@ -184,12 +185,12 @@ async def resolve_plan(ctx: RequestContext, text: str | None) -> PlanSummary:
     return resolve_one(candidates, text, what="plan", tool="list_active_plans")
 
 
-#: Candidates looked up: enough to name some of the ambiguous ones.
+#: Maximum number of plans looked up; enough to list some of several ambiguous matches.
 MAX_CANDIDATES = 5
 
 
 class NamedItem(Protocol):
-    """Plan or run in a list."""
+    """Plan or run with an id and a name."""
 
     @property
     def id(self) -> str: ...

@@ -1,4 +1,4 @@
-"""Read model of one run, with as much of it as a caller needs. Read-only."""
+"""Read model of one run, with the parts that a caller requests. Read-only."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class RunInclude(Flag):
     WORKERS = auto()
     HISTORY = auto()
     FAILURES = auto()
-    #: The list of its documents, without their texts.
+    #: List of the run's documents, without their texts.
     DOCUMENTS = auto()
     BOARD = BRIEF | WORKERS | HISTORY
     ALL = BOARD | FAILURES | DOCUMENTS
@@ -63,13 +63,13 @@ class RunDetail:
     run: Run
     compiled_dag: CompiledDag
     now: datetime
-    #: The only source of the run's progress.
+    #: Report of the run, which is the only source of the run's progress.
     report: Report
     input_text: Json
     created_at: datetime | None
     created_by: str
     workers: tuple[WorkerRow, ...]
-    #: Oldest first.
+    #: History of the run, oldest event first.
     history: tuple[RunEvent, ...]
     failures: tuple[FailedJob, ...]
     documents: list[DocumentListItem]
@@ -120,7 +120,7 @@ class RunDetail:
 
 
 async def read_run_detail(ctx: RequestContext, run_id: str, include: RunInclude) -> RunDetail:
-    """Read a run with these parts, in one snapshot.
+    """Read a run with the requested parts, in one snapshot.
 
     Raises:
         NotFound: it does not exist, or belongs to another org.

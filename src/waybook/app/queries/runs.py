@@ -25,9 +25,9 @@ OPEN = "open"
 class RunOrder(Enum):
     """Order of a list of runs."""
 
-    #: Newest activity first; documents are not counted.
+    #: Order by last activity, newest first; documents are not counted.
     ACTIVITY = auto()
-    #: Last started first; a page can start after a run.
+    #: Order by start, latest run first; a page can start after a given run.
     START = auto()
 
 
@@ -35,22 +35,22 @@ class RunOrder(Enum):
 class RunFilter:
     """Filter and order of a list of runs."""
 
-    #: One of the run states, or `OPEN`.
+    #: Run state by which the list is filtered, or `OPEN`.
     state: str | None = None
     dag: str | None = None
-    #: Beginning of the id, or part of the name.
+    #: Search text: the beginning of a run's id, or a part of its name.
     text: str = ""
-    #: Only runs started before this one; an invalid id is ignored.
+    #: Id of a run; only runs started before that run are listed. An invalid id is ignored.
     before: str | None = None
     order: RunOrder = RunOrder.ACTIVITY
 
 
 class StageSummary(NamedTuple):
-    """Started stage, with its step counts."""
+    """Started stage of a run, with its step counts."""
 
     slug: str
     completed: bool
-    #: Whether a person has given feedback on it.
+    #: Whether a person has given feedback on the stage.
     has_feedback: bool
     closed: int
     failed: int
@@ -68,11 +68,11 @@ class RunSummary:
     created_by: str
     updated_at: datetime
     completed_at: datetime | None
-    #: Database time of the query.
+    #: Database time at which the query ran.
     now: datetime
     #: Started stages, in the order they were started.
     stages: tuple[StageSummary, ...]
-    #: None if the list does not count documents.
+    #: Number of available documents; None if the list does not count documents.
     documents_available: int | None
 
     @property
@@ -86,7 +86,7 @@ class RunSummary:
 
     @property
     def current(self) -> StageSummary | None:
-        """Return the stage that was started last and is not completed."""
+        """Return the stage that was started last among those not completed."""
         return next((stage for stage in reversed(self.stages) if not stage.completed), None)
 
     @property
@@ -135,12 +135,12 @@ class RunSummary:
 @dataclass(frozen=True, slots=True)
 class RunPage:
     runs: list[RunSummary]
-    #: Whether more runs follow the last one.
+    #: Whether more runs follow the last run of this page.
     more: bool
 
 
 def page_statement(wanted: RunFilter, most: int) -> Statement:
-    """Return the statement that reads the first runs of a list."""
+    """Return the statement that reads one page of a list of runs."""
     before = wanted.before or LAST_ID
     return load.list_statement(
         by_activity=wanted.order is RunOrder.ACTIVITY,

@@ -37,7 +37,7 @@ class StepDetail:
     step: Step
     now: datetime
     text: StepText
-    #: Time since the step's last heartbeat, if it exceeds the limit.
+    #: Time since the step's last heartbeat, if it exceeds the stall threshold.
     inactive_for: timedelta | None
     result: Result | None
     #: Conditions of the step, and conditions of other steps that may skip to it.
@@ -49,10 +49,11 @@ class StepDetail:
     status_changes: list[StepStatusChange]
     history: list[HistoryEntry]
     usage: Totals | None
-    #: The latest calls about it.
+    #: Latest calls about the step.
     calls: list[CallRecord]
     names: Mapping[str, str]
-    #: Reason why each modification is not possible now; possible ones are absent.
+    #: Reason why each modification of the step is not possible now; possible modifications are
+    #: absent.
     blockers: Mapping[str, str]
 
     def name_of(self, step: Step) -> str:
@@ -124,7 +125,7 @@ def related_steps(plan: Plan, step: Step, conditions: list[Condition]) -> Iterat
 
 
 def modification_blockers(plan: Plan, step: Step, context: DecisionContext) -> dict[str, str]:
-    """Return, for each kind of modification that is blocked now, the reason."""
+    """Return the reason for each kind of modification of a step that is blocked now."""
     modifications: dict[str, Modification] = {
         "remove_step": RemoveStep(step.id),
         "fail_step": FailStep(step.id, "it is only asked"),

@@ -10,7 +10,8 @@ from itertools import pairwise
 from waybook.plan.states import StepStatus
 from waybook.store.plans.details import StepStatusChange
 
-#: A pause longer than this share of the working time is shortened to this share.
+#: Maximum length of a pause in the timeline, as a share of the working time; longer pauses are
+#: shortened.
 MAX_IDLE_SHARE = 0.1
 
 
@@ -78,7 +79,7 @@ class Axis:
         return [self.column(end + self._pause / 2, width) for end in ends]
 
     def _placed(self) -> list[timedelta]:
-        """Return the offset of each interval of work."""
+        """Return the position of each interval of work on the axis."""
         places, place = list[timedelta](), timedelta()
         for number, (start, end) in enumerate(self._busy):
             if number:
@@ -95,7 +96,7 @@ class Axis:
         return self._places[number] + min(at, end) - start + self._after(at, end)
 
     def _after(self, at: datetime, end: datetime) -> timedelta:
-        """Return how far a time is into the pause after an interval of work."""
+        """Return how much of the pause after an interval of work has passed at a time."""
         return min(max(at - end, timedelta()), self._pause)
 
 

@@ -11,7 +11,7 @@ from waybook.store import calls, deliveries
 from waybook.store.calls import CallRecord, ToolCallStats, WorkUsageRow, read_totals
 from waybook.store.driver.queries import is_id
 
-#: Maximum calls counted, latest first.
+#: Maximum number of calls that are counted, starting with the latest.
 MAX_COUNTED = 100_000
 MAX_ERRORS = 20
 
@@ -45,20 +45,20 @@ async def count_calls(ctx: RequestContext, window: timedelta) -> CallStats:
     return CallStats(tools=calls.read_tool_calls(tools), errors=calls.read_calls(errors))
 
 
-#: Default number of models, and of plans and runs, in one answer.
+#: Default number of models listed in one answer, and of plans and runs listed in it.
 DEFAULT_LIMIT = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelUsage:
-    #: None where the model was not reported.
+    #: Name of the model; None if the model was not reported.
     model: str | None
     usage: Totals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkUsage:
-    """Usage of one plan or run, or of the server's own model for a tool."""
+    """Usage of one plan or run, or of the server's own model when it works for a tool."""
 
     kind: str
     id: str | None
@@ -73,7 +73,7 @@ class OrgUsage:
     usage: Totals
     models: tuple[ModelUsage, ...]
     work: tuple[WorkUsage, ...]
-    #: Total number, listed here or not.
+    #: Total number of models, and of plans and runs, whether listed here or not.
     models_total: int
     work_total: int
 
@@ -120,7 +120,7 @@ async def get_delivery(ctx: RequestContext, message_id: str) -> Delivery:
 
 
 async def count_deliveries(ctx: RequestContext) -> Deliveries:
-    """Return how many deliveries wait, how many were given up, and since when."""
+    """Return how many deliveries wait and how many were given up, with related times."""
     ((counts,),) = await ctx.read(deliveries.counts_statement())
     return counts  # type: ignore[no-any-return]
 

@@ -13,7 +13,7 @@ from waybook.store.runs import load
 from waybook.store.runs.rows import DefinitionRow, VersionRow
 
 MAX_VERSIONS = 100
-#: Numbers of models for which the expected documents are shown.
+#: Numbers of models for which the number of expected documents is shown.
 MODEL_COUNTS = (1, 2, 3, 4)
 
 
@@ -30,7 +30,7 @@ class Workflow:
 
     compiled_dag: CompiledDag
     versions: tuple[Version, ...]
-    #: Whether it is built in.
+    #: Whether the workflow definition is built in.
     built_in: bool
 
 
@@ -43,7 +43,7 @@ async def list_workflows(ctx: RequestContext) -> list[Workflow]:
 
 
 async def read_workflow(ctx: RequestContext, slug: str, version: int | None = None) -> Workflow:
-    """Return one definition, in its latest version or in another.
+    """Return one definition, in the requested version or else in the latest.
 
     Raises:
         NotFound: there is no such definition or version.
@@ -64,7 +64,7 @@ async def read_workflow(ctx: RequestContext, slug: str, version: int | None = No
 
 
 def documents_by_models(compiled_dag: CompiledDag) -> Mapping[str, Sequence[int | None]]:
-    """Return the documents of each stage for each number of models; None if unknown."""
+    """Return the number of documents per stage for each number of models; None if unknown."""
     structure = valid_structure(compiled_dag.dag, compiled_dag.graphs)
     stage_counts = [
         structure_counts(structure, {compiled_dag.order[0]: tuple(f"m{n}" for n in range(count))})

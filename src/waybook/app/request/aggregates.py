@@ -1,4 +1,4 @@
-"""Aggregates under their locks: a plan, a run, an org."""
+"""Locked aggregates: a plan, a run, or an org."""
 
 from typing import NamedTuple, TypeAlias
 
@@ -46,7 +46,7 @@ class LockedPlan(Locked[Decision[object]]):
         review: bool = True,
         cached: bool = False,
     ) -> None:
-        """Select the parts to load; `cached` allows a decision based on a cached plan.
+        """Select the parts of the plan to load; `cached` allows a decision on a cached plan.
 
         A named step must exist; it is loaded with its texts.
         """
@@ -98,7 +98,7 @@ class LockedPlan(Locked[Decision[object]]):
         await super().leave()
 
     def _recall(self) -> bool:
-        """Set the plan from the cache; return whether the cache has it with the step's texts."""
+        """Set the plan from the cache; return False if the cache lacks it or the step's texts."""
         services = self.ctx.services
         loaded = services.plan_cache.get(self._key, self.ctx.session)
         now = services.database.now()
@@ -197,7 +197,7 @@ class LockedRun(Locked[RunDecision[object]]):
 
 class OrgDecision(NamedTuple):
     entries: tuple[Entry, ...]
-    #: The changed org, if it changes.
+    #: The org after the change; None if the org does not change.
     org: Org | None = None
 
 
@@ -224,6 +224,6 @@ class LockedOrg(Locked[OrgDecision]):
 
     def written(self, proposal: Proposal[OrgDecision]) -> Written:
         entries, org = proposal.decision
-        if not self.head.seq:  # A chain begins with the state of the org before its first change.
+        if not self.head.seq:  # An org's chain begins with its state before the first change.
             entries = (record_org(self.org, self.decision_context), *entries)
         return Written(org_writer.statements(org or self.org, entries, self.write_context))

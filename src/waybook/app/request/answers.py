@@ -87,16 +87,16 @@ def _named(error: WaybookError, tool: Tool) -> str:
 
 
 def _blamed(details: Mapping[str, object]) -> Iterable[str]:
-    """Yield the argument names in the details: one argument, or the roots of several paths."""
+    """Yield the argument names in an error's details: one, or the roots of several paths."""
     yield str(details.get("argument"))
     faults = details.get("faults")
     for error in faults if isinstance(faults, Sequence) else ():
         yield str(error["at"]).partition(".")[0]
 
 
-#: Largest reply that a flag may be added to, in bytes with the flag.
+#: Maximum size in bytes of a reply together with the flag for hidden characters.
 MAX_FLAGGED_REPLY_BYTES = 48_000
-#: Bytes reserved for a flag where a byte budget applies.
+#: Bytes reserved for the hidden-character flag in a reply with a byte budget.
 FLAG_BYTES = 400
 
 
@@ -109,7 +109,7 @@ def hidden_character_flag(body: Json, room: int) -> dict[str, Json]:
 
 
 def build_within(make: Callable[[int], dict[str, Json]], room: int) -> dict[str, Json]:
-    """Return a reply built for a byte budget that includes its flag."""
+    """Return a reply that fits the byte budget together with its hidden-character flag."""
     body = make(room)
     if not may_contain_hidden(orjson.dumps(body)) or not hidden_by_field(body):
         return body
@@ -133,7 +133,7 @@ def add_flag(answer: Answer, dumped: bytes) -> Answer:
 
 
 def within_ceiling(tool: Tool, caller: Caller, plain: Answer) -> tuple[Answer, int]:
-    """Return the flagged answer, or an error if it is too large, and its size in bytes."""
+    """Return the answer with any hidden-character flag, or a size error; and its size in bytes."""
     text = dumped(plain.body)
     is_limited = caller.channel is not Channel.CLI and not plain.is_error
     if len(text) > MAX_REPLY_BYTES and is_limited:

@@ -32,14 +32,14 @@ MAX_BODY = 1024 * 1024
 MAX_DEPTH = 64
 MAX_INT = 2**63 - 1
 MAX_FAULTS = 10
-#: Length at which an unknown argument's name is cut in the error message.
+#: Maximum length of an unknown argument's name in an error message; a longer name is cut.
 MAX_NAME_LENGTH = 100
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200, strip_whitespace=True)]
 Line = Annotated[str, StringConstraints(min_length=1, max_length=2_000)]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=20_000)]
 Id = Annotated[str, StringConstraints(min_length=1, max_length=200)]
-#: Attempt number, within the range of its database column.
+#: Attempt number, limited to the range of its database column.
 Attempt = Annotated[int, Field(ge=0, lt=2**31)]
 Minutes = Annotated[float, Field(gt=0, le=43_200)]
 
@@ -63,7 +63,7 @@ def refuse_boolean(value: object) -> object:
     return value
 
 
-#: Integer in a list. Numeric fields are checked by `ToolArguments`.
+#: Integer in a list argument. Numeric fields are checked by `ToolArguments`.
 WholeNumber = Annotated[int, BeforeValidator(refuse_boolean)]
 
 T = TypeVar("T")
@@ -134,7 +134,7 @@ def _check_scalar(value: float | bool | None) -> int:  # noqa: FBT001 - a JSON v
     return 8
 
 
-#: Structure that may arrive as JSON text.
+#: Structured argument that may also arrive as JSON text.
 LenientJson = Annotated[T, BeforeValidator(decode)]
 #: Any JSON value.
 AnyJson = Annotated[Any, BeforeValidator(decode)]
@@ -153,24 +153,24 @@ class ToolArguments(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _refuse_booleans_for_numbers(cls, value: object, info: ValidationInfo) -> object:
-        # Booleans are rare: only then is it worth looking up the type of the field.
+        # Booleans are rare, so the type of the field is looked up only for a boolean value.
         if isinstance(value, bool) and _takes_number(cls, str(info.field_name)):
             return refuse_boolean(value)
         return value
 
 
 class Nested(ToolArguments):
-    """A structure inside the arguments."""
+    """Object nested inside the arguments of a tool."""
 
 
 class ReadArguments(ToolArguments):
-    """Arguments of a tool that reads; it accepts a session, but its schema does not show it."""
+    """Arguments of a read-only tool; they accept a session, but the schema does not list it."""
 
     session_id: SkipJsonSchema[Id | None] = None
 
 
 class SessionArguments(ToolArguments):
-    """Arguments of a tool for which the calling conversation matters."""
+    """Arguments of a tool that depends on the caller's session."""
 
     session_id: Id | None = None
 

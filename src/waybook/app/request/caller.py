@@ -12,8 +12,8 @@ from uuid import UUID
 from waybook.core.decision_context import ALL_SCOPES, Actor, Channel, Scope
 from waybook.errors import Forbidden
 
-#: Maximum JSON size of any reply body, for every request. Serializing it for the wire costs up
-#: to a hundred milliseconds per megabyte, and every other call of the process waits.
+#: Maximum JSON size of a reply body. Serializing a megabyte takes up to a hundred milliseconds,
+#: during which every other call of the process waits.
 MAX_REPLY_BYTES: Final = 256 * 1024
 
 
@@ -26,7 +26,8 @@ class Caller:
     channel: Channel
     #: Permissions of the caller.
     scopes: frozenset[Scope] = ALL_SCOPES
-    #: The credential presented: `token:ID`, `session:ID`, … Without one, the channel.
+    #: Credential that the caller presented, such as `token:ID` or `session:ID`. Without a
+    #: credential, the channel identifies the caller.
     credential: str | None = None
     #: Whether the transport has already counted this call against the rate limit.
     rate_counted: bool = False
@@ -52,7 +53,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadableDocument:
-    """Document as people read it."""
+    """Rendered document with its content as Markdown and HTML."""
 
     resource_id: str
     run_id: str
@@ -67,7 +68,7 @@ class ReadableDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadableOutput:
-    """Complete deliverable of a plan."""
+    """Deliverable of a plan, with its content."""
 
     output_id: str
     plan_id: str
@@ -77,7 +78,7 @@ class ReadableOutput:
     created_at: datetime
     created_by: str
     content: str
-    #: File name, the same wherever it is stored.
+    #: File name of the output, the same wherever the output is stored.
     file_name: str
 
 

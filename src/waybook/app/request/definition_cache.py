@@ -25,7 +25,7 @@ BUILTIN_AUTHOR = "waybook (built in)"
 
 class DefinitionCache:
     def __init__(self, most: int = MAX_ENTRIES) -> None:
-        """Keep up to `most` definitions, evicting the least recently used."""
+        """Create a cache of up to `most` definitions that evicts the least recently used."""
         self._charts: OrderedDict[tuple[UUID, str, int], CompiledDag] = OrderedDict()
         self._most = most
 
@@ -86,7 +86,7 @@ class CurrentDefinition:
     """Version of a definition that a new run uses."""
 
     compiled_dag: CompiledDag
-    #: Whether this is a built-in definition in a version that is not stored yet.
+    #: Whether the definition is a built-in one whose version is not stored yet.
     unsaved_body: bool = False
 
 

@@ -41,7 +41,7 @@ NICENESS: Final = 10
 
 
 class Links(NamedTuple):
-    """URLs of the boxes: by step, below a prefix, or by stage."""
+    """URLs that the boxes of a diagram link to: a prefix plus the step, or a URL per stage."""
 
     step_prefix: str | None = None
     by_stage: tuple[tuple[str, str], ...] = ()
@@ -60,7 +60,7 @@ class DrawingJob(NamedTuple):
     drawing: Drawing
     width: int | None = None
     links: Links | None = None
-    #: Whether to include its own style sheet, for a file.
+    #: Whether the SVG includes its own style sheet, as needed for a file.
     styled: bool = False
 
     @property
@@ -108,11 +108,12 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-#: Steps and lines of a map that is drawn inline: it takes about a hundredth of a second.
+#: Maximum number of steps and lines of a map that is drawn without the worker, in about ten
+#: milliseconds.
 MAX_INLINE_COST: Final = 200
-#: Maximum waiting maps per org.
+#: Maximum number of maps per org that wait to be drawn.
 MAX_QUEUED: Final = 8
-#: Time limit of the worker for one map.
+#: Time limit of the worker for drawing one map, in seconds.
 MAX_DRAWING_SECONDS: Final = 20.0
 #: Maximum size of the cached drawings of all orgs together.
 MAX_CACHED_BYTES: Final = 8 * 1024 * 1024
@@ -220,7 +221,7 @@ class LayoutWorker:
         return svg
 
     async def run(self, org_id: UUID, weight: int, work: Callable[[], T]) -> T:
-        """Run work for an org: at once if it is light, else in the thread.
+        """Run work for an org: immediately if it is cheap, otherwise in the thread.
 
         Raises:
             Busy: too many of this org wait already.

@@ -29,8 +29,8 @@ from waybook.store.runs import jobs as jobs_store
 from waybook.store.runs import load
 from waybook.store.runs.load import LOAD_STATEMENT_COUNT, LoadedRun
 
-#: Up to two attempts can fail: one because of a stale cached copy, one because of a concurrent call
-#: with the same idempotency key. The third returns that call's stored answer.
+#: Maximum attempts of a call. Up to two can fail: one because of a stale cached copy, one because
+#: of a concurrent call with the same idempotency key. The third returns that call's stored answer.
 MAX_ATTEMPTS = 3
 
 DecisionT = TypeVar("DecisionT")
@@ -41,9 +41,9 @@ class Commit(Enum):
     """Outcome of a commit; nothing was written unless the outcome is DONE."""
 
     DONE = auto()
-    #: The copy that the decision is based on is not current.
+    #: The cached copy on which the decision is based is out of date.
     STALE = auto()
-    #: A row with the same key exists: a concurrent call with the same idempotency key was first.
+    #: A concurrent call with the same idempotency key has already written a row with that key.
     KEY_TAKEN = auto()
 
 
@@ -52,11 +52,11 @@ class Proposal(NamedTuple, Generic[DecisionT_co]):
 
     decision: DecisionT_co
     body: Body
-    #: More statements to write, unless the decision is a refusal.
+    #: Additional statements to write, unless the decision is a refusal.
     more: Sequence[Statement] = ()
     #: Jobs that the decision changes, in their state before the change.
     jobs: Sequence[Job] = ()
-    #: Whether the body answers the call, and is stored under its idempotency key.
+    #: Whether the body is the answer to the call, which is stored under the call's idempotency key.
     is_answer: bool = True
 
 
@@ -71,7 +71,7 @@ class Written(NamedTuple):
     statements: list[Statement]
     notifications: Sequence[Statement] = ()
     event: ChangeEvent | None = None
-    #: Updates the caches of this process after the commit.
+    #: Function that updates the caches of this process after the commit.
     remember: Callable[[], None] | None = None
     #: Error to raise once the statements are committed.
     refusal: Refused | None = None
@@ -85,9 +85,9 @@ class Locked(ABC, Generic[DecisionT]):
 
     now: datetime
     head = ChainHead()
-    #: Results of the additional statements.
+    #: Results of the additional statements that were executed with the lock statement.
     results: Results
-    #: Unset for a cached copy.
+    #: Transaction that holds the lock; unset for a cached copy.
     tx: Transaction
     is_cached = False
     _scope: TransactionScope | None = None
@@ -103,8 +103,8 @@ class Locked(ABC, Generic[DecisionT]):
 
     def statements(self, key: Key | None) -> Message:
         """Return the statements that lock, load, and look up the stored answer to a call."""
-        # The lock statement comes first: the reads after it must see all changes committed while it
-        # waited.
+        # The lock statement comes first, so that the reads after it see all changes committed while
+        # it waited.
         return [*self.more, "select app_now()", *([calls.lookup_statement(key)] if key else ())]
 
     def stored_answer(self, results: Results, key: Key) -> StoredAnswer | None:
@@ -180,7 +180,7 @@ class Locked(ABC, Generic[DecisionT]):
             raise RuntimeError(f"the commit failed under the lock: {outcome.name}")
 
     async def commit(self, proposal: Proposal[DecisionT]) -> Commit:
-        """Write the proposal, store the answer and commit, in one message.
+        """Write the proposed decision, store the answer and commit, in one message.
 
         Raises:
             Refused: the decision is a refusal; what it records has been written.
@@ -217,7 +217,7 @@ class Locked(ABC, Generic[DecisionT]):
         await self.tx.commit(*statements)
 
     def mark_stale(self) -> None:
-        """Bypass the cache for a while, since another process changes the state."""
+        """Return the stored answer, if this call was already carried out."""
 
 
 async def update(locked: Locked[DecisionT], decide: Decide[DecisionT]) -> ToolReply:

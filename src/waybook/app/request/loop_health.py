@@ -20,7 +20,7 @@ class LoopHealth:
     def note_failure(self, loop: str, error: Exception) -> int:
         """Count a failure; return the number of consecutive failures."""
         self.failures[loop] = self.failures.get(loop, 0) + 1
-        # Other errors may quote rows of any org; their text is in the log alone.
+        # Errors of other classes may quote rows of any org, so their text appears only in the log.
         message = str(error) if isinstance(error, WaybookError) else ""
         message = redact(" ".join(message.split()))[:MAX_ERROR_LENGTH]
         self.errors[loop] = (

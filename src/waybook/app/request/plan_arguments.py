@@ -78,7 +78,8 @@ def minutes_to_seconds(minutes: float | None) -> int | None:
     return None if minutes is None else max(1, round(minutes * SECONDS_PER_MINUTE))
 
 
-#: More than any single result can use, and small enough that no sum of such values overflows.
+#: Maximum number of tokens: more than any single result can use, and small enough that no sum of
+#: such values overflows.
 MAX_TOKENS = 10**9
 MAX_DOLLARS = 100_000
 
@@ -87,7 +88,7 @@ Dollars = Annotated[float, Field(ge=0, le=MAX_DOLLARS, allow_inf_nan=False)]
 
 
 def _spellings(name: str) -> AliasChoices:
-    """Return the camelCase name, and the snake_case one that most model providers use."""
+    """Return both accepted spellings of a name: camelCase, and snake_case as in model APIs."""
     return AliasChoices(to_camel(name), name)
 
 
@@ -107,7 +108,7 @@ class BudgetFields(Nested):
     cost_usd: Annotated[float, Field(ge=1 / DOLLAR, le=10**9, allow_inf_nan=False)] | None = None
 
 
-#: Field names without descriptions: they are self-explanatory.
+#: The usage fields have no descriptions, because their names are self-explanatory.
 UsageArgument = Annotated[
     LenientJson[UsageFields] | None,
     WithJsonSchema({"type": "object", "description": "inputTokens, outputTokens, costUsd, model"}),

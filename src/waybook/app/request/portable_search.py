@@ -19,8 +19,8 @@ from waybook.store.research.search import (
     filters,
 )
 
-#: Nearest passages examined first where most passages match the filters, and the factor by which
-#: the number grows if too few of them match.
+#: Number of nearest passages examined first if most passages match the filters, and the factor by
+#: which this number grows if too few match.
 CANDIDATES = 1_000
 WIDER = 4
 
@@ -34,7 +34,7 @@ class PortableSearch:
     query_vector: QueryVector
     scope: Scope
     _held: Held = field(init=False, default_factory=Held)
-    #: Version of the vectors for which changes were requested; None if none were.
+    #: Version of the vectors for which changes were requested; None if no changes were requested.
     _base: int | None = field(init=False, default=None)
 
     async def begin(self) -> list[Statement]:

@@ -21,10 +21,10 @@ class TokenBuckets:
         self.burst = burst
         self._pace = -(-NANOSECONDS // per_second)
         self._ahead_at_most = (burst - 1) * self._pace
-        #: Time at which each key's admitted calls would end if they were evenly spaced; the most
-        #: recent caller is last.
+        #: For each key, the time at which its admitted calls would end if they were evenly spaced.
+        #: The key of the most recent caller is last.
         self._until: dict[Hashable, int] = {}
-        #: Keys that were refused and have not been admitted since.
+        #: Rate limit keys that were refused and have not been admitted since.
         self._refused: set[Hashable] = set()
 
     def retry_after(self, who: Hashable, now: int) -> float:
@@ -38,7 +38,7 @@ class TokenBuckets:
         return max(0, ahead - self._ahead_at_most) / NANOSECONDS
 
     def try_acquire(self, who: Hashable, now: int) -> float:
-        """Count a call unless it has to wait; return the seconds to wait, as `retry_after` does.
+        """Count a call and return 0; if it has to wait, return the seconds to wait instead.
 
         >>> limit = TokenBuckets(2, burst=3)
         >>> [limit.try_acquire("us", now=10 * NANOSECONDS) for _ in range(4)]
@@ -70,7 +70,7 @@ class TokenBuckets:
             self._until[who] = until + calls * self._pace
 
     def is_first_refusal(self, who: Hashable) -> bool:
-        """Record a refusal; return whether it is the first in a row."""
+        """Record a refusal; return whether it is the first since the last admitted call."""
         first = who not in self._refused
         self._refused.add(who)
         return first

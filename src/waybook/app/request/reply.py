@@ -15,22 +15,23 @@ from waybook.plan.progress import budget_json
 from waybook.research.cutting import as_text, fair_share
 from waybook.run.model import CompiledDag, Job, Run, StageRun
 
-#: Bytes for all results in one reply, unless the caller requests detail.
+#: Maximum bytes for all results in one reply, unless the caller requests detail.
 RESULTS_BUDGET = 24_000
 MIN_SHARE_BYTES = 160
-#: The same with detail, where the reply is limited: the rest is for the lists.
+#: Maximum bytes for all results in a reply with detail; the rest of the reply is for the lists.
 DETAIL_RESULTS_BUDGET = 96_000
-#: Maximum bytes of JSON per character of text.
+#: Maximum number of bytes that one character of text takes in JSON.
 MAX_BYTES_PER_CHARACTER = 6
 #: Maximum size of a reply in bytes, unless the caller requests detail.
 MAX_COMPACT_REPLY_BYTES = 46_000
-#: The same with detail; the rest of `MAX_REPLY_BYTES` is for the flag and the cut notice.
+#: Maximum size of a reply with detail; the rest of `MAX_REPLY_BYTES` is for the flag and the cut
+#: notice.
 MAX_DETAIL_REPLY_BYTES = MAX_REPLY_BYTES - 4_096
 UNLIMITED = 2**31 - 1
 
 
 def reply_limit(channel: Channel, *, detail: bool) -> int:
-    """Return the maximum size of a reply in bytes; with detail, the command line has no limit."""
+    """Return the maximum size of a reply in bytes; details on the command line are unlimited."""
     if detail:
         return UNLIMITED if channel is Channel.CLI else MAX_DETAIL_REPLY_BYTES
     return MAX_COMPACT_REPLY_BYTES
@@ -256,7 +257,7 @@ def output_view(output: Output) -> Body:
 def next_after_completion(
     plan_id: str, media_type: str | None, skill_execution: str | None, outputs: Sequence[Output]
 ) -> Json:
-    """Return the suggested call for a completed plan: deliver, end the skill, or list others."""
+    """Return the call to suggest for a completed plan: deliver, end the skill, or list plans."""
     if is_missing(outputs, media_type):
         why = "write the deliverable from all results (get_research_context has them), then keep it"
         return next_call("store_research_output", why, planId=plan_id, mediaType=media_type)

@@ -65,7 +65,7 @@ class RequestContext:
     caller: Caller
     session: str | None = None
     key: Key | None = None
-    #: Cost of evaluated conditions so far, for the rate limit.
+    #: Cost of the conditions evaluated so far in this call, for the rate limit.
     operations: list[int] = field(default_factory=list, compare=False)
 
     def actor(self) -> Actor:

@@ -69,9 +69,9 @@ class SearchBackend:
         `max_bytes` limits the memory for the embeddings of all orgs.
         """
         self.model: EmbeddingModel = model or BuiltinEmbeddingModel()
-        #: For each org, the time since which rows may not be indexed.
+        #: For each org, the time after which stored rows may not be indexed yet.
         self.swept: dict[UUID, datetime] = {}
-        #: Number of connections broken by writing the vector of a passage.
+        #: For each passage, the number of connections that broke while its vector was written.
         self.broken: Counter[tuple[UUID, str, int]] = Counter()
         self.cache = VectorCache(max_bytes)
         self._backend = backend
@@ -144,7 +144,7 @@ class Services:
     base_url: str = "http://127.0.0.1:8750"
     step_parents: ParentCache = field(default_factory=ParentCache)
     plan_cache: PlanCache = field(default_factory=PlanCache)
-    #: Runs that jobs belong to, like the plans of steps in `step_parents`.
+    #: Cache of the run that each job belongs to, like `step_parents` for the plan of each step.
     job_parents: ParentCache = field(default_factory=ParentCache)
     definition_cache: DefinitionCache = field(default_factory=DefinitionCache)
     search_backend: SearchBackend = field(default_factory=SearchBackend)
@@ -153,21 +153,23 @@ class Services:
     cpu: CpuQueue = field(default_factory=CpuQueue)
     #: Time a claimed job stays with its holder without a heartbeat.
     lease: timedelta = timedelta(minutes=15)
-    #: Events that trigger notifications, and their sender; empty unless configured.
+    #: Events that trigger notifications, and the sender of the notifications; both are empty unless
+    #: configured.
     notification_events: frozenset[str] = frozenset()
     webhook_sender: WebhookSender | None = None
-    #: Set when there are notifications to deliver.
+    #: Event that is set when there are notifications to deliver.
     delivery_requested: asyncio.Event = field(default_factory=asyncio.Event)
-    #: Set when there are documents to render.
+    #: Event that is set when there are documents to render.
     render_requested: asyncio.Event = field(default_factory=asyncio.Event)
-    #: The server's own model and its time limit; without one, agents use their own.
+    #: Model that the server itself uses, and its time limit; without one, agents use their own
+    #: models.
     model: Model | None = None
     model_seconds: float = 55
     #: Event bus for committed changes.
     bus: Bus = field(default_factory=Bus)
     #: Rate limit per org; None for no limit.
     rate_limit: TokenBuckets | None = None
-    #: Token uses that are not written yet.
+    #: Uses of tokens that are not written to the database yet.
     last_used: LastUsed = field(default_factory=LastUsed)
-    #: Background loops that fail at present.
+    #: Background loops that are currently failing.
     loops: LoopHealth = field(default_factory=LoopHealth)

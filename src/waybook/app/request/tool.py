@@ -13,7 +13,8 @@ from waybook.app.request.arguments import ToolArguments
 from waybook.app.request.request_context import RequestContext, ToolReply
 from waybook.core.decision_context import Scope
 
-#: Keywords that a schema keeps. Titles, defaults and limits appear in error messages only.
+#: Keywords that a published schema contains. Titles, defaults and limits appear only in error
+#: messages.
 PUBLISHED_KEYWORDS = frozenset({"type", "properties", "required", "items", "enum", "description"})
 
 
@@ -74,7 +75,7 @@ def _plain(schema: dict[str, Any], defs: dict[str, Any]) -> dict[str, Any]:
 PLAN = frozenset({"plan", "research"})
 RESEARCH = frozenset({"research"})
 RUNS = frozenset({"runs"})
-#: Administration tools: only in the profile with all tools.
+#: Administration tools belong to no specific profile, only to the profile with all tools.
 ADMIN = frozenset[str]()
 
 
@@ -84,7 +85,7 @@ class Tool:
 
     name: str
     title: str
-    #: Read by a model at run time: when to call the tool and what it returns.
+    #: Text that a model reads at run time: when to call the tool and what the tool returns.
     description: str
     arguments: type[ToolArguments]
     output_schema: dict[str, object]
@@ -94,7 +95,7 @@ class Tool:
     idempotent: bool = False
     profiles: frozenset[str] = PLAN
     logged: bool = True
-    #: Alternative scopes, where they differ from the default.
+    #: Scopes of which any one allows calling the tool, if they differ from the default.
     scopes: frozenset[Scope] = frozenset()
 
     @property

@@ -18,7 +18,7 @@ from waybook.store.driver.database import Database
 from waybook.store.research import embeddings
 from waybook.store.research.embeddings import FIRST, PAGE_ROWS, RECORD_BYTES, Changes, Snapshot
 
-#: Cache key: org and model.
+#: Key of the vector cache: an org and an embedding model.
 Owner: TypeAlias = tuple[UUID, str]
 
 MEGABYTE = 1 << 20
@@ -26,7 +26,7 @@ DEFAULT_MAX_BYTES = 256 * MEGABYTE
 #: The database keeps records of deletions for two days; a process that has not read them for a day
 #: reloads all vectors.
 MAX_GAP_SECONDS = 86_400.0
-#: Time before an org that did not fit is tried again.
+#: Seconds before vectors of an org that did not fit into memory are loaded again.
 RETRY_SECONDS = 3_600.0
 
 
@@ -38,27 +38,27 @@ class Vectors(Protocol):
         """Return the memory that the index takes, in bytes."""
 
     def extend(self, packed: bytes) -> None:
-        """Add records whose keys are new."""
+        """Add records with new keys to the index."""
 
     def change(self, added: bytes, deleted: bytes) -> None:
-        """Remove keys, then add records."""
+        """Remove keys from the index, then add records."""
 
     def nearest(self, query: Sequence[float], most: int) -> list[RankedPassage]:
-        """Return the nearest, best first."""
+        """Return the nearest vectors, best first."""
 
 
 @dataclass(slots=True)
 class Held:
     """Embeddings of one org and model."""
 
-    #: None before the first load, and where they do not fit into memory.
+    #: Vectors of the org; None before the first load, and if the vectors do not fit into memory.
     vectors: Vectors | None = None
     snapshot: Snapshot | None = None
-    #: Incremented whenever the vectors change.
+    #: Number that is incremented whenever the vectors change.
     version: int = 0
-    #: Loop time before which embeddings that do not fit are not read again.
+    #: Event loop time before which embeddings that do not fit into memory are not read again.
     too_large_until: float = 0.0
-    #: Held while the vectors are loaded or changed.
+    #: Lock that is held while the vectors are loaded or changed.
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def continues(self, later: Snapshot) -> bool:
@@ -70,7 +70,7 @@ class Held:
         )
 
     def shares_history(self, other: Snapshot) -> bool:
-        """Return whether a snapshot, earlier or later than this one, is of the same database."""
+        """Return whether another snapshot, earlier or later, is from the same database."""
         ours = self.snapshot
         return (
             ours is not None
@@ -115,8 +115,8 @@ class VectorCache:
             if locked.snapshot is not None and (
                 locked.version != base or locked.snapshot.running > changes.snapshot.running
             ):
-                # A concurrent search has applied its changes first; they may overlap with these in
-                # any way.
+                # A concurrent search has applied its changes first. They may overlap with these
+                # changes, so the changes are read again.
                 statement = embeddings.changes_statement(owner[1], locked.snapshot.running)
                 (rows,) = await database.read_org(owner[0], statement)
                 changes = embeddings.read_changes(rows)
@@ -138,7 +138,7 @@ class VectorCache:
 
     async def _load(self, database: Database, owner: Owner, locked: Held) -> None:
         """Load all embeddings in pages; the next update applies concurrent changes."""
-        async with self._loading:  # one at a time: vectors being loaded are not counted yet
+        async with self._loading:  # Only one load at a time: the limit ignores unfinished loads.
             await self._read_all(database, owner, locked)
 
     async def _read_all(self, database: Database, owner: Owner, locked: Held) -> None:

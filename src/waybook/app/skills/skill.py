@@ -10,7 +10,7 @@ SKILL_FILE = "SKILL.md"
 class SkillFile:
     """File of a skill, as it was when the skills were read."""
 
-    #: Path in the skill's folder, with slashes.
+    #: Path of the file relative to the skill's folder, with forward slashes.
     path: str
     content: bytes = field(repr=False)
 
@@ -24,7 +24,7 @@ class Skill:
     formatting_instructions: str | None = None
     #: The whole front matter of `SKILL.md`, as JSON.
     front_matter: Mapping[str, object] = field(default_factory=dict)
-    #: `SKILL.md` first, then the others by their paths.
+    #: Files of the skill: `SKILL.md` first, then the others by path.
     files: tuple[SkillFile, ...] = ()
 
     def file(self, path: str) -> SkillFile | None:

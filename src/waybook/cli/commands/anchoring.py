@@ -31,7 +31,7 @@ class Verification(NamedTuple):
 
     verdicts: list[OrgVerdict]
     checks: dict[Path, AnchorCheck]
-    #: The kept anchor, if it was written.
+    #: Path of the anchor in the data directory, if the verification renewed that anchor.
     renewed: Path | None = None
 
     @property
@@ -43,12 +43,12 @@ class Verification(NamedTuple):
 
 
 def kept_anchor(settings: Settings) -> Path | None:
-    """Return the path of the embedded database's anchor; None for other servers."""
+    """Return the path of the stored anchor of an embedded database; None for other servers."""
     return None if settings.database_url else Path(settings.data_dir) / ANCHOR_NAME
 
 
 async def verify_with_anchors(settings: Settings, named: Path | None, *, bar: bool) -> Verification:
-    """Verify everything, compare it with the given and the stored anchor, and renew the latter.
+    """Verify all orgs, compare with the given and the stored anchor, and renew the stored one.
 
     Raises:
         InvalidInput: an anchor is not there, or is damaged.

@@ -198,7 +198,7 @@ def _table(board: RunDetail, listed: list[DocumentListItem]) -> Table:
 
 
 def origin_label(document: DocumentListItem) -> str:
-    """Return the origin of a document: the end of its lineage, and its reviewer if any."""
+    """Return the last part of a document's lineage, and its reviewer if there is one."""
     begun = document.lineage.rsplit("/", 1)[-1]
     return begun if document.reviewer is None else f"{begun}, reviewed by {document.reviewer}"
 

@@ -28,7 +28,7 @@ def command(**flags: object) -> None:
     loaded = settings_from(flags)
     configure_server_logging(loaded)
     with _database_starting(loaded.settings):
-        gc.disable()  # imported objects stay alive: collecting them only costs time
+        gc.disable()  # Imported objects stay alive, so collecting garbage would only cost time.
         serve = load("waybook.cli.commands.mcp_stdio:serve")
         gc.freeze()
         gc.enable()

@@ -19,14 +19,14 @@ from waybook.transport.mcp.tools import published_tools
 
 log = logging.getLogger(__name__)
 
-#: Clients first request the list of tools; loading the code for calls can wait this long.
+#: Delay before the code for tool calls is loaded, because clients first request the list of tools.
 STARTUP_DELAY_SECONDS: Final = 1.0
 #: Maximum wait of a call for the database at startup; shorter than client timeouts.
 MAX_CALL_WAIT_SECONDS: Final = 20.0
 
 
 class StdioApplication(Protocol):
-    """Running application, as created by the wiring."""
+    """Interface of the running application."""
 
     @property
     def dispatcher(self) -> DispatcherPort: ...

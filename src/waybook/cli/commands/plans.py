@@ -38,7 +38,7 @@ from waybook.plan.states import PlanStatus
 from waybook.settings import Settings
 
 MIN_ID_LENGTH = 8
-#: Below this width the bar is left out and only its figures are shown.
+#: Minimum terminal width for progress bars; a narrower terminal shows only their figures.
 MIN_WIDTH_FOR_BARS = 100
 
 
@@ -237,7 +237,7 @@ async def _follow(
         if board.is_closed:
             return board
         await wait_or_resize(resized, EVERY_SECONDS)
-        with contextlib.suppress(Busy, Unavailable):  # the next refresh may succeed
+        with contextlib.suppress(Busy, Unavailable):  # The next refresh may succeed after an error.
             board = await read_plan_detail(
                 here.call, board.plan.id, PlanInclude.BOARD, before=board
             )

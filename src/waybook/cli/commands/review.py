@@ -192,7 +192,7 @@ def _decided(
     return chosen[0] if chosen else None
 
 
-# A single decision by flags
+# Decision of a single review by command-line flags
 
 
 async def _carry_out(
@@ -211,7 +211,7 @@ async def _carry_out(
 
 
 def _seen(review: ReviewRecord) -> dict[str, str]:
-    """Return the ids of the review that was shown, so that no later review is decided instead."""
+    """Return the ids of the displayed review, so that the decision applies to no other review."""
     return {"planId": review.plan_id, "reviewId": review.id}
 
 
@@ -257,7 +257,7 @@ async def _reviews(here: AppSession, plan: str | None) -> list[ReviewRecord]:
     return await list_reviews(here.call, plan_id)
 
 
-#: Fields that an open review does not have yet.
+#: Fields of a review that an open review does not have yet.
 DECISION_FIELDS = {"decision", "feedback", "decided_by", "decided_at", "plan_status"}
 
 

@@ -84,7 +84,7 @@ def _table(runs: list[RunSummary], width: int) -> Table:
     return table
 
 
-#: Heading of each column, and the minimum terminal width that shows it.
+#: Heading of each table column, and the minimum terminal width at which the column is shown.
 COLUMNS = {
     "id": ("id", 0),
     "run": ("run", 0),
@@ -111,7 +111,7 @@ def _row(run: RunSummary, short: int) -> dict[str, Text]:
 
 
 def _counts(run: RunSummary) -> Counter[StepStatus]:
-    """Return the number of stages by the step status that represents them in a bar."""
+    """Return the number of stages for each status in a progress bar."""
     failed = sum(stage.failed > 0 for stage in run.stages)
     done = run.stages_done
     running = len(run.stages) - done - failed
@@ -233,7 +233,7 @@ async def _follow(
         if board.is_closed:
             return board
         await wait_or_resize(resized, EVERY_SECONDS)
-        with contextlib.suppress(Busy, Unavailable):  # the next refresh may succeed
+        with contextlib.suppress(Busy, Unavailable):  # The next refresh may succeed after an error.
             board = await read_run_detail(here.call, board.run.id, RunInclude.BOARD)
 
 

@@ -47,7 +47,7 @@ def command(**flags: object) -> None:
     loaded = settings_from(flags)
     configure_server_logging(loaded)
     settings = loaded.settings
-    read_proxies(settings.trusted_proxies)  # report an invalid value before anything starts
+    read_proxies(settings.trusted_proxies)  # Report an invalid proxy list before anything starts.
     with contextlib.closing(listen(settings.host, settings.port)) as listening:
         # A token identifies the caller of a command; the server itself does not act for a token.
         known = replace(settings, port=listening.getsockname()[1], token=None)
@@ -109,7 +109,7 @@ def build_http_app(
 
 
 def allowed_hosts(settings: Settings) -> AllowedHosts:
-    """Return the host names the server responds to."""
+    """Return the host names that requests to the server may use."""
     encrypted = (settings.public_url or "").startswith("https:")
     return AllowedHosts(settings.host_names, host_header(settings.base_url) if encrypted else None)
 

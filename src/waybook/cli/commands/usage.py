@@ -19,7 +19,7 @@ from waybook.settings import Settings
 
 NOT_REPORTED = "(not reported)"
 MIN_NAME_WIDTH = 12
-#: Width of the figures next to a name.
+#: Width of the usage figures next to a name.
 FIGURES = 52
 
 

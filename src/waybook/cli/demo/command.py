@@ -42,7 +42,7 @@ from waybook.cli.terminal.plan_board import Viewport
 from waybook.core.decision_context import Channel
 from waybook.settings import Settings
 
-#: Lines below the view of a plan or run.
+#: Number of lines below the displayed plan or run.
 FOOTER_LINES = 3
 Look = Callable[[], Awaitable[DisplayedSubject]]
 Part = Coroutine[object, object, None]
@@ -51,14 +51,14 @@ Show = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class DemoOutput:
-    """Console for the demo, and whether it is redrawn live or printed line by line."""
+    """Console for the demo, and whether the demo is redrawn live or printed line by line."""
 
     console: Console
     live: bool
 
 
 async def plan_scenario(scene: DemoContext, audience: DemoOutput) -> PlanDetail:
-    """Play the plan to its end and return its overview."""
+    """Play the demo's plan to its end and return its overview."""
     boards: list[PlanDetail] = []
 
     async def look() -> DisplayedSubject:
@@ -75,7 +75,7 @@ async def plan_scenario(scene: DemoContext, audience: DemoOutput) -> PlanDetail:
 
 
 async def run_scenario(scene: DemoContext, audience: DemoOutput) -> RunDetail:
-    """Play the run to its end and return its overview."""
+    """Play the demo's run to its end and return its overview."""
     boards: list[RunDetail] = []
     scene.feed.lines.clear()
 
@@ -90,7 +90,7 @@ async def run_scenario(scene: DemoContext, audience: DemoOutput) -> RunDetail:
 
 
 async def start_plan_actors(scene: DemoContext, show: Show) -> None:
-    """Start all actors of the plan."""
+    """Start all actors of the demo's plan."""
     await plan_agents.create_plan(scene)
     parts = (
         plan_agents.ada,
@@ -103,7 +103,7 @@ async def start_plan_actors(scene: DemoContext, show: Show) -> None:
 
 
 async def start_run_actors(scene: DemoContext, show: Show) -> None:
-    """Start all actors of the run."""
+    """Start all actors of the demo's run."""
     await run_agents.start_run(scene)
     once = run_agents.scripted_failures()
     parts = [run_agents.work(scene, session, once) for session in run_agents.agent_sessions()]
@@ -155,8 +155,8 @@ async def _nothing() -> None:
     """Do nothing; used when there is no live display."""
 
 
-#: Simulated duration. The simulated clock starts this long before the current time, so that the
-#: demo ends at about the current time.
+#: Simulated duration of the demo. The simulated clock starts this long before the current time, so
+#: that the demo ends at about the current time.
 STORY = timedelta(minutes=360)
 
 
@@ -178,7 +178,7 @@ def command(*, fast: bool, keep: bool, **flags: object) -> None:
         if not keep:
             with get_console().status("starting PostgreSQL …"):
                 flags["data_dir"] = stack.enter_context(temporary_database())
-        settings = replace(load_settings(flags), token=None)  # all users are fictional
+        settings = replace(load_settings(flags), token=None)  # All users of the demo are fictional.
         asyncio.run(_play(settings, fast=fast, keep=keep))
 
 

@@ -21,7 +21,7 @@ from waybook.cli.demo.scene import DemoContext
 from waybook.cli.terminal.audit_text import summary
 from waybook.cli.terminal.run_board import documents_available
 
-#: The document that is printed in full.
+#: Key of the document that is printed in full at the end of the demo.
 SHOWN_DOCUMENT = "advisor_recommendations"
 MAX_WIDTH = 92
 #: Length of an id prefix that is unique in practice.

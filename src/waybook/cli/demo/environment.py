@@ -27,19 +27,20 @@ from waybook.embedded_postgres.supervisor import attach
 from waybook.store.driver.database import Database
 
 Show = Callable[[], Awaitable[None]]
-#: Seconds between frames while time passes.
+#: Seconds between frames while simulated time passes.
 FRAME_SECONDS = 0.15
 
 
 @dataclass(frozen=True, slots=True)
 class PlaybackSpeed:
-    """Real seconds per simulated minute, and per line that the user has to read."""
+    """Playback speed: real seconds per simulated minute, and per line to read."""
 
     per_minute: float
     per_line: float
 
 
-#: For a plan, where every step is logged, and for a run, where only major events are.
+#: Playback speed for a plan, where every step is logged, and for a run, where only major events are
+#: logged.
 SLOW = PlaybackSpeed(0.045, 0.14)
 SLOW_RUN = PlaybackSpeed(0.015, 0.1)
 FAST = PlaybackSpeed(0, 0)
@@ -154,9 +155,9 @@ SHUTDOWN_TIMEOUT_SECONDS = 15.0
 def temporary_database() -> Iterator[Path]:
     """Provide a data directory that is removed at the end, after its server has stopped."""
     above = Path(tempfile.mkdtemp(prefix="waybook-demo-"))
-    above.chmod(0o711)  # as root, the server runs as another user, which needs to traverse this
+    above.chmod(0o711)  # A server started by root runs as another user, who needs access.
     data_dir = above / "data"
-    for number in (signal.SIGTERM, signal.SIGHUP):  # closing the terminal also cleans up
+    for number in (signal.SIGTERM, signal.SIGHUP):  # Closing the terminal also cleans up.
         signal.signal(number, lambda number, _frame: sys.exit(128 + number))
     try:
         with attach(data_dir, grace_seconds=0):
@@ -182,7 +183,7 @@ class Line:
     at: datetime
     who: str
     text_body: str
-    #: Highlighted line.
+    #: Whether the line is highlighted.
     strong: bool = False
 
     def text(self) -> Text:
@@ -196,7 +197,7 @@ class Line:
 
 @dataclass
 class EventLog:
-    """Lines logged so far; the listener receives each new one."""
+    """Lines logged so far; a listener receives each new line."""
 
     clock: SimulatedClock
     lines: list[Line] = field(default_factory=list)

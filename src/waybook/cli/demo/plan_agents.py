@@ -24,7 +24,7 @@ def agent(scene: DemoContext, name: str, session: str | None = None) -> Actor:
 
 
 async def ada(scene: DemoContext) -> None:
-    """Complete three steps, then request two reviews before the recommendation is written."""
+    """Act as ada, the agent that completes three steps and requests two reviews."""
     me = agent(scene, "ada")
     for _ in range(3):
         await complete_step(me)
@@ -37,7 +37,7 @@ async def ada(scene: DemoContext) -> None:
 
 
 async def ben(scene: DemoContext) -> None:
-    """Submit once over a bad connection, and take over the abandoned step."""
+    """Act as ben, the agent that loses a connection and takes over the abandoned step."""
     me = agent(scene, "ben")
     await scene.clock.sleep(1)
     await complete_step(me, connection_drops=True)
@@ -50,7 +50,7 @@ async def ben(scene: DemoContext) -> None:
 
 
 async def cleo(scene: DemoContext) -> None:
-    """Work until killed during the second step."""
+    """Act as cleo, the agent that is killed during its second step."""
     me = agent(scene, "cleo")
     await scene.clock.sleep(2)
     await complete_step(me)
@@ -191,7 +191,7 @@ def _tell_branch(scene: DemoContext, branch: dict[str, Any]) -> None:
 
 
 async def request_review(me: Actor, taken: dict[str, Any], summary: str) -> None:
-    """Pause the step for a reviewer's decision."""
+    """Pause the step until a reviewer decides."""
     result = dict(script.WORK[taken["title"]].result)
     args = {"summary": summary, "resultSummary": result}
     await me.call("request_user_review", stepId=taken["stepId"], **args)

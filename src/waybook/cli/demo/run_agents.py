@@ -20,7 +20,7 @@ from waybook.cli.terminal.errors import ToolError
 from waybook.core.decision_context import Channel
 
 POLL_MINUTES = 4
-#: Minutes a job takes, assigned to the sessions in turn.
+#: Minutes that a job takes; each session uses one of these durations.
 WORK_MINUTES = (4, 6, 5)
 #: Delay after which the killed session submits its late result.
 LATE_RESULT_MINUTES = 24
@@ -49,7 +49,7 @@ def agent_sessions() -> list[AgentSession]:
 
 
 def scripted_failures() -> dict[tuple[str, str], Handling]:
-    """Return one-time handlers by model and document, for the first job that the model claims."""
+    """Return the demo's scripted incidents by model and document; each happens once."""
     return {
         ("beta", "business_case"): fail_job,
         ("gamma", "technical_feasibility_assessment"): submit_in_parts,
@@ -181,7 +181,7 @@ async def submit_in_parts(me: Actor, job: Job) -> None:
 
 
 async def crash_and_submit_late(me: Actor, job: Job) -> None:
-    """Kill the session during a job and let it submit a late result."""
+    """Kill the session during a job; later, let it submit a late result."""
     say_as_agent(me, f"is killed in the middle of: {job['stepName']}", strong=True)
     scene = me.scene
     scene.abandoned_jobs = job["jobId"]

@@ -35,7 +35,7 @@ class DemoContext:
     plan_id: str = ""
     run_id: str = ""
     run_complete: bool = False
-    #: Job of the killed session, until another session claims it.
+    #: Id of the job that the killed session held, until another session claims the job.
     abandoned_jobs: str = ""
     #: Tasks of actors started during the demo.
     later: list[asyncio.Task[None]] = field(default_factory=list)
@@ -80,13 +80,13 @@ class Actor:
         self.scene.feed.say(self.name, message, strong=strong)
 
 
-#: Minimum width for the event log next to the view.
+#: Minimum terminal width for showing the event log next to the plan or run.
 MIN_WIDTH_SIDE_BY_SIDE = 136
 FEED_WIDTH = 64
 MIN_FEED_LINES = 3
 #: Final number of steps of the demo's plan.
 MAX_STEPS = len(PLAN_STEPS) + len(BRANCH_STEPS)
-#: Stages of the demo's run, plus the steps of its longest one.
+#: Number of lines in the view: the stages of the demo's run, plus the steps of its longest stage.
 MAX_LINES = 5 + 13
 
 

@@ -54,12 +54,12 @@ VIEWS: Mapping[str, ModelOpinion] = MappingProxyType(
     }
 )
 
-#: Compromise reached after the person's feedback.
+#: Compromise that the demo's plan reaches after the person's feedback.
 AGREED_PLAN = (
     "three waves of three reports, side by side for a week each, with a way back in an hour"
 )
 
-#: Feedback of the person on each stage; it starts the next one.
+#: Feedback of the person on each stage, which starts the next stage.
 RUN_FEEDBACK: Mapping[str, str] = MappingProxyType(
     {
         "thesis": "Whatever we do, I want a way back within an hour.",
@@ -164,7 +164,7 @@ def document_for(job: Mapping[str, object]) -> str:
 
 
 def _notes(key: str, model: str) -> dict[str, object]:
-    """Return the content of a plan or comparison vector, which is not shown to users."""
+    """Return the content of an internal document, which is not shown to users."""
     view = VIEWS[model]
     return {
         "title": RUN_NAME,
@@ -198,7 +198,7 @@ PRICE, HOSTING = "Price three queues", "Compare self-hosting costs"
 EFFORT, RISKS = "Estimate the work of moving", "Look for what could go wrong"
 AGREE, WRITE = "Agree on the recommendation", "Write the recommendation"
 
-#: Plan as first created: nine steps; a branch adds two more.
+#: Steps of the demo's plan as first created: nine steps, to which a branch adds two more.
 PLAN_STEPS = (
     (MAP, "search", "Who starts what, when, and what waits for what."),
     (MISSED, "search", "Every run that was late or missing, with its cost."),
@@ -240,7 +240,7 @@ class ScriptedWork:
     minutes: float
     result: Mapping[str, object]
     confidence: float
-    #: Minutes after which the agent reads its instructions again, which is a heartbeat.
+    #: Minutes after which the agent reads its instructions again, which renews its heartbeat.
     heartbeats: tuple[float, ...] = ()
 
 

@@ -51,11 +51,11 @@ def _steps(stage: StageMap, width: int) -> Table:
     return table
 
 
-#: Below this width the strategy column is left out in favor of the names.
+#: Minimum terminal width for the strategy column; below it, the names get the space.
 MIN_WIDTH_FOR_STRATEGIES = 90
 TWIG_WIDTH, TYPE_WIDTH, STRATEGY_WIDTH, JOBS_WIDTH, ORDER_WIDTH = 7, 7, 30, 8, 18
 MIN_NAME_WIDTH = 14
-#: Width of a line without the name, including the spaces between columns.
+#: Width of a line without the step's name, including the spaces between columns.
 FIXED_WIDTH = TWIG_WIDTH + TYPE_WIDTH + JOBS_WIDTH + 8
 
 Answered = Mapping[str, Any]

@@ -10,7 +10,7 @@ from waybook.core.hidden_characters import escape_hidden
 from waybook.errors import Misconfigured, NextCall, Unavailable, WaybookError
 from waybook.redaction import redact
 
-#: CLI equivalents of the tools that error hints refer to.
+#: CLI commands that correspond to the tools in error hints.
 COMMANDS = {
     "list_active_plans": "waybook plans",
     "get_plan_status": "waybook status {planId}",
@@ -19,7 +19,7 @@ COMMANDS = {
     "get_run_progress": "waybook run {runId}",
     "submit_stage_feedback": 'waybook feedback {runId} {stageSlug} "…"',
 }
-#: Placeholders for arguments that the next call does not name.
+#: Placeholders for command arguments that the suggested next call does not contain.
 PLACEHOLDERS = {"planId": "ID", "runId": "ID", "stageSlug": "STAGE"}
 
 
@@ -27,12 +27,12 @@ class CommandError(click.ClickException):
     """Waybook error shown with its hint."""
 
     def __init__(self, error: WaybookError) -> None:
-        """Take the message and derive the hint from the error."""
+        """Create the exception with the message of an error and a hint for it."""
         super().__init__(error.message)
         self.hint = hint_for(error)
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Print the line and the hint."""
+        """Print the error line and the hint."""
         print_error(self.message, self.hint, file)
 
 
@@ -40,12 +40,12 @@ class InternalError(click.ClickException):
     """Unexpected error."""
 
     def __init__(self, error: Exception) -> None:
-        """Keep the exception type and the first line of its message."""
+        """Create the exception with the type and the first line of an unexpected error."""
         lines = str(error).strip().splitlines()
         super().__init__(f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__)
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Print the line and the hint."""
+        """Print the error line and the hint."""
         print_error(self.message, "waybook doctor; the whole story with WAYBOOK_DEBUG=1", file)
 
 
@@ -53,14 +53,14 @@ class ToolError(click.ClickException):
     """Error returned by a tool."""
 
     def __init__(self, error: Mapping[str, Any]) -> None:
-        """Take the error object of the tool's answer."""
+        """Create the exception from the error in a tool's answer."""
         super().__init__(f"{error['code']}: {error['message']}")
         self.error = dict(error)
         following = error.get("next")
         self.hint = _hint_of(NextCall(**following)) if following else None
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Print the line and the hint."""
+        """Print the error line and the hint."""
         print_error(self.message, self.hint, file)
 
 

@@ -54,16 +54,16 @@ def run_event_sentence(run_event: RunEvent) -> str:
     return f"{run_event.session or run_event.actor} {label}{about}"
 
 
-#: Minimum widths for the holder column and for the timeline.
+#: Minimum terminal widths for the holder column and for the timeline.
 MIN_WIDTH_FOR_HOLDERS = 92
 MIN_WIDTH_FOR_TIMELINE = 72
 STATUS_WIDTH, TIME_WIDTH, NUMBER_WIDTH = 16, 7, 3
 MAX_HOLDER_WIDTH, MIN_NAME_WIDTH = 16, 12
-#: Lines that are neither steps nor footer: border, name, bar, counts, heading.
+#: Number of lines that are neither steps nor footer: border, name, bar, counts, heading.
 PLAN_FIXED_ROWS = 6
-#: Below this height the footer is left out in favor of steps.
+#: Minimum terminal height for the footer; below it, the steps get the space.
 LOW_HEIGHT = 12
-#: With fewer rows than this, the number of hidden steps is not shown.
+#: Minimum number of rows for showing the number of hidden steps.
 MIN_ROWS_FOR_ELLIPSIS = 3
 
 
@@ -74,16 +74,16 @@ class Viewport:
     width: int
     height: int | None = None
     live: bool = False
-    #: Prefer the holder column over the timeline if only one fits.
+    #: Whether to prefer the holder column over the timeline if only one of them fits.
     holders: bool = False
-    #: Show the footer: required user action and last event, below the steps.
+    #: Whether to show the footer below the steps, with the required user action and the last event.
     foot: bool = True
-    #: Fill the height even if there is less to show.
+    #: Whether to fill the terminal height even if there is less to show.
     filled: bool = False
 
     @property
     def is_low(self) -> bool:
-        """Return whether the viewport is too low for anything but the steps."""
+        """Return whether the viewport is so low that only the steps fit."""
         return self.height is not None and self.height < LOW_HEIGHT
 
 
@@ -169,7 +169,7 @@ def _longest(board: PlanDetail) -> tuple[int, int]:
 
 
 def _window(steps: list[Step], rows: int | None) -> tuple[list[Step], int, int]:
-    """Return the steps that fit, around the first unfinished one, and the hidden counts."""
+    """Return the steps that fit, around the first unfinished one, and the numbers hidden."""
     if rows is None or len(steps) <= rows:
         return steps, 0, 0
     room = rows - 2 if rows > MIN_ROWS_FOR_ELLIPSIS else rows

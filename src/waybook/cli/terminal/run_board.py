@@ -22,17 +22,17 @@ from waybook.plan.states import StepStatus
 from waybook.run.status import RunState
 
 STATUS_WIDTH, MIN_NAME_WIDTH = 13, 12
-#: Minimum widths for bars, for long bars, and for the worker column.
+#: Minimum terminal widths for bars, for long bars, and for the worker column.
 MIN_WIDTH_FOR_BARS, MIN_WIDTH_FOR_LONG_BARS, MIN_WIDTH_FOR_WORKERS = 72, 110, 92
 SHORT_BAR, LONG_BAR, WORKERS_WIDTH = 10, 16, 18
-#: The worker column is left out if names would be cut below this length.
+#: Minimum length of names; the worker column is left out if it would cut names below this length.
 MIN_NAME_LENGTH = 22
-#: Lines that are neither stages, steps nor footer: border, name, source, bar.
+#: Number of lines that are neither stages, steps nor footer: border, name, source, bar.
 RUN_FIXED_ROWS = 5
-#: With fewer rows than this, the number of hidden lines is not shown.
+#: Minimum number of rows for showing the number of hidden lines.
 MIN_ROWS_FOR_ELLIPSIS = 3
 
-#: Counts per status that a bar is drawn from; empty for no bar.
+#: Counts per step status from which a progress bar is drawn; empty for no bar.
 Counts = Mapping[StepStatus, int]
 
 

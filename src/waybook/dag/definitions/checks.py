@@ -20,11 +20,11 @@ from waybook.dag.graph import (
 from waybook.dag.model import Dag, Input, RecipeStep, Stage, Strategy
 from waybook.dag.templates.template import TemplateKind, template_error
 
-#: Producers of a document checked for an edge to suggest; further ones are ignored.
+#: Maximum number of producers of a document that are checked for an edge to suggest.
 MAX_PRODUCERS_CHECKED = 20
 
-#: Set of steps as an integer bit mask, by position in the graph's order: the union of two sets of
-#: ten thousand steps is one operation.
+#: Set of steps as an integer bit mask, with one bit per position in the graph's order. The union of
+#: two sets of ten thousand steps is a single operation.
 Bits = int
 
 
@@ -77,7 +77,7 @@ def _joined(keys: tuple[str, ...], bit: Mapping[str, Bits]) -> Bits:
 def _dependency_message(
     key: str, makers: tuple[str, ...], bit: Mapping[str, Bits], upto: Mapping[str, Bits]
 ) -> str:
-    """Return a message with the document's producer and, if one exists, the edge to add."""
+    """Return the end of a message: the document's producer and, if possible, an edge to add."""
     others = [maker for maker in islice(makers, MAX_PRODUCERS_CHECKED) if maker != key]
     if not others:
         return ", which it alone makes"
@@ -91,7 +91,7 @@ def _dependency_message(
 
 
 def transition_errors(dag: Dag) -> list[Diagnostic]:
-    """Return the name errors of stages and transitions or, without such errors, all others."""
+    """Return the errors in names of stages and transitions; without these, the other errors."""
     return [*_stage_name_errors(dag), *_name_faults(dag)] or [*_shape_faults(dag)]
 
 
@@ -149,8 +149,8 @@ def _shape_faults(dag: Dag) -> Iterator[Diagnostic]:
         yield Diagnostic("several_terminals", "transitions", message)
 
 
-#: Limit on the total length of distinct templates in a definition, since checking one takes time;
-#: each counts with a fixed overhead.
+#: Maximum total length of the distinct templates in a definition, since checking templates takes
+#: time. Each template adds a fixed overhead.
 MAX_TEMPLATE_LENGTH = 1 << 19
 TEMPLATE_OVERHEAD = 512
 

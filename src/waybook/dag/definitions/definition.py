@@ -149,7 +149,7 @@ def _output(raw: Raw) -> Output:
 
 
 def _template(value: object) -> str | None:
-    """Return the template, or None; true and an empty text select the default template."""
+    """Return the template text, or None; true and an empty text select the default template."""
     if value is None or value is False:
         return None
     return DEFAULT_DOCUMENT if value is True or value == "" else cast("str", value)
@@ -168,7 +168,7 @@ def _list(raw: Raw, name: str) -> Sequence[Raw]:
 
 
 def write_definition(dag: Dag) -> dict[str, object]:
-    """Return the DAG as JSON from which the same DAG can be read; empty values are left out."""
+    """Return the DAG as JSON that can be read back; empty values are left out."""
     return {
         "slug": dag.slug,
         "name": dag.name,

@@ -18,7 +18,7 @@ Schema = Mapping[str, object]
 #: Function that returns the errors of a value, each with its position inside the value.
 Check = Callable[[object], Sequence[Diagnostic]]
 
-#: Maximum number of errors in a list or an object before checking stops.
+#: Maximum number of errors found in a list or an object before checking stops.
 MAX_ERRORS = 100
 MAX_QUOTE_LENGTH = 60
 
@@ -222,5 +222,5 @@ def _did_you_mean(value: object, known: Iterable[str]) -> str:
 
 
 def _plain(name: str) -> str:
-    """Return a name without case and separators: step_key and Step-Key equal stepKey."""
+    """Return a name without case and separators: step_key and Step-Key become stepkey."""
     return name.casefold().replace("_", "").replace("-", "").replace(" ", "")

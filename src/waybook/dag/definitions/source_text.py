@@ -23,7 +23,7 @@ from waybook.errors import BadRecipe
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 32
-#: Maximum number of values in a text; each alias counts as the values it refers to.
+#: Maximum number of values in a definition text; each alias counts as the values it refers to.
 MAX_PARTS = 200_000
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -152,7 +152,7 @@ class _Building:
     anchors: dict[str | None, tuple[object, int]] = field(default_factory=dict)
 
     def take(self, event: events.Event) -> None:
-        """Process one event."""
+        """Process one event of the YAML parser."""
         match event:
             case events.ScalarEvent():
                 self._take_scalar(event)
@@ -200,7 +200,7 @@ class _Building:
         self.stack.append(_Open(value, event.anchor))
 
     def _add(self, value: object, parts: int, anchor: str | None, event: events.Event) -> None:
-        """Add a finished value to its container."""
+        """Add a finished value to the list or object that contains it."""
         self._refuse_as_key(event)
         if anchor is not None:
             self.anchors[anchor] = (value, parts)

@@ -26,7 +26,7 @@ from waybook.dag.diagram.status_marks import (
     symbol_for,
 )
 
-#: Characters not allowed in XML, not even escaped.
+#: Characters that XML does not allow, even if they are escaped.
 FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 REPLACEMENT = "\ufffd"
 #: Fast path: most texts have only these characters and need no escaping.
@@ -44,7 +44,7 @@ def escape_text(text: str) -> str:
     return escape(FORBIDDEN.sub(REPLACEMENT, replace_hidden(text, REPLACEMENT)))
 
 
-#: Python keywords cannot be argument names.
+#: Attribute names that are Python keywords, and so cannot be argument names.
 ATTRIBUTE_NAMES = {"class_": "class"}
 
 
@@ -79,7 +79,7 @@ def text(x: int, y: int, content: str, class_: str | None = None, **attributes: 
 
 LEGEND_HEIGHT = 30
 LINE_HEIGHT = 15
-#: Offset between the cards of a stack.
+#: Offset between the cards of a stacked box.
 STACK_OFFSET = 4
 MAX_TITLE_LENGTH = 300
 TIMES_SIGN = "\N{MULTIPLICATION SIGN}"
@@ -106,7 +106,7 @@ def draw_box(
     status: str,
     address: Callable[[str, str], str | None] | None,
 ) -> str:
-    """Return a box, as a link if there is an address for it."""
+    """Return the SVG of a box, as a link if there is a URL for it."""
     lane = layout.sketch.lanes[box.lane]
     first = lane.steps[box.steps[0]]
     many = len(box.steps)

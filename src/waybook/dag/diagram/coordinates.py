@@ -20,7 +20,7 @@ from typing import TypeAlias
 from waybook.dag.diagram.dimensions import Dimensions
 from waybook.dag.diagram.grid import Grid, Item, neighbors
 
-#: Weights of the fit: a bend in a passing line costs more than a moved box.
+#: Weights for placing boxes and lines: a bend in a passing line costs more than a moved box.
 BOX_WEIGHT, LINE_WEIGHT, IDLE_WEIGHT = 1.0, 4.0, 0.05
 
 
@@ -53,7 +53,7 @@ def place_vertically(
 
 
 def _passes(grid: Grid, columns: int) -> Iterator[tuple[Sequence[Sequence[Item]], Sequence[int]]]:
-    """Yield, for each pass forward or back, the neighbors to align with and the column order."""
+    """Yield, for each alignment pass, the neighbors of every item and the order of columns."""
     before, after = neighbors(grid, list(grid.through.values()))
     both = [sources + targets for sources, targets in zip(before, after, strict=True)]
     forth, back = range(columns), range(columns - 1, -1, -1)
@@ -117,12 +117,12 @@ def monotone_fit(wishes: Sequence[float], weights: Sequence[float]) -> list[floa
     return [mean for mean, _, count in blocks for _ in range(count)]
 
 
-#: Position of a gap: the band, and the column after it.
+#: Position of a gap between columns: its band, and the column after the gap.
 Gap: TypeAlias = tuple[int, int]
 
-#: Free space in a gap before its tracks, after them (for the arrows), and between them.
+#: Free space in a gap before its tracks, after its tracks (for the arrows), and between its tracks.
 BEFORE, BEHIND, BETWEEN = 10, 15, 8
-#: Number of tracks from which they are placed closer together.
+#: Minimum number of tracks in a gap for placing the tracks closer together.
 COMPACT_TRACK_COUNT = 16
 
 
@@ -130,11 +130,12 @@ COMPACT_TRACK_COUNT = 16
 class Gaps:
     """Tracks in the gaps, and the resulting widths."""
 
-    #: Track number, within its gap, of each source that a line leaves, and of each target that a
-    #: line enters from above (True) or from below (False).
+    #: Track numbers within a gap: of each source that lines leave, and of each target that lines
+    #: enter from above (True) or from below (False).
     exits: Mapping[int, int]
     entries: Mapping[tuple[int, bool], int]
-    #: Number of tracks in each gap.
+    #: Number of tracks in each gap for lines that leave a source, and for lines that enter a
+    #: target.
     leaving: Mapping[Gap, int]
     entering: Mapping[Gap, int]
     #: Left edge of each column, and the right end after the last one.
@@ -142,14 +143,14 @@ class Gaps:
     measures: Dimensions
 
     def exit_x(self, source: int, gap: Gap) -> int:
-        """Return the x of a source's track."""
+        """Return the x-coordinate of the track that starts at a source."""
         left = self.columns[gap[1] - 1] + self.measures.box_width
         return (
             left + BEFORE + track_offset(self.exits[source], self.leaving[gap], self.measures.pitch)
         )
 
     def entry_x(self, entry: tuple[int, bool], gap: Gap) -> int:
-        """Return the x of the track into a target."""
+        """Return the x-coordinate of the track that leads into a target."""
         many, pitch = self.entering[gap], self.measures.pitch
         back = track_offset(many, many, pitch) - track_offset(self.entries[entry] + 1, many, pitch)
         return self.columns[gap[1]] - BEHIND - back
@@ -199,7 +200,7 @@ def gaps_of(grid: Grid, middle: Sequence[int], measures: Dimensions) -> Gaps:
 
 
 def _entry_rank(entry: tuple[int, bool], middle: Sequence[int]) -> tuple[bool, int]:
-    """Return a sort key: entries from above, lowest first, then from below, highest first."""
+    """Return a sort key for tracks: from above, lowest first; then from below, highest first."""
     target, above = entry
     return (not above, -middle[target] if above else middle[target])
 
@@ -241,6 +242,6 @@ def assign_tracks(spans: Mapping[int, tuple[int, int]]) -> tuple[dict[int, int],
 
 
 def extent(places: Iterable[int]) -> tuple[int, int]:
-    """Return the minimum and the maximum."""
+    """Return the minimum and the maximum of these values."""
     values = list(places)
     return min(values), max(values)

@@ -13,7 +13,7 @@ from unicodedata import combining, east_asian_width
 
 from waybook.dag.diagram.model import Diagram
 
-#: Typical widths in sans-serif fonts, in thousandths of the font size.
+#: Typical widths of characters in sans-serif fonts, in thousandths of the font size.
 _BY_WIDTH = {
     222: "ijl'",
     278: " !,./:;I[\\]ft|",
@@ -38,7 +38,7 @@ UNKNOWN, WIDE_CHARACTER_WIDTH, NONE = 620, 1000, 0
 #: Safety factor: fonts differ, so texts are measured as in a wide font.
 WIDTH_MARGIN = 1.15
 ELLIPSIS = "…"
-#: Longer texts are cut before they are measured.
+#: Maximum length of a text that is measured; a longer text is cut first.
 MAX_MEASURED_LENGTH = 400
 
 
@@ -92,14 +92,14 @@ def wrap(text: str, room: float, size: int, lines: int) -> list[str]:
     return [*wrapped, truncate(" ".join(words), room, size)] if words else wrapped
 
 
-#: Number of boxes from which they are drawn compact.
+#: Minimum number of boxes on a map for drawing the boxes compact.
 COMPACT_FROM = 400
-#: Number of identical siblings from which they are stacked.
+#: Minimum number of identical sibling steps for drawing them as a stack.
 STACK_FROM = 9
 NAME_SIZE, WORD_SIZE = 12, 11
-#: Horizontal insets of texts in a box; the left one leaves space for the icon.
+#: Horizontal insets of texts in a box; the left inset leaves space for the icon.
 TEXT_LEFT, TEXT_RIGHT = 30, 8
-#: Preferred ratio of width to height.
+#: Preferred ratio of a map's width to its height.
 ASPECT = 1.5
 MIN_COLUMNS = 6
 
@@ -113,18 +113,18 @@ class Dimensions:
     row_gap: int = 14
     passing_gap: int = 9
     line_gap: int = 7
-    #: Gaps between columns and between bands; both grow with the lines in them.
+    #: Gaps between columns and between bands; both grow with the number of lines in them.
     column_gap: int = 44
     band_gap: int = 26
     pitch: int = 6
-    #: Outer margin; padding of a frame; height of its heading; gap between frames.
+    #: Outer margin of the map; padding of a frame; height of a frame's heading; gap between frames.
     margin: int = 14
     padding: int = 16
     heading: int = 30
     #: Minimum width of a frame, so that its heading fits.
     narrowest: int = 420
     lane_gap: int = 34
-    #: Maximum number of columns an edge passes through; a longer one becomes a detour.
+    #: Maximum number of columns that an edge passes through; a longer edge becomes a detour.
     longest_passing: int = 6
     compact: bool = False
 

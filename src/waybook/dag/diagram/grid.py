@@ -26,14 +26,14 @@ Item: TypeAlias = int
 class Grid:
     boxes: int
     edges: Pairs
-    #: Layer of each item.
+    #: Layer number of each item in the grid.
     layer: list[int]
     #: First layer of each band, and the band of each layer.
     starts: list[int]
     bands: list[int]
-    #: Source box of each slot, by its number after the boxes.
+    #: Source box of the line in each slot, in the order of the slots.
     origins: list[int] = field(default_factory=list)
-    #: Edges drawn through the columns, with the items on their route, both ends included.
+    #: Edges drawn through the columns, each with the items on its route, both ends included.
     through: dict[tuple[int, int], list[Item]] = field(default_factory=dict)
     #: Edges drawn as detours.
     detours: Pairs = field(default_factory=list)
@@ -95,7 +95,7 @@ def _get_or_add_slot(
 
 
 def neighbors(grid: Grid, ways: Sequence[Sequence[Item]]) -> tuple[list[list[Item]], ...]:
-    """Return the items before and after each item, along these routes."""
+    """Return, for each item, the items before it and after it along these routes."""
     before: list[dict[Item, None]] = [{} for _ in grid.layer]
     after: list[dict[Item, None]] = [{} for _ in grid.layer]
     for way in ways:
@@ -106,7 +106,7 @@ def neighbors(grid: Grid, ways: Sequence[Sequence[Item]]) -> tuple[list[list[Ite
 
 
 MAX_ROUNDS = 4
-#: Item count above which there are fewer sweeps and crossings are not counted.
+#: Number of items above which the layout makes fewer sweeps and does not count crossings.
 MAX_COUNTED, ROUNDS_BEYOND = 1_500, 2
 
 Columns = list[list[Item]]

@@ -16,13 +16,13 @@ from typing import Final, NamedTuple, TypeAlias
 
 from waybook.dag.diagram.model import Lane
 
-#: Edges by index.
+#: Edges as pairs of a source index and a target index.
 Pairs: TypeAlias = list[tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
 class StackedLane:
-    """Lane as boxes: each holds the indexes of its steps, in declared order."""
+    """Lane whose steps are grouped into boxes; a box lists the indexes of its steps."""
 
     boxes: tuple[tuple[int, ...], ...]
     edges: Pairs
@@ -54,7 +54,7 @@ def _adjacent_positions(
 
 
 def _joined(count: int, edges: Pairs, first: dict[int, int]) -> StackedLane:
-    """Return the boxes with each member of a family in the box of its first member."""
+    """Return the lane with each family of identical siblings merged into one box."""
     members: dict[int, list[int]] = defaultdict(list)
     for number in range(count):
         members[first.get(number, number)].append(number)
@@ -131,10 +131,11 @@ def _edges_through(layer: Sequence[int], edges: Pairs, count: int) -> list[int]:
     return change
 
 
-#: Lines allowed for any map, and lines allowed per box.
+#: Number of lines that any map may have, and number of lines allowed per box of a larger map.
 MIN_LINES: Final = 1_000
 LINES_PER_BOX: Final = 10
-#: Maximum number of boxes for which implied dependencies are computed: it takes a bit per pair.
+#: Maximum number of boxes for which implied dependencies are computed, which takes one bit per pair
+#: of boxes.
 MAX_REDUCED_BOXES: Final = 2_000
 
 
@@ -162,7 +163,7 @@ def thin_edges(count: int, edges: Pairs) -> Thinned:
 
 
 def _without_implied(count: int, edges: Pairs) -> Pairs:
-    """Return the edges without another path from source to target."""
+    """Return the edges whose source reaches their target by no other path."""
     after: list[list[int]] = [[] for _ in range(count)]
     for source, target in edges:
         after[source].append(target)
@@ -195,7 +196,7 @@ def _topological(count: int, after: Sequence[Sequence[int]]) -> list[int]:
 
 
 def _first_of_each(edges: Pairs, most: int) -> Pairs:
-    """Return `most` edges: the first into every box, then the second into every box, and so on."""
+    """Return at most `most` edges, chosen so that every box keeps its first edges."""
     rank: dict[int, int] = {}
     ranked = list[tuple[int, int]]()
     for number, (_, target) in enumerate(edges):

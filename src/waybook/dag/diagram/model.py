@@ -14,26 +14,26 @@ from waybook.dag.progress.structure import Structure, stage_order
 class DiagramStep:
     key: str
     name: str
-    #: Only steps of the same kind are stacked.
+    #: Kind of the step; only steps of the same kind are stacked.
     kind: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
     slug: str
-    #: Empty for a lane without a frame: a plan.
+    #: Name of the lane; empty for a plan, whose lane has no frame.
     name: str
     steps: tuple[DiagramStep, ...]
-    #: Pairs of keys; acyclic, and both ends are steps of this lane.
+    #: Edges as pairs of step keys; they are acyclic, and both ends are steps of this lane.
     edges: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagram:
     name: str
-    #: In topological order.
+    #: Lanes of the diagram in topological order.
     lanes: tuple[Lane, ...]
-    #: Pairs of lane slugs, always forward.
+    #: Transitions as pairs of lane slugs, always forward.
     transitions: tuple[tuple[str, str], ...] = ()
 
 

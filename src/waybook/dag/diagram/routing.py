@@ -24,8 +24,8 @@ from waybook.dag.diagram.grid import Grid
 from waybook.dag.diagram.model import Diagram
 
 Point: TypeAlias = tuple[int, int]
-#: Route of a line. Segments between points are straight, along x or along y; if both differ, the
-#: segment is a curve that begins and ends along x, and stays between the two points.
+#: Route of a line. A segment between two points is straight if they have the same x or the same y.
+#: Otherwise it is a curve that begins and ends along x and stays between the two points.
 Route: TypeAlias = tuple[Point, ...]
 
 
@@ -36,11 +36,11 @@ class Box(NamedTuple):
     y: int
     width: int
     height: int
-    #: Index of its lane.
+    #: Index of the lane that contains the box.
     lane: int
-    #: Indexes of its steps in the lane.
+    #: Indexes, within the lane, of the steps in the box.
     steps: tuple[int, ...]
-    #: Column number, counted through all bands.
+    #: Column number of the box, counted through all bands.
     layer: int
 
 
@@ -78,10 +78,10 @@ class Layout:
     height: int
     boxes: tuple[Box, ...]
     lines: tuple[EdgeLine, ...]
-    #: Empty if there is a single lane without a name.
+    #: Frames of the lanes; empty if there is a single lane without a name.
     frames: tuple[Frame, ...]
     transitions: tuple[TransitionRoute, ...]
-    #: Number of edges left out because there are too many to distinguish.
+    #: Number of edges that are not drawn because there are too many to distinguish.
     undrawn: int = 0
 
 
@@ -193,12 +193,12 @@ def arrowhead_data(way: Route) -> str:
 class Corridors:
     """Tracks below each band and in the gutter, and the resulting total height."""
 
-    #: Top of each band.
+    #: Vertical position of the top of each band.
     tops: list[int]
     height: int
-    #: Height of a source's track below a band.
+    #: Vertical position of each source's track below a band.
     along: Mapping[tuple[int, int], int]
-    #: Distance of the source's gutter track from the left.
+    #: Distance of each source's gutter track from the left.
     gutter: Mapping[int, int]
     gutter_width: int
 
@@ -287,7 +287,7 @@ def _heights(
     tracks: Mapping[int, tuple[Mapping[int, int], int]],
     measures: Dimensions,
 ) -> tuple[list[int], dict[tuple[int, int], int], int]:
-    """Return the top of each band, the y of each track below it, and the total height."""
+    """Return each band's top, the y-coordinate of each track below it, and the total height."""
     tops, along, top = list[int](), dict[tuple[int, int], int](), 0
     for band, height in enumerate(rows.heights):
         tops.append(top)

@@ -18,7 +18,7 @@ from waybook.dag.progress.report import Report, StageReport, StepReport
 class StatusSymbol:
     symbol: str
     label: str
-    #: Path data relative to the current point; about ten pixels wide.
+    #: SVG path data of the icon, relative to the current point; about ten pixels wide.
     icon: str
 
 
@@ -80,7 +80,7 @@ def aggregate_status(statuses: Sequence[str]) -> str:
 @dataclass(frozen=True, slots=True)
 class Annotation:
     status: str
-    #: Text next to the status: jobs done of jobs total.
+    #: Text next to the status: the number of jobs done of the total number of jobs.
     note: str = ""
 
 
@@ -88,12 +88,12 @@ class Annotation:
 class Annotations:
     """All annotations of a map."""
 
-    #: By stage and step.
+    #: Annotations of the steps, by stage and step.
     steps: Mapping[tuple[str, str], Annotation] = field(default_factory=dict)
     stages: Mapping[str, Annotation] = field(default_factory=dict)
     #: Caption of the transition after a stage.
     captions: Mapping[str, str] = field(default_factory=dict)
-    #: Annotation of steps and stages without their own.
+    #: Annotation of the steps and stages that have no annotation of their own.
     default: Annotation = Annotation(NOT_STARTED)
 
     def step(self, stage: str, key: str) -> Annotation:
@@ -105,7 +105,7 @@ class Annotations:
         return self.stages.get(slug, self.default)
 
 
-#: Map without progress.
+#: Annotations of a map that is drawn without progress.
 NO_ANNOTATIONS = Annotations(default=Annotation(NO_STATUS))
 
 

@@ -40,7 +40,8 @@ from waybook.dag.diagram.status_marks import (
     symbol_for,
 )
 
-#: Function from stage and step to the URL of the step's page; None for a step without one.
+#: Function that takes a stage and a step and returns the URL of the step's page, or None if the
+#: step has no page.
 StepUrl = Callable[[str, str], str | None]
 HEADING_SIZE = 13
 NOTE_LEFT, NOTE_HEIGHT = 14, 24
@@ -80,7 +81,7 @@ def render_svg(
         width=width,
         height=height,
         class_="waymap compact" if compact else "waymap",
-        # Links inside role="img" are not accessible.
+        # Links inside an element with role="img" are not accessible.
         role="group" if address else "img",
         aria_label=summary,
     )
@@ -158,7 +159,7 @@ def _heading(layout: Layout, frame: Frame | None, marks: Annotations) -> Iterato
         "rect", x=frame.x, y=frame.y, width=frame.width, height=frame.height, rx=10, class_="frame"
     )
     yield text(left, base, name, "name")
-    # Bold letters are wider.
+    # The name is bold, and bold letters are wider than the measured ones.
     left += round(text_width(name, HEADING_SIZE) * 1.1) + 20
     word = symbol_for(mark.status).label
     yield icon(left, base - 4, mark.status)
@@ -191,7 +192,7 @@ def _edges(lines: Iterable[EdgeLine], statuses: list[str]) -> Iterator[str]:
             yield element("path", class_="heads", data_status=status, d=heads)
 
 
-#: Groups of edges as (completed, detour); later ones are drawn on top.
+#: Groups of edges as (completed, detour); later groups are drawn on top.
 EDGE_DRAW_ORDER = ((False, True), (True, True), (False, False), (True, False))
 
 

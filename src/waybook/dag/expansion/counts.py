@@ -30,10 +30,10 @@ from waybook.dag.model import JobType, RecipeStep, Stage, Strategy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageCounts:
-    #: By step key, for every step of the stage.
+    #: Numbers of units and of outputs, by step key, for every step of the stage.
     units: Mapping[str, int]
     outputs: Mapping[str, int]
-    #: Units of the whole stage.
+    #: Number of units in the whole stage.
     total: int
     #: Origins passed to the next stage.
     leaves: Origins
@@ -46,7 +46,7 @@ def expected_counts(
     models = distinct(models)
     units: dict[str, int] = {}
     outputs: dict[str, int] = {}
-    #: First step of each step's primary-source chain; the step itself if it has no source.
+    #: First step of each step's primary-source chain; the step itself if it has no primary source.
     begun_by: dict[str, str] = {}
     for key in graph.order:
         step = graph.steps[key]
@@ -69,7 +69,7 @@ def expected_counts(
 def _begun(
     stage: str, graph: Graph, steps: Iterable[RecipeStep], models: Sequence[str], prior: Origins
 ) -> Iterable[Origins]:
-    """Yield the origins of these steps' outputs, without repeating those that steps share."""
+    """Yield the origins of these steps' outputs; origins that steps share are yielded once."""
     strategies: set[Strategy] = set()
     for step in steps:
         if GRANULARITY[step.strategy].descent is Descent.NEW:

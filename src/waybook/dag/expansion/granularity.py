@@ -1,4 +1,4 @@
-"""Table of the six strategies: the axes, the worker and the descent of a unit.
+"""Table of the six strategies: axes of the split, model of a unit, and lineage of its output.
 
 A step has one unit for each point of the product of its strategy's axes, in the order of the axes;
 without axes that is one unit. The exception is a `per_source_document` step with predecessors,
@@ -69,7 +69,7 @@ GRANULARITY: Mapping[Strategy, Granularity] = MappingProxyType({
 
 
 def axis_values(axis: Axis, models: Sequence[str], prior: Origins) -> Sequence[str]:
-    """Return the names along an axis."""
+    """Return the names of the points on an axis: lineages, reviewers or models."""
     names = {Axis.LINEAGE: prior.lineages, Axis.REVIEWER: prior.authors, Axis.MODEL: models}
     return names[axis]
 
@@ -92,7 +92,7 @@ def fans_out(step: RecipeStep, graph: Graph) -> bool:
 
 
 def first_of(models: Sequence[str]) -> str:
-    """Return the model that single units of a stage are assigned to."""
+    """Return the first model of a stage, which gets the units that belong to no model."""
     return models[0] if models else NO_MODEL
 
 

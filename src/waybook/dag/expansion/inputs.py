@@ -24,7 +24,7 @@ class Document:
     document_key: str
     model: str
     lineage: str
-    #: Author whose review was used, if its unit had a reviewer.
+    #: Author whose review was used for the document, if its unit had a reviewer.
     reviewer: str | None = None
 
 
@@ -34,7 +34,7 @@ class ResolvedInput:
 
     input: Input
     documents: tuple[Document, ...] = ()
-    #: True if no step produces this input: it is the run's input or a person's feedback.
+    #: True if no step produces this input, because it is the run's input or a person's feedback.
     external: bool = False
 
     @property
@@ -54,7 +54,7 @@ class DocumentSlot:
 
 
 DocumentIndex = Mapping[DocumentSlot, tuple[Document, ...]]
-#: Stage and key of each document that its steps produce.
+#: Pairs of a stage and the key of a document that the stage's steps produce.
 ProducedDocuments = Collection[tuple[str, str]]
 
 
@@ -135,7 +135,7 @@ def _inputs(step: RecipeStep, graph: Graph) -> Iterable[Input]:
 def _of_source(
     source: ProducedDocument, maker: str | None, place: DocumentSlot, shelf: DocumentIndex
 ) -> tuple[Document, ...]:
-    """Return the document of a unit's source: same step, author, lineage and reviewer."""
+    """Return the document with the step, author, lineage and reviewer of a unit's source."""
     here = replace(place, lineage=source.lineage, model=source.model)
     return tuple(
         document

@@ -7,7 +7,7 @@ one for each model, the model.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-#: Pseudo-stage before the first stage.
+#: Name of the pseudo-stage before the first stage.
 ENTRY = "entry"
 
 
@@ -27,7 +27,7 @@ class ProducedDocument:
 class Origins:
     """Lineages and authors of a stage's final outputs, passed on to the next stage."""
 
-    #: Without duplicates, in order of appearance.
+    #: Lineages and authors, without duplicates, in order of appearance.
     lineages: tuple[str, ...]
     authors: tuple[str, ...]
     #: Author of the first output of each lineage.

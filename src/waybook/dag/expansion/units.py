@@ -26,15 +26,15 @@ from waybook.dag.model import RecipeStep, Stage
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
     step_key: str
-    #: 1..n within the step.
+    #: Number of the unit within its step, starting at 1.
     number: int
-    #: Model the job is assigned to.
+    #: Model that the unit's job is assigned to.
     model: str
-    #: Lineage it continues; None if it begins one.
+    #: Lineage that the unit continues; None if the unit begins a lineage.
     lineage: str | None = None
-    #: Author whose review it uses.
+    #: Author whose review the unit uses.
     reviewer: str | None = None
-    #: Output of the primary source it is based on.
+    #: Output of the primary source on which the unit is based.
     source: ProducedDocument | None = None
     makes: tuple[ProducedDocument, ...]
 

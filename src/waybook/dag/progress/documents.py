@@ -11,7 +11,7 @@ from typing import NamedTuple
 from waybook.dag.diagnostics import quote_name
 from waybook.dag.model import JobStatus
 
-#: Type of the resources that are documents.
+#: Type of the resources that are rendered documents.
 RENDERED = "rendered_document"
 
 
@@ -66,7 +66,7 @@ Finding = tuple[str | None, AvailableDocument | str]
 def available_documents(
     renders: Iterable[RenderJob], resources: Iterable[Resource]
 ) -> dict[str | None, StageDocuments]:
-    """Return the documents available in each stage, independent of the order of rows."""
+    """Return the documents available in each stage, in any order of the rows."""
     by_stage: dict[str | None, tuple[set[AvailableDocument], set[str]]] = {}
     for stage, finding in _findings(renders, resources):
         documents, warnings = by_stage.setdefault(stage, (set(), set()))
@@ -109,7 +109,8 @@ def _examine_resource(resource: Resource, job: RenderJob | None) -> Iterator[Fin
     elif job.status == JobStatus.COMPLETED:
         yield None, f"{name} is of a job that names no stage of this DAG ({quote_name(job.id)})"
     elif job.status != JobStatus.SUPERSEDED:
-        # A superseded job made an older version, which people should no longer read.
+        # A superseded job produced an older version of the document, which people should no longer
+        # read.
         yield job.stage, f"{name} is of a RENDER job that is not completed ({quote_name(job.id)})"
 
 

@@ -30,14 +30,14 @@ class Evidence:
 
     @property
     def is_reached(self) -> bool:
-        """Return whether the walk has reached this step."""
+        """Return whether the step is closed or has any job."""
         return self.closed or bool(self.done or self.active or self.failed)
 
 
 #: Evidence of a step that has not been reached.
 NO_EVIDENCE = Evidence()
 
-#: Job as evidence: its step, type and status.
+#: Part of a job that is evidence of progress: its step, type and status.
 JobEvidence: TypeAlias = tuple[str | None, str, str]
 
 
@@ -104,7 +104,7 @@ def overlay(graph: Graph, evidence: Mapping[str, Evidence]) -> dict[str, Progres
 
 
 def step_status(evidence: Evidence, *, passed: bool) -> ProgressStatus:
-    """Return the status of a step that is not skipped. The rules apply in this order.
+    """Return the status of a step that is not skipped, by the first rule that applies.
 
     >>> step_status(Evidence(done=3, active=1, failed=1), passed=True)
     <ProgressStatus.FAILED: 'failed'>
@@ -133,7 +133,7 @@ def _skipped(before: Iterable[ProgressStatus]) -> ProgressStatus:
 
 
 def stage_status(standings: Collection[ProgressStatus]) -> ProgressStatus:
-    """Return the status of a stage, derived from its steps. The rules apply in this order.
+    """Return the status of a stage, by the first rule that applies to its steps.
 
     >>> stage_status([ProgressStatus.COMPLETED, ProgressStatus.IN_PROGRESS, ProgressStatus.FAILED])
     <ProgressStatus.FAILED: 'failed'>

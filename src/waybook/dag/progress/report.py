@@ -38,13 +38,14 @@ class Progress(TypedDict):
 
 class StageReport(TypedDict):
     stageSlug: str
-    #: Null if the recipe is not a valid graph; `progress` and `steps` are then null, too.
+    #: Progress status of the stage. It is null if the recipe is not a valid graph; `progress` and
+    #: `steps` are then null, too.
     status: ProgressStatus | None
     modelCount: int | None
     progress: Progress | None
     steps: list[StepReport] | None
     documents: list[dict[str, object]]
-    #: Null if unknown, and before the stage is initiated.
+    #: Number of expected documents; null if it is unknown, and before the stage is initiated.
     documentsExpected: int | None
     documentsAvailable: int
     warnings: list[str]
@@ -58,7 +59,7 @@ class DagProgress(TypedDict):
 class Report(TypedDict):
     dagProgress: DagProgress
     stages: list[StageReport]
-    #: Warnings without a stage.
+    #: Warnings that belong to no stage.
     warnings: list[str]
 
 
@@ -66,7 +67,7 @@ class Report(TypedDict):
 class StageEvidence:
     """Evidence of a stage that has been initiated."""
 
-    #: Frozen when the stage began; None if unknown.
+    #: Models of the stage, frozen when the stage began; None if unknown.
     models: tuple[str, ...] | None = None
     steps: Mapping[str, Evidence] = field(default_factory=dict)
     #: Explicit step statuses that replace the overlay's rules; used for plans.
@@ -176,7 +177,7 @@ def _step(key: str, standing: ProgressStatus, seen: Evidence) -> StepReport:
 def _unknowns(
     stage: Stage, structure: Structure, seen: StageEvidence, expected: int | None
 ) -> Iterator[str]:
-    """Yield the reasons why values of this stage are null, or nothing if the stage is a plan."""
+    """Yield the reasons why values of this stage are null; nothing for the stage of a plan."""
     if seen.standings is not None:
         return
     if stage.slug not in structure.graphs:

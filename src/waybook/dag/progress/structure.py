@@ -13,8 +13,8 @@ from waybook.dag.expansion.lineage import entry_origins, merge_origins
 from waybook.dag.graph import Graph
 from waybook.dag.model import Dag
 
-#: Maximum number of lineages of all stages together, since their names take memory; stages beyond
-#: it have no expected counts.
+#: Maximum total number of lineages in all stages, since their names take memory. Stages beyond the
+#: limit have no expected counts.
 MAX_LINEAGES = 300_000
 
 #: Models of each stage, if known.
@@ -24,7 +24,7 @@ ModelsByStage = Mapping[str, Sequence[str]]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Structure:
     dag: Dag
-    #: Graph of each stage that has one.
+    #: Graph of each stage whose recipe forms a valid graph.
     graphs: Mapping[str, Graph]
     #: Stages that have no errors, neither in themselves nor in the transitions to them. Showing a
     #: stage's progress requires only a graph; counting its outputs requires a valid stage.

@@ -23,7 +23,7 @@ PLACEHOLDER_RECIPE = {
 @dataclass(frozen=True, slots=True)
 class LenientDefinition:
     structure: Structure
-    #: Errors, keyed by stage or None.
+    #: Errors by stage; the key None is for errors of the definition as a whole.
     warnings: Mapping[str | None, Sequence[str]]
 
 
@@ -39,8 +39,8 @@ def read_leniently(data: object) -> LenientDefinition:
         if not as_list(as_object(data).get("stages")):
             raise refused from None
         definition = _stage_by_stage(as_object(data))
-        # The remaining errors concern the definition as a whole, such as an input from a later
-        # stage.
+        # If no stage has an error by itself, the errors concern the definition as a whole, such as
+        # an input from a later stage.
         alone = any(definition.warnings.values())
         return (
             definition if alone else replace(definition, warnings={None: _format_errors(refused)})
@@ -129,7 +129,7 @@ def _mentioned(raw: Raw) -> Iterator[str]:
 
 
 def _bare_recipe(raw: Raw) -> Recipe:
-    """Return a recipe of steps and edges only; empty if those are unreadable too."""
+    """Return a recipe with only its steps and edges; empty if they cannot be read."""
     steps, edges = raw.get("steps"), raw.get("edges")
     if not (edges is None or isinstance(edges, list)):
         return Recipe(())

@@ -46,7 +46,7 @@ def as_text(value: object) -> str | None:
 #: Larger integers are not plausible ids, and formatting them is slow.
 MAX_ID = 1 << 64
 
-#: Maximum number of continuations followed to find a step.
+#: Maximum number of continuations that are followed to find the step of a job.
 MAX_CONTINUATION_DEPTH = 100
 
 
@@ -83,7 +83,7 @@ KINDS = frozenset(JobType)
 
 @dataclass(frozen=True, slots=True)
 class AssignedJobs:
-    """Jobs by stage; a stage with any job has an entry in `work`."""
+    """Jobs by stage; `work` has an entry for each stage that has jobs."""
 
     work: Mapping[str, Counter[JobEvidence]]
     renders: list[RenderJob]
@@ -132,7 +132,8 @@ def _by_id(rows: Iterable[Row]) -> Rows:
     rows_by_id: dict[str | None, Row] = {}
     for row in rows:
         if row.id in rows_by_id:
-            # With duplicate ids the right row is unknown; the choice is at least deterministic.
+            # If several rows have the same id, the right row is unknown; the choice is at least
+            # deterministic.
             rows_by_id[row.id] = min(row, rows_by_id[row.id], key=str)
         elif row.id is not None:
             rows_by_id[row.id] = row
@@ -179,7 +180,7 @@ def _job_row_warnings(row: Row, named: str | None, stage: str | None) -> Iterato
 
 @dataclass(frozen=True, slots=True)
 class StageRun:
-    #: None if not given.
+    #: Models of the stage run; None if the snapshot does not list them.
     models: tuple[str, ...] | None = None
     closed: frozenset[str] = frozenset()
 

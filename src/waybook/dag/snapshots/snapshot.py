@@ -41,7 +41,7 @@ from waybook.dag.snapshots.rows import (
 )
 from waybook.errors import InvalidInput
 
-#: Lists of a snapshot, in addition to its DAG.
+#: Names of the lists in a snapshot, in addition to its DAG.
 LISTS = ("stageRuns", "jobs", "resources")
 
 
@@ -50,7 +50,7 @@ class Snapshot:
     structure: Structure
     #: Evidence of each initiated stage.
     evidence: Mapping[str, StageEvidence]
-    #: Warnings, keyed by stage or None.
+    #: Warnings by stage; the key None is for warnings without a stage.
     warnings: Mapping[str | None, Sequence[str]]
 
 

@@ -23,9 +23,9 @@ from waybook.dag.templates.json_markdown import to_text
 from waybook.dag.templates.language import TemplateRuleError, check, targets
 
 BUDGET = 200_000
-#: Characters of text that cost as much as one part.
+#: Number of characters of text that cost as much as one part of a value.
 TEXT_PER_PART = 64
-#: Maximum nesting depth of data.
+#: Maximum nesting depth of the data for a template.
 MAX_DATA_DEPTH = 64
 
 
@@ -119,7 +119,7 @@ def strip_unstorable(text: str) -> str:
 
 
 class MissingField(Undefined):
-    """Missing field, which is empty and has only empty fields; an unknown top-level name raises."""
+    """Missing field: empty, with only empty fields. An unknown top-level name is an error."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class MissingField(Undefined):
         name: str | None = None,
         exc: type[TemplateRuntimeError] = UndefinedError,
     ) -> None:
-        """Raise for an unknown top-level name."""
+        """Raise an error for an unknown top-level name."""
         super().__init__(hint, obj, name, exc)
         if obj is missing and name is not None:
             raise UndefinedError(f"there is no name {name!r} here")

@@ -86,7 +86,7 @@ def is_number(value: Json) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-#: Filters that visit everything in a value, and are charged for it.
+#: Filters that visit every part of a value, and are charged for every part.
 DEEP_FILTERS: Mapping[str, Callable[..., Json]] = MappingProxyType(
     {
         "cell": cell,

@@ -10,7 +10,7 @@ from typing import TypeGuard
 
 from waybook.conditions.values import Json
 
-#: Deeper parts are shown as JSON.
+#: Maximum depth of values that are formatted as Markdown; deeper parts are shown as JSON.
 MAX_DEPTH = 6
 MAX_CHARACTERS = 1 << 20
 MAX_TABLE_COLUMNS = 8
@@ -18,7 +18,7 @@ MAX_TABLE_COLUMNS = 8
 MAX_INLINE_LENGTH = 120
 MAX_LABEL_LENGTH = 80
 
-#: Keys that name an object in a list, in order of preference.
+#: Keys whose value is shown as the name of an object in a list, in order of preference.
 _NAMES = ("title", "name", "label", "heading", "key", "id", "question", "claim")
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[_\-\s]+")
 _MARKUP = re.compile(r"([\\`*_\[\]<>#|~&])")
@@ -59,7 +59,7 @@ def as_json(value: Json, indent: int | None = None) -> str:
     """Return a value as JSON."""
     try:
         return json.dumps(value, ensure_ascii=False, indent=indent)
-    except ValueError:  # Python limits the digits of integers it converts
+    except ValueError:  # Python refuses to convert integers with too many digits.
         return "a number too large to be written"
 
 
@@ -113,7 +113,7 @@ def _blocks(value: Json, level: int, depth: int) -> Iterator[str]:
 
 
 def _record(record: Record, level: int, depth: int) -> Iterator[str]:
-    """Yield short values first, as a list; then each longer part under its heading."""
+    """Yield the short values of a record as a list, then each longer value under a heading."""
     brief = [f"- **{label(key)}:** {_briefly(v)}" for key, v in record.items() if _is_brief(v)]
     if brief:
         yield "\n".join(brief)

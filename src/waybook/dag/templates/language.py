@@ -138,7 +138,7 @@ def _check_loop(node: nodes.For) -> None:
 
 
 def targets(node: nodes.For) -> list[nodes.Node]:
-    """Return the targets of a loop: one name, or one for each part of an item."""
+    """Return the target names of a loop: one, or several if each item is unpacked."""
     return list(node.target.items) if isinstance(node.target, nodes.Tuple) else [node.target]
 
 

@@ -27,7 +27,7 @@ from waybook.dag.templates.json_markdown import code_block, one_line, to_text
 from waybook.dag.templates.template import DEFAULT_DOCUMENT, render_document
 from waybook.errors import WaybookError
 
-#: Maximum length and number of markup characters of Markdown that is formatted.
+#: Maximum length, and maximum number of markup characters, of Markdown that is formatted.
 MAX_CHARACTERS = 1 << 18
 MAX_MARKUP_CHARACTERS = 30_000
 #: Maximum length of a text that is shown unchanged.
@@ -50,7 +50,7 @@ _FENCED = re.compile(r"\A\s*```(?:json)?[ \t]*\n(.*)\n[ \t]*```\s*\Z", re.DOTALL
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """Rendered document in both formats."""
+    """Document rendered as Markdown and as HTML."""
 
     markdown: str
     html: str
@@ -128,7 +128,7 @@ def _image(
     options: OptionsDict,
     environment: EnvType,
 ) -> str:
-    """Return a link in place of an image, because a page loads nothing external."""
+    """Return a link in place of an image, because a page must not load external content."""
     token = tokens[place]
     text = renderer.renderInlineAsText(token.children, options, environment) or "image"
     return f'<a href="{escape(str(token.attrGet("src") or ""))}">{escape(text)}</a>'
@@ -155,19 +155,19 @@ blockquote { margin-left: 0; padding-left: 1rem; border-left: 3px solid #8888; }
 hr { border: 0; border-top: 1px solid #8888; }
 """
 MAX_NAME_LENGTH = 80
-#: Texts and attribute values have their angle brackets escaped.
+#: Text between HTML tags. Angle brackets in texts and attribute values are escaped.
 _BETWEEN = re.compile(r"(?<=>)[^<]+|\A[^<]+")
 _UNUSUAL = re.compile(r"[^A-Za-z0-9._-]+")
 _DIGEST = b64encode(sha256(STYLE.encode()).digest()).decode()
 
-#: The page may only use its own style; everything else is blocked.
+#: A rendered page may only use its own style; everything else is blocked.
 CONTENT_SECURITY_POLICY = (
     f"default-src 'none'; style-src 'sha256-{_DIGEST}'; base-uri 'none'; form-action 'none'"
 )
 
 
 def build_page(title: str, html: str) -> str:
-    """Return the page of a sanitized document.
+    """Return a standalone HTML page with a sanitized document.
 
     >>> "<title>a &lt; b</title>" in build_page("a < b", "<p>Text</p>")
     True

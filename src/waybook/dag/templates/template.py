@@ -17,7 +17,7 @@ from waybook.dag.templates.engine import TemplateBudgetExceeded, compile_templat
 from waybook.dag.templates.language import TemplateRuleError
 from waybook.errors import TooLarge
 
-#: Default document template: text unchanged, JSON made readable.
+#: Default document template, which leaves text unchanged and makes JSON readable.
 DEFAULT_DOCUMENT = "{{ content|markdown }}"
 
 
@@ -35,7 +35,7 @@ _PLACE: Mapping[str, Json] = MappingProxyType(
         "step": {"key": "sample", "name": "Sample", "outputType": "sample"},
     }
 )
-#: Sample values for checking a template; the keys are the available names.
+#: Sample values for checking a template; their keys are the names available to the template.
 SAMPLE_CONTEXTS: Mapping[TemplateKind, Mapping[str, Json]] = MappingProxyType(
     {
         TemplateKind.PROMPT: {

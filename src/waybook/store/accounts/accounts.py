@@ -64,7 +64,7 @@ class TokenRow(NamedTuple):
 
 
 class MemberRow(NamedTuple):
-    """An org, its current time, and a user of it, if there is one."""
+    """An org, the current time, and a user of the org, if there is one."""
 
     org_id: UUID
     now: datetime
@@ -82,7 +82,7 @@ class TokenIdentity(NamedTuple):
     token_id: str
     token_scopes: list[str]
     user_scopes: list[str]
-    #: Whether the recorded last use is old enough to be updated.
+    #: Whether the token's recorded last use is old enough to be updated.
     record_use: bool
 
     @property
@@ -104,7 +104,7 @@ class SessionUser(NamedTuple):
     org: str
     user_scopes: list[str]
     token_scopes: list[str] | None
-    #: Whether the recorded last activity is old enough to be updated.
+    #: Whether the session's recorded last activity is old enough to be updated.
     record_use: bool
 
     @property
@@ -169,7 +169,7 @@ def user_statement(name: str) -> Statement:
 
 
 def read_users(rows: Iterable[UserRow]) -> list[User]:
-    """Return the selected users."""
+    """Return the users from the selected rows."""
     return [
         User(
             id=row.id,
@@ -187,7 +187,7 @@ def read_users(rows: Iterable[UserRow]) -> list[User]:
 
 
 def read_tokens(rows: Iterable[TokenRow]) -> list[TokenUse]:
-    """Return the selected tokens."""
+    """Return the tokens from the selected rows."""
     return [TokenUse(_token(row), row.user, _in_utc(row.last_used_at)) for row in rows]
 
 
@@ -243,7 +243,7 @@ class Member(NamedTuple):
 
 
 class MemberLookup(NamedTuple):
-    """An org, its current time, and the org's user with this sign-in, or None."""
+    """An org, the current time, and the org's user with the requested sign-in, or None."""
 
     org_id: UUID
     now: datetime
@@ -260,7 +260,7 @@ def member_statements(slug: str, issuer: str, subject: str) -> list[Statement]:
 
 
 def read_member(rows: list[MemberRow]) -> MemberLookup | None:
-    """Return the org and user selected by `member_statements`, or None if there is no such org."""
+    """Return the org and user from the rows of `member_statements`; None if there is no org."""
     if not rows:
         return None
     (row,) = rows
@@ -310,12 +310,12 @@ def add_org(owner_dsn: str, org_id: UUID, slug: str) -> None:
 
 
 def orgs_statement() -> Statement:
-    """Select the directory of orgs."""
+    """Select all orgs, for the directory."""
     return SQL["orgs"]()
 
 
 def read_orgs(rows: Iterable[OrgRow]) -> list[OrgListItem]:
-    """Return the selected orgs."""
+    """Return the orgs from the selected rows."""
     return [OrgListItem(_org(row), row.created_at.astimezone(UTC)) for row in rows]
 
 
@@ -325,5 +325,5 @@ def policy_statement() -> Statement:
 
 
 def read_policy(rows: list[tuple[str]]) -> ReviewPolicy:
-    """Return the policy that `policy_statement` selected."""
+    """Return the review policy from the rows of `policy_statement`."""
     return ReviewPolicy(first_value(rows))

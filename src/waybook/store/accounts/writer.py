@@ -60,7 +60,7 @@ def _tokens(patches: Patches) -> Iterator[Statement]:
 
 
 def _filled(query: Query, row_id: str, values: dict[str, Json]) -> Statement:
-    """Return the query with the row's values, as recorded in the audit."""
+    """Return a statement that writes the row's values as recorded in the audit."""
     parameters: dict[str, Value] = {
         name: _to_sql_value(values[name]) for name in query.places if name != "id"
     }
@@ -78,13 +78,14 @@ def _to_sql_value(value: Json) -> Value:
 
 log = logging.getLogger(__name__)
 
-#: Maximum number of uses waiting to be written; others are recorded at the token's next use.
+#: Maximum number of token uses waiting to be written; further uses are recorded at the token's next
+#: use.
 MAX_QUEUED: Final = 10_000
 
 
 class LastUsed:
     def __init__(self) -> None:
-        """Start with no recorded uses."""
+        """Create a writer without queued uses."""
         self._waiting: dict[tuple[UUID, str], None] = {}
         self._some = asyncio.Event()
 

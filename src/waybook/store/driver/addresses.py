@@ -8,11 +8,12 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from waybook.errors import Misconfigured
 
-#: Time limit of a connection attempt, per address.
+#: Time limit of a connection attempt to one address, in seconds.
 CONNECT_SECONDS: Final = 10
-#: Applied unless the connection string sets them; Unix sockets ignore them. A peer that vanished
-#: without closing is detected after 25 idle seconds, and after 10 seconds in which sent data was
-#: not acknowledged (the operating system's default is about two hours).
+#: Connection parameters that apply unless the connection string sets them; Unix sockets ignore
+#: them. A peer that vanished without closing is detected after 25 idle seconds, and after 10
+#: seconds in which sent data was not acknowledged (the operating system's default is about two
+#: hours).
 NETWORK_LIMITS: Final = {
     "connect_timeout": str(CONNECT_SECONDS),
     "keepalives": "1",

@@ -18,7 +18,8 @@ from waybook.core.events import ChangeEvent
 
 SubjectKey: TypeAlias = tuple[UUID, str, str]
 
-#: Maximum number of events waiting to be sent to other processes; they find the rest by polling.
+#: Maximum number of events waiting to be sent to other processes, which find further events by
+#: polling.
 MAX_QUEUED = 10_000
 #: Maximum number of events kept for subscribers that reconnect after a short absence.
 MAX_REPLAYED = 2_000
@@ -36,7 +37,7 @@ class Subscriber(Protocol):
         """Handle one change."""
 
     def on_gap(self) -> None:
-        """Handle missed events: anything in the org may have changed."""
+        """Handle a gap in the events: anything in the org may have changed."""
 
     def on_close(self) -> None:
         """Handle the end of all events: the process is stopping."""
@@ -45,21 +46,22 @@ class Subscriber(Protocol):
 class Bus:
     def __init__(self) -> None:
         """Create a bus without subscribers."""
-        #: Id of this process among all that share the database.
+        #: Id of this process among all processes that share the database.
         self.sender = secrets.token_hex(4)
-        #: Set while there are events to send to other processes.
+        #: Event that is set while there are change events to send to other processes.
         self.has_outgoing = asyncio.Event()
-        #: Set once there has been a subscriber.
+        #: Event that is set once the bus has had a subscriber.
         self.is_wanted = asyncio.Event()
-        #: Set when an org gets its first subscriber, so that the poller polls at once.
+        #: Event that is set when an org gets its first subscriber, so that the poller polls at
+        #: once.
         self.has_newcomers = asyncio.Event()
         self._outgoing: dict[SubjectKey, ChangeEvent] = {}
         self._subscribers: dict[UUID, list[Subscriber]] = {}
         self._known: OrderedDict[SubjectKey, int] = OrderedDict()
         self._recent: deque[tuple[UUID, ChangeEvent]] = deque(maxlen=MAX_REPLAYED)
-        #: Number of events delivered per org. It starts at a random number, so that positions of
-        #: two processes are not confused. It is kept per org, so that no org can infer how many
-        #: events others have.
+        #: Number of events delivered per org. Each count starts at a random number, so that
+        #: positions of two processes are not confused. Counts are kept per org, so that no org can
+        #: infer how many events other orgs have.
         self._counts: OrderedDict[UUID, int] = OrderedDict()
         self._closed = False
 
@@ -72,7 +74,7 @@ class Bus:
         self._tell(which, event)
 
     def receive(self, org_id: UUID, event: ChangeEvent) -> None:
-        """Deliver a change of another process, unless that version was already delivered."""
+        """Deliver a change of another process, unless the same version was already delivered."""
         which = org_id, event.kind, event.id
         if org_id in self._subscribers and self._known.get(which, -1) < event.version:
             self._tell(which, event)
@@ -175,9 +177,9 @@ class Bus:
         return self._counts[org_id]
 
 
-#: Maximum number of topics kept for a slow reader; beyond it they become `ALL_TOPICS`.
+#: Maximum number of topics kept for a slow reader; `ALL_TOPICS` replaces a larger number of topics.
 MAX_TOPICS = 200
-#: Topic that stands for all topics.
+#: Topic that represents all topics.
 ALL_TOPICS = "*"
 
 

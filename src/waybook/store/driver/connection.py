@@ -44,7 +44,8 @@ from waybook.store.driver.wire import (
 log = logging.getLogger(__name__)
 
 Connection: TypeAlias = AsyncConnection[TupleRow]
-#: Rows of each statement, one list per statement; of the row class of its query, if it has one.
+#: One list of rows per statement; the rows have the row class of the statement's query, if it has
+#: one.
 Results: TypeAlias = list[list[Any]]
 #: Statements of one round trip; a plain string is a statement that is not prepared.
 Message: TypeAlias = Sequence[Statement | str]
@@ -53,7 +54,8 @@ Message: TypeAlias = Sequence[Statement | str]
 CANCEL_SECONDS = 1.0
 SUCCESSES = frozenset({ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK})
 DISCARD_PLANS = Query("discard_plans", "discard plans")()
-#: In these states all answers have arrived, and the transaction can still be rolled back.
+#: Transaction states in which all answers have arrived and the transaction can still be rolled
+#: back.
 ENDABLE = frozenset({TransactionStatus.IDLE, TransactionStatus.INTRANS, TransactionStatus.INERROR})
 ROLLBACK = "rollback"
 DEALLOCATE_ALL = "deallocate all"
@@ -70,14 +72,15 @@ class DbConnection:
         self._plans = PreparedPlans()
         self._greeted = False
         self._loop = asyncio.get_running_loop()
-        #: Socket registered with the event loop; psycopg forgets it when it breaks.
+        #: Socket registered with the event loop; psycopg forgets the socket when the connection
+        #: breaks.
         self._heard: int | None = None
         self._arrived: asyncio.Future[None] | None = None
 
     # Sending
 
     async def send(self, opening: Message, statements: Message) -> Results:
-        """Send one message; return the results of the statements, without those of the opening.
+        """Send one message; return the results of `statements`, not those of `opening`.
 
         Raises:
             KeyConflict: a row with this key exists.
@@ -201,7 +204,7 @@ class DbConnection:
             raise
 
     async def _cancel(self) -> None:
-        """Cancel the server's work for a caller that has gone away; on failure, close."""
+        """Cancel the server's work for a caller that left; on failure, close the connection."""
         self._stop_listening()
         try:
             async with asyncio.timeout(CANCEL_SECONDS):
@@ -218,7 +221,7 @@ class DbConnection:
                 await self._readable()
                 pgconn.consume_input()
             result = pgconn.get_result()
-            if result is None:  # the end of one statement's answer
+            if result is None:  # None marks the end of one statement's answer.
                 if ended:
                     raise psycopg.OperationalError("the connection was lost")
                 ended = True

@@ -79,10 +79,10 @@ class TransactionScope:
 
 class Database:
     def __init__(self, pool: ConnectionPool, *, role: str | None = None) -> None:
-        """Use this pool; `role` is set in each transaction."""
+        """Create the access to a database with this pool; each transaction sets `role`, if any."""
         self.pool = pool
         self._role = (Query("take_role", f"set local role {role}")(),) if role else ()
-        #: For tests: fixed current time.
+        #: Fixed current time, which only tests set.
         self.frozen_now: datetime | None = None
         self.clock = Clock()
 
@@ -116,7 +116,7 @@ class Database:
         return now.astimezone(UTC)
 
     async def read_by_secret(self, secret_hash: bytes, *statements: Statement | str) -> Results:
-        """Read the data visible with the hash of a presented secret, in one message.
+        """Read the rows that the hash of a presented secret makes visible, in one message.
 
         Row-level security shows only the row with this hash, until a statement sets the row's org.
         As the org is not known yet, the fair queue uses the secret in its place.

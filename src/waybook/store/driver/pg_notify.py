@@ -22,8 +22,8 @@ from waybook.store.driver.database import Database
 from waybook.store.driver.queries import load
 
 SQL = load("driver/pg_notify")
-#: The channel is the one in `notify_change` in `pg_notify.sql`. LISTEN cannot be prepared, so it is
-#: not in that file.
+#: The channel name is the same as in `notify_change` in `pg_notify.sql`. LISTEN cannot be prepared,
+#: so the statement is not in that file.
 LISTEN = b"listen waybook_news"
 
 #: A change gets its number when its plan is locked, and becomes visible when it is committed, at
@@ -100,7 +100,7 @@ class ChangePoller:
     """Poller for changes that were not notified, in orgs that have subscribers."""
 
     def __init__(self, most: int = MAX_POLLED_CHANGES) -> None:
-        """Create a poller that reads at most `most` changes per org and poll; more are a gap."""
+        """Create a poller; more than `most` changes of an org in one poll are reported as a gap."""
         self._most = most
         self._looked: dict[UUID, float] = {}
 
@@ -122,5 +122,6 @@ class ChangePoller:
                 bus.invalidate(org_id)
             else:
                 for kind, subject_id, version in rows:
-                    # The audit does not show whether the list entry changed, so assume that it did.
+                    # The audit does not show whether the subject's entry in lists changed, so
+                    # assume that it did.
                     bus.receive(org_id, ChangeEvent(kind, subject_id, version, list_changed=True))

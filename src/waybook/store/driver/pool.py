@@ -42,16 +42,17 @@ class FairQueue(Generic[T]):
         self._share = size - size // 4
         self._most_waiting = most_waiting
         self._held: defaultdict[Hashable, int] = defaultdict(int)
-        #: Waiters, grouped by the number of connections that their org holds; orgs are in the order
-        #: of their turns.
+        #: Waiting calls, grouped by the number of connections that their org holds; within a group,
+        #: orgs are in the order of their turns.
         self._waiting: defaultdict[int, dict[Hashable, deque[T]]] = defaultdict(dict)
-        #: Number of waiters. It is usually zero, and the search is then skipped.
+        #: Number of waiting calls. It is usually zero, and the search for the next call is then
+        #: skipped.
         self._crowd = 0
         self._first_org: Hashable = None
         self._most_each = size
 
     def register(self, org: Hashable) -> None:
-        """Mark an org as active; None is the server itself, which does not reduce the share."""
+        """Register an active org; two or more share the pool. None, the server, is not counted."""
         if org == self._first_org or org is None:
             return
         if self._first_org is None:
@@ -130,7 +131,7 @@ class FairQueue(Generic[T]):
             self._waiting[new][org] = queue
 
 
-#: Org of a call, as a number because that hashes fast; None for the server's own calls.
+#: Org of a call, as a number because numbers hash fast; None for the server's own calls.
 Org: TypeAlias = int | None
 
 DEFAULT_SIZE = 10
@@ -140,9 +141,10 @@ ACQUIRE_SECONDS = 10.0
 #: lost while the network was down thus costs little time, and a slow network gets the time it
 #: needs.
 FIRST_CONNECT_SECONDS = 2.0
-#: Bounds of the pause between two attempts.
+#: Bounds of the pause between two connection attempts, in seconds.
 RETRY_SECONDS = (0.05, 0.3)
-#: A connection that one call holds for longer is stuck: each message has a deadline of seconds.
+#: Maximum time for which one call holds a connection. After that the connection is stuck, since
+#: each message has a deadline of seconds.
 MAX_HOLD_SECONDS = 120.0
 #: Error texts of a server or pooler that accepts no more connections.
 FULL = ("too many", "remaining connection slots", "no more connections")
@@ -166,7 +168,7 @@ class ConnectionPool:
         self._free: list[DbConnection] = []
         #: Connections in use, each with the time it was acquired.
         self._held: dict[DbConnection, float] = {}
-        #: Slots in use: open connections, and those being opened.
+        #: Number of slots in use: open connections, and connections being opened.
         self._places = 0
         self._closed = False
         self._turns: FairQueue[asyncio.Future[DbConnection | None]] = FairQueue(size)
@@ -191,7 +193,7 @@ class ConnectionPool:
                 self._discard(line)
 
     async def release(self, line: DbConnection, org: Org) -> None:
-        """Take a connection back, after rolling back an uncommitted transaction."""
+        """Take a connection back into the pool, after rolling back an uncommitted transaction."""
         try:
             if not line.is_clean():
                 await line.clean()
@@ -217,7 +219,7 @@ class ConnectionPool:
         return asyncio.get_running_loop().time() - oldest > MAX_HOLD_SECONDS
 
     async def _next(self, org: Org, deadline: float) -> DbConnection | None:
-        """Return a connection that the org now holds, or None to make the caller retry."""
+        """Return a connection for the org, or None if the caller has to try again."""
         if self._closed:
             raise Unavailable("this server is shutting down; repeat the call on the next one")
         if not self._turns.can_acquire(org):
@@ -293,13 +295,13 @@ class ConnectionPool:
             raise
 
     def _pass_on(self, line: DbConnection | None) -> None:
-        """Give the next waiting call a connection or, if None, the permission to open one."""
+        """Give a connection to the next waiting call; None permits that call to open one."""
         while served := self._turns.pop_next():
             org, turn = served
             if not turn.done():
                 turn.set_result(line)
                 return
-            self._turns.release(org)  # this call has just gone away
+            self._turns.release(org)  # The waiting call has just gone away.
         if line is not None:
             self._free.append(line)
 

@@ -25,7 +25,7 @@ import orjson
 from waybook.json_values import rfc3339
 
 _ID = pattern("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", IGNORECASE)
-#: Sorts after every id.
+#: Largest possible id, which sorts after every other id.
 LAST_ID = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 
 
@@ -43,11 +43,11 @@ def is_id(text: str) -> bool:
 
 
 Value: TypeAlias = "str | int | float | bool | bytes | datetime | UUID | Rows | AsJson | Ids | None"
-#: Parameters as sent: each value as text, or null.
+#: Query parameters as sent to the database: each value as text, or null.
 Parameters: TypeAlias = list[bytes | None]
 
-#: Each number of rows needs a statement of its own; only up to `PREPARED_ROW_COUNT` rows and
-#: exactly `BATCH_SIZE` rows are prepared.
+#: Each number of rows needs a separate statement. Only statements for up to `PREPARED_ROW_COUNT`
+#: rows and for exactly `BATCH_SIZE` rows are prepared.
 PREPARED_ROW_COUNT = 4
 BATCH_SIZE = 32
 
@@ -121,12 +121,12 @@ class Query:
     """Named query: fixed text with placeholders."""
 
     def __init__(self, name: str, text: str, row: type[tuple[Any, ...]] | None = None) -> None:
-        """Find the placeholders; a placeholder after `values` takes a list of rows."""
+        """Create the query and find its placeholders; one after `values` takes a list of rows."""
         self.name = name
-        #: Class of the returned rows; its fields are the columns. None: plain tuples.
+        #: Class of the returned rows, whose fields are the columns; None returns plain tuples.
         self.row = row
         self.make_row: RowMaker = getattr(row, "_make", tuple)
-        #: Text with named placeholders, for statements executed through psycopg.
+        #: SQL text with named placeholders, for statements executed through psycopg.
         self.text = text
         #: Placeholder names without duplicates, in order of appearance.
         self.places = tuple(dict.fromkeys(_PLACE.findall(self.text)))
@@ -166,7 +166,7 @@ class Query:
         return form
 
     def _prepared_name(self, rows: int) -> bytes | None:
-        """Return the name to prepare this query under, which includes a digest of the text."""
+        """Return the name of the prepared statement, which includes a digest of the text."""
         if rows > PREPARED_ROW_COUNT and rows != BATCH_SIZE:
             return None
         return f"wb_{self.name}_{self._digest}{f'_{rows}' if rows else ''}".encode()

@@ -13,20 +13,20 @@ from waybook.store.driver.addresses import bounded_dsn
 #: Callback that receives the error of the last attempt, the seconds waited so far, and the limit.
 WaitReport: TypeAlias = Callable[[str, float, float], None]
 
-#: Deadline of one attempt, and the pause between two.
+#: Deadline of one connection attempt, and the pause between two attempts, in seconds.
 ATTEMPT_SECONDS: Final = 5.0
 PAUSE_SECONDS: Final = 0.5
 #: Error texts of a server that will accept connections later; other refusals are final.
 TRANSIENT: Final = (
     *("starting up", "shutting down", "recovery", "not yet accepting", "too many"),
-    # A pooler whose server is unreachable.
+    # Error texts of a pooler whose server is unreachable.
     *("server login has been failing", "server_login_retry", "cannot connect to server"),
     *("query_wait_timeout", "no more connections"),
 )
 
 
 async def wait_until_reachable(dsn: str, seconds: float, report: WaitReport) -> None:
-    """Return as soon as the database accepts a connection, or refuses one permanently.
+    """Wait until the database accepts a connection, or refuses one permanently.
 
     A permanent refusal (a wrong password, an unknown database) is left to the first real
     connection, which explains it.
@@ -46,7 +46,7 @@ async def wait_until_reachable(dsn: str, seconds: float, report: WaitReport) -> 
 
 
 async def _obstacle(dsn: str) -> str | None:
-    """Return the reason to wait longer for the database, or None if it accepted or refused."""
+    """Return why to wait longer, or None if the database accepted or refused the connection."""
     try:
         async with asyncio.timeout(ATTEMPT_SECONDS):
             connection = await AsyncConnection.connect(bounded_dsn(dsn))

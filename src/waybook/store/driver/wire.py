@@ -11,15 +11,18 @@ SQL = load("driver/wire")
 
 LOCK_TIMEOUT = "5s"
 STATEMENT_TIMEOUT = "6s"
-#: Time after which PostgreSQL ends the idle transaction, and releases the locks, of a lost server.
+#: Time after which PostgreSQL ends the idle transaction of an unreachable Waybook server and
+#: releases its locks.
 IDLE_IN_TRANSACTION_TIMEOUT = "10s"
-#: Deadline of one message, from sending it to its last answer. Later than STATEMENT_TIMEOUT, so
-#: that PostgreSQL cancels a slow statement, and reports it, before the connection is given up.
+#: Deadline of one message, from sending it to receiving its last answer. The deadline is later than
+#: STATEMENT_TIMEOUT, so that PostgreSQL cancels and reports a slow statement before Waybook gives
+#: up the connection.
 MESSAGE_SECONDS = 7.5
-#: The same for commands that block no other caller, such as `waybook audit verify`.
+#: Statement timeout and message deadline of commands that block no other caller, such as `waybook
+#: audit verify`.
 PATIENT_STATEMENT_TIMEOUT = "10min"
 PATIENT_MESSAGE_SECONDS = 630.0
-#: Process id that matches no backend; settings made for it last for one transaction.
+#: Process id that matches no backend; settings requested for this id last for one transaction.
 NO_BACKEND_PID = 0
 
 

@@ -26,7 +26,7 @@ MAX_LINE_BYTES = 10_000
 
 
 class Anchor(NamedTuple):
-    """Head of one chain, or of an org's erasure records, when the anchor was taken."""
+    """Head of one audit chain, or of an org's erasure records, at the time of the anchor."""
 
     org_id: UUID
     subject: str
@@ -49,13 +49,13 @@ class AnchorTotals(NamedTuple):
 
 
 class Stone(NamedTuple):
-    """Record of a chain that was erased, or resealed under another last hash, by an erasure."""
+    """Record that an erasure removed a chain, or resealed it with another last hash."""
 
     #: Number of the erasure within its org.
     erasure: int
     entries: int
     hash_before: bytes
-    #: None if the chain was erased.
+    #: Hash of the chain after the erasure; None if the chain was erased.
     hash_after: bytes | None
 
 
@@ -69,7 +69,7 @@ class ChainRow(NamedTuple):
 
 
 class StoneRow(NamedTuple):
-    """A stone (see `Stone`) and the id of its chain."""
+    """Erasure record of a chain (see `Stone`), with the id of the chain."""
 
     subject_id: str
     erasure: int
@@ -81,7 +81,7 @@ class StoneRow(NamedTuple):
 SQL = load("maintenance/anchors", ends=ChainRow, entries_at=ChainRow, stones=StoneRow)
 
 
-# The file
+# Functions that write and read the anchor file.
 
 
 def write_anchors(file: IO[bytes], at: datetime, anchors: Iterable[Anchor]) -> AnchorTotals:
@@ -98,7 +98,7 @@ def write_anchors(file: IO[bytes], at: datetime, anchors: Iterable[Anchor]) -> A
 
 
 def totals_of(anchors: Iterable[Anchor]) -> AnchorTotals:
-    """Return the totals that a file of these anchors would have."""
+    """Return the totals that a file with these anchors would contain."""
     digest, chains, entries = sha256(), 0, 0
     for anchor in anchors:
         digest.update(anchor.line)
@@ -163,7 +163,7 @@ def _read_anchor(values: list[Any]) -> Anchor:
         raise InvalidInput("this audit anchor is damaged: a line of it names no chain") from None
 
 
-# The database
+# Functions that read the audit chains in the database.
 
 
 def ends_statement() -> Statement:
@@ -172,7 +172,7 @@ def ends_statement() -> Statement:
 
 
 def read_ends(org_id: UUID, rows: Iterable[ChainRow]) -> Iterator[Anchor]:
-    """Yield anchors from the rows of `ends_statement`."""
+    """Yield the anchors from the rows of `ends_statement`."""
     for row in rows:
         yield Anchor(org_id, row.subject, row.subject_id, row.seq, row.hash or b"")
 
@@ -191,21 +191,21 @@ def entries_statement(anchors: Sequence[Anchor]) -> Statement:
 
 
 def stones_statement(anchors: Sequence[Anchor]) -> Statement:
-    """Select the records of erasures of the chains of these anchors."""
+    """Select the erasure records of the chains in these anchors."""
     return SQL["stones"](ids=Ids([anchor.subject_id for anchor in anchors]))
 
 
 def missing_anchors(
     anchors: Sequence[Anchor], rows: Iterable[ChainRow]
 ) -> list[tuple[Anchor, bytes | None]]:
-    """Return the anchors whose entry is missing or has another hash, with that hash or None."""
+    """Return the anchors that do not match the database, each with the database's hash or None."""
     hashes = {(row.subject, row.subject_id, row.seq): row.hash for row in rows}
     held = [(a, hashes.get((a.subject, a.subject_id, a.seq))) for a in anchors]
     return [(a, got or None) for a, got in held if not got or got != a.hash]
 
 
 def read_stones(rows: Iterable[StoneRow]) -> dict[str, list[Stone]]:
-    """Return the rows of `stones_statement`, by chain."""
+    """Return the erasure records in these rows, by chain."""
     stones: dict[str, list[Stone]] = {}
     for row in rows:
         stone = Stone(row.erasure, row.entries, row.seal_before, row.seal_after)
@@ -230,7 +230,7 @@ def explanation(anchor: Anchor, stones: Iterable[Stone], erasures: int) -> Stone
 
 
 def resealed_anchor(anchor: Anchor, stone: Stone) -> Anchor | None:
-    """Return the anchor that a resealed chain must match, or None if the chain was erased."""
+    """Return the anchor that a resealed chain must match, or None if the whole chain was erased."""
     if stone.hash_after is None:
         return None
     return anchor._replace(seq=stone.entries, hash=stone.hash_after)

@@ -48,7 +48,7 @@ class Member(NamedTuple):
 
 
 class AppliedMigration(NamedTuple):
-    """Migration of the database that was backed up."""
+    """Migration that was applied to the database before the backup."""
 
     number: int
     name: str
@@ -68,7 +68,7 @@ class Manifest:
     tables: dict[str, list[str]]
     #: Tables that are not in the archive, and why.
     left_out: dict[str, str]
-    #: In load order.
+    #: Members of the archive, in load order.
     members: tuple[Member, ...]
     anchor: AnchorTotals
 
@@ -127,7 +127,7 @@ class ArchiveWriter:
         )
 
     def add(self, org_id: str, table: str, blocks: Iterator[bytes]) -> Member | None:
-        """Write the rows of one org in one table; return None without rows."""
+        """Write the rows that one org has in one table; return None without rows."""
         first = next(blocks, None)
         if first is None:
             return None
@@ -270,7 +270,7 @@ def damaged(why: str) -> InvalidInput:
 
 
 def blocks_of(rows: Iterable[bytes | bytearray | memoryview]) -> Iterator[bytes]:
-    """Yield rows in blocks of a good size to hash and compress."""
+    """Yield the rows joined into blocks large enough to hash and compress."""
     pending: list[bytes | bytearray | memoryview] = []
     size = 0
     for row in rows:

@@ -52,7 +52,8 @@ REBUILT = "the server rebuilds it from the rest"
 #: Tables whose rows are useless in another database.
 LEFT_OUT = {
     "web_session": "people sign in again",
-    # Their rows contain transaction ids of this server, which are meaningless on another.
+    # The rows of these tables contain transaction ids of this server, which are meaningless on
+    # another server.
     "passage_embedding": REBUILT,
     "passage_deletion": REBUILT,
     "passage_quarantine": REBUILT,
@@ -94,7 +95,7 @@ def _check_migrations(connection: psycopg.Connection) -> None:
 
 
 class _Backup:
-    """One backup, in the transaction of its connection."""
+    """One backup, read in a single transaction of its connection."""
 
     def __init__(
         self,
@@ -160,6 +161,6 @@ class _Backup:
 
 
 def org_tables_changed(connection: psycopg.Connection, before: list[OrgTable]) -> bool:
-    """Return whether the tables differ from those that were locked."""
+    """Return whether the orgs' tables have changed since they were locked."""
     now = org_tables(connection)
     return [(t.name, t.columns) for t in now] != [(t.name, t.columns) for t in before]

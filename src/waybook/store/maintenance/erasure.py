@@ -69,7 +69,7 @@ def find_org(owner_dsn: str, slug: str) -> UUID:
 
 
 def erase_org(owner_dsn: str, org_id: UUID, by: str, progress: Progress) -> Erased:
-    """Erase an org and all its rows; the org of local mode remains, empty."""
+    """Erase an org and all its rows. The org of local mode is emptied, but not deleted."""
     with owner_transaction(owner_dsn, org_id) as owner:
         head = lock_org(owner)
         for table in LOCKED:
@@ -86,7 +86,7 @@ def erase_org(owner_dsn: str, org_id: UUID, by: str, progress: Progress) -> Eras
 
 
 def erase_late_rows(owner_dsn: str, org_id: UUID) -> None:
-    """Erase rows written after the erasure by calls that were in progress, such as their log."""
+    """Erase rows, such as call log entries, that calls in progress wrote after the erasure."""
     for _ in range(MAX_PASSES):
         with owner_transaction(owner_dsn, org_id) as owner:
             spared = {"org"} if org_id == LOCAL_ORG else set()
@@ -121,7 +121,7 @@ def is_chain_valid(entries: list[SealedEntry], end: bytes) -> bool:
     return bool(entries) and not first_broken(entries) and entries[-1].hash == end
 
 
-# Records of erasures
+# Functions that record erasures.
 
 
 class ErasureRecord(NamedTuple):

@@ -55,11 +55,12 @@ MAINTENANCE_ROLE = "waybook_maintenance"
 class VectorTable(Enum):
     """Action of a migration on the table of pgvector's vectors."""
 
-    #: Create it if the server has pgvector.
+    #: Create the table of vectors if the server has pgvector.
     MAKE = "make"
-    #: Leave it as it is.
+    #: Leave the table of vectors as it is.
     LEAVE = "leave"
-    #: Drop it. That runs no code of the extension, which may be built for another processor.
+    #: Drop the table of vectors. Dropping runs no code of the extension, which may be built for
+    #: another processor.
     DROP = "drop"
 
 
@@ -108,7 +109,7 @@ def migrate(
 
 
 def list_pending(dsn: str) -> list[str]:
-    """Return the names of the migrations that `migrate` would run, without changes.
+    """Return the names of the migrations that `migrate` would run, without running them.
 
     Raises:
         Misconfigured: as for `migrate`.
@@ -128,7 +129,7 @@ def pending_in(connection: psycopg.Connection) -> list[Migration]:
 
 
 def applied_migrations(connection: psycopg.Connection) -> dict[int, str]:
-    """Return number and digest of the migrations that ran."""
+    """Return the digest of each migration that ran, by number."""
     return _done(connection) or {}
 
 
@@ -234,7 +235,7 @@ def _text(name: str) -> bytes:
 
 
 def _done(connection: psycopg.Connection) -> dict[int, str] | None:
-    """Return number and digest of the migrations that ran; None in an empty database."""
+    """Return the digest of each migration that ran, by number; None if the database is empty."""
     row = connection.execute(_text("exists")).fetchone()
     if not row or not row[0]:
         return None
@@ -290,15 +291,17 @@ def _ensure_maintenance_role(connection: psycopg.Connection) -> None:
 
 
 def _create_maintenance_role(connection: psycopg.Connection) -> None:
-    # Our lock is per database; another database of the same server may be migrated at this moment.
+    # The migration lock is per database, so a migration of another database may create the role at
+    # the same time.
     already = (psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation)
     with suppress(*already), connection.transaction():
         connection.execute(_text("create_maintenance_role"))
 
 
 def _join_maintenance_role(connection: psycopg.Connection) -> None:
-    # Fails if an administrator has already granted the role. The membership that a creator gets
-    # automatically is not enough: since PostgreSQL 16 it does not include the right to set it.
+    # The statement fails if an administrator has already granted the role. The automatic membership
+    # of the role's creator is not enough: since PostgreSQL 16 it does not include the right to set
+    # the role.
     with suppress(psycopg.errors.InsufficientPrivilege), connection.transaction():
         connection.execute(_text("join_maintenance_role"))
 

@@ -34,13 +34,14 @@ def all_orgs(connection: psycopg.Connection) -> list[UUID]:
     """Return the ids of all orgs, erased ones included, in a transaction."""
     _show_directory(connection, visible=True)
     orgs: list[UUID] = first_column(connection.execute(SQL["orgs"].text.encode()))
-    # Its policy shows rows of all orgs, so it must be off before one org's rows are read.
+    # The directory setting makes rows of all orgs visible, so turn it off before the rows of one
+    # org are read.
     _show_directory(connection, visible=False)
     return orgs
 
 
 def enter_org(connection: psycopg.Connection, org_id: UUID) -> None:
-    """Make this the current org until the end of the transaction, hiding all others' rows."""
+    """Make this org the current one until the transaction ends; rows of other orgs are hidden."""
     connection.execute(SQL["enter_org"].text.encode(), {"org_id": str(org_id)})
 
 
@@ -50,7 +51,7 @@ def fix_text_format(connection: psycopg.Connection) -> None:
 
 
 def filled_in(query: Query, table: str, columns: tuple[str, ...] = ()) -> sql.Composed:
-    """Return a query's text with quoted names in its braces."""
+    """Return a query's text with its placeholders replaced by quoted table and column names."""
     listed = sql.SQL(", ").join(map(sql.Identifier, columns))
     return sql.SQL(query.text).format(table=sql.Identifier(table), columns=listed)
 

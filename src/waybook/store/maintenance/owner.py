@@ -104,7 +104,8 @@ class OwnerTransaction:
 
     def _statement(self, query: Query, table: str, column: str) -> sql.Composed:
         names = {"table": sql.Identifier(table), "column": sql.Identifier(column)}
-        # The text comes from a file; only catalog names are inserted, quoted by the driver.
+        # The SQL text comes from a file. Only catalog names are inserted into it, quoted by the
+        # driver.
         return sql.SQL(query.text).format(**names)
 
     def _named(self, query: Query, values: Mapping[str, object]) -> Mapping[str, object]:
@@ -129,7 +130,7 @@ class OwnerSession:
     """Connection of the owner, with one transaction per task."""
 
     def __init__(self, connection: psycopg.Connection) -> None:
-        """Use this connection, which nothing else may use."""
+        """Use this connection exclusively."""
         self._connection = connection
 
     @contextmanager
@@ -191,7 +192,7 @@ class Tombstone(NamedTuple):
     subject_id: str
     entries: int
     seal_before: bytes
-    #: None if the chain was erased.
+    #: Seal of the chain after the erasure; None if the chain was erased.
     seal_after: bytes | None = None
 
 
@@ -203,7 +204,7 @@ class Erasure(NamedTuple):
     by: str
     what: str
     who: str | None
-    #: Rows by table, as JSON.
+    #: Number of erased rows by table, as JSON.
     counts: str
     hash: bytes = b""
     tombstones: tuple[Tombstone, ...] = ()
@@ -233,7 +234,7 @@ class TombstoneRow(NamedTuple):
 
 
 class ErasureHeadRow(NamedTuple):
-    """Number and hash that the chain of erasures should end with."""
+    """Expected number and hash of the last erasure in an org's chain."""
 
     erasures: int
     erasure_hash: bytes | None
@@ -248,7 +249,7 @@ class ReturnedRow(NamedTuple):
 
 
 class ResealedChain(NamedTuple):
-    """Number of entries that a chain had when it was last resealed, and the last seal then."""
+    """Number of entries in a chain when it was last resealed, and the last seal at that time."""
 
     entries: int
     seal: bytes
@@ -280,7 +281,7 @@ def seal_of(erasure: Erasure, previous: bytes) -> bytes:
 
 
 def seal_erasure(erasure: Erasure, head: ChainHead) -> Erasure:
-    """Number and seal the erasure after the head of its org's chain."""
+    """Append the erasure to its org's chain: assign the next number, and compute the seal."""
     numbered = erasure._replace(number=head.seq + 1)
     return numbered._replace(hash=seal_of(numbered, head.hash))
 
@@ -314,7 +315,7 @@ def _wrong_end(count: int, last: bytes, head: ChainHead) -> tuple[int, str] | No
 def read_erasures(
     erasures: Iterable[ErasureRow], tombstones: Iterable[TombstoneRow]
 ) -> list[Erasure]:
-    """Return erasures with their tombstones from the rows of these queries."""
+    """Return the erasures with their tombstones, read from the selected rows."""
     stones = {
         number: tuple(Tombstone(*row[1:]) for row in rows)
         for number, rows in groupby(tombstones, key=lambda row: row.erasure)
@@ -326,5 +327,5 @@ def read_erasures(
 
 
 def read_head(rows: list[ErasureHeadRow]) -> ChainHead | None:
-    """Return the expected head of the erasure chain, if the org still exists."""
+    """Return the expected head of the org's erasure chain, or None if the org does not exist."""
     return ChainHead(rows[0].erasures, rows[0].erasure_hash or GENESIS) if rows else None

@@ -1,4 +1,4 @@
-"""The owner's role under row-level security: examined by operators, confined before changes.
+"""The owner's role: a report for operators, and its confinement by row-level security.
 
 A superuser, or a role with BYPASSRLS, is exempt from every policy. Such an owner switches to
 `waybook_maintenance` for each transaction that changes an org: see decision 0045.
@@ -28,11 +28,12 @@ SQL = load("maintenance/owner_role", role=RoleRow)
 class OwnerRole(NamedTuple):
     """Role of the owner's URL, and its exemptions from row-level security."""
 
-    #: Quoted as an SQL identifier.
+    #: Name of the role, quoted as an SQL identifier.
     name: str
     superuser: bool
     bypasses: bool
-    #: Reason why a change of an org would be refused, with the fix; None if it would not be.
+    #: Reason why Waybook would refuse a change of an org by this role, and the fix; None if it
+    #: would not refuse.
     refusal: str | None = None
 
     @property

@@ -107,7 +107,7 @@ def _check_not_newer(applied: dict[int, str], latest: int) -> None:
 
 
 class _Restore:
-    """One restore, in the transaction of its connection."""
+    """One restore of a backup, in a single transaction of the connection."""
 
     def __init__(
         self, connection: psycopg.Connection, archive: Archive, progress: Progress

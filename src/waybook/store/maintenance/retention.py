@@ -45,18 +45,21 @@ SQL = load("maintenance/retention", archived_plans=ArchivedRow, archived_runs=Ar
 PLAN_QUERIES = load("maintenance/archived_plans")
 RUN_QUERIES = load("maintenance/archived_runs")
 
-#: Maximum number of rows deleted in one transaction, and of plans or runs.
+#: Maximum number of rows, and of plans or runs, deleted in one transaction.
 MAX_ROWS = 5_000
 MAX_SUBJECTS = 50
-#: Maximum number of calls moved into a partition, because logging is blocked meanwhile.
+#: Maximum number of logged calls moved into a partition, because moving blocks the logging of new
+#: calls.
 MAX_MOVED_ROWS = 50_000
-#: Passages deleted longer ago are in no process's cache any more: see `app.request.vector_cache`.
+#: Days after which a deleted passage is in no process's cache any more: see
+#: `app.request.vector_cache`.
 DELETIONS_DAYS = 2
 #: Number of weeks for which partitions of the call log are created in advance.
 WEEKS_AHEAD = 4
 WEEK = timedelta(days=7)
 NO_ORG = UUID(int=0)
-#: Kept short, because all access to the call log waits while DDL waits for its lock.
+#: Lock timeout of DDL statements. It is short, because all access to the call log waits while DDL
+#: waits for its lock.
 DDL_TIMEOUT = "2s"
 
 _PARTITION = re.compile(r"mcp_tool_call_log_(\d{8})")
@@ -154,7 +157,7 @@ def _make_partition_of_moved_calls(
     if sum(calls.values()) > MAX_MOVED_ROWS:
         return
     with (
-        contextlib.suppress(psycopg.errors.CheckViolation),  # more was logged in the meantime
+        contextlib.suppress(psycopg.errors.CheckViolation),  # more calls were logged meanwhile
         here.directory_transaction(DDL_TIMEOUT) as owner,
     ):
         if not _alone(owner) or name in _partitions(owner):
@@ -193,7 +196,7 @@ def weeks(today: date) -> Iterator[date]:
 
 
 def drop_partitions(here: OwnerSession, before: datetime) -> int:
-    """Drop the partitions in which every row is older; return their number."""
+    """Drop the partitions in which all rows are older than `before`; return their number."""
     with here.directory_transaction(DDL_TIMEOUT) as owner:
         old = [name for name in _partitions(owner) if _end_of(name) <= before]
         if not old or not _alone(owner):
@@ -238,7 +241,7 @@ def _retain_in(chores: RetentionRun, org_id: UUID) -> Counter[str]:
 
 
 def _delete_rows(chores: RetentionRun, org_id: UUID, query: Query, before: datetime) -> int:
-    """Delete older rows in batches, so that no call waits long for a lock."""
+    """Delete rows older than `before` in batches, so that no call waits long for a lock."""
     gone, rows = 0, MAX_ROWS
     while rows == MAX_ROWS:
         with chores.org_transaction(org_id) as owner:

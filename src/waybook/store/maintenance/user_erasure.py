@@ -52,7 +52,7 @@ class ColumnRow(NamedTuple):
 
 
 class AnswerRow(NamedTuple):
-    """A JSON text that the server composed, and its location in its table."""
+    """A JSON text that the server composed, and the location of the text in its table."""
 
     place: str
     text: str
@@ -102,7 +102,7 @@ def erase_user(
     return Erased(org_id, number, row_counts, to.pseudonym)
 
 
-# The user
+# Functions that delete the user.
 
 
 def _members(owner: OwnerTransaction, name: str) -> frozenset[str]:
@@ -123,7 +123,7 @@ def _without_user(owner: OwnerTransaction, name: str) -> dict[str, int]:
     return {t: owner.change(SQL["delete_users_rows"], t, columns[t], ids=ids) for t in order}
 
 
-# The audit
+# Functions that pseudonymize the audit.
 
 
 def _reseal_chains(
@@ -230,7 +230,7 @@ def _without(entry: SealedEntry, who: UserErasure) -> SealedEntry:
 def _farewell(
     owner: OwnerTransaction, entries: list[SealedEntry], who: UserErasure
 ) -> list[SealedEntry]:
-    """Return the entry that removes the user's rows from a replay, if there are any."""
+    """Return the entry that removes the user's rows from a replay, if there are such rows."""
     recorded_changes = (
         change for entry in entries for change in changes_of(orjson.loads(entry.details))
     )
@@ -257,7 +257,7 @@ def _farewell(
     ]
 
 
-# Other tables
+# Functions that pseudonymize other tables.
 
 
 def _renamed_columns(owner: OwnerTransaction, to: Pseudonymization) -> Counter[str]:

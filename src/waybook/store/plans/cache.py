@@ -35,7 +35,7 @@ class CacheEntry(NamedTuple):
 
 class PlanCache:
     def __init__(self, most: int = MAX_PLANS) -> None:
-        """Keep up to `most` plans, the most recently written."""
+        """Create an empty cache that keeps the latest `most` written plans."""
         self._plans: OrderedDict[PlanKey, CacheEntry] = OrderedDict()
         self._most = most
         self._at_work: Counter[PlanKey] = Counter()
@@ -60,7 +60,7 @@ class PlanCache:
         return cached.loaded if known else None
 
     def put(self, which: PlanKey, loaded: LoadedPlan, *, all_sessions: bool = False) -> None:
-        """Cache the plan as written, and keep the sessions of its previous cache entry."""
+        """Cache the plan that was written; keep the sessions of the plan's previous cache entry."""
         before = self._plans.pop(which, None)
         if loaded.plan.status in CLOSED_PLAN or self._is_wary(which):
             return
@@ -108,7 +108,7 @@ MAX_ENTRIES = 10_000
 
 class ParentCache:
     def __init__(self, most: int = MAX_ENTRIES) -> None:
-        """Keep up to `most` steps, the most recently cached."""
+        """Create an empty cache that keeps the latest `most` cached steps."""
         self._plans: OrderedDict[tuple[UUID, str], str] = OrderedDict()
         self._most = most
 

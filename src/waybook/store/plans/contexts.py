@@ -13,14 +13,14 @@ import orjson
 from waybook.json_values import Json
 from waybook.store.driver.queries import AsJson, Ids, Statement, load
 
-#: Entries of a list read at a time.
+#: Number of list entries that are read at a time.
 PAGE = 40
 #: Length of each plan text used in a search query.
 QUERY_TEXT_LENGTH = 500
 
 
 class TextPrefix(NamedTuple):
-    """Prefix of a text with its full length; a value that is not a string is only read complete."""
+    """Prefix of a text with its full length. A value that is not a string is never truncated."""
 
     value: Json
     length: int
@@ -191,14 +191,14 @@ def step_text_slice_statement(plan_id: str, kind: str, step_id: str, page: Page)
 
 
 def read_prefix(kind: str | None, length: int, text: str) -> TextPrefix:
-    """Return the prefix of a JSON value: parsed if it was read complete, else as text."""
+    """Return the prefix of a JSON value: parsed if the whole value was read, else as text."""
     if kind == "string" or len(text) < length:
         return TextPrefix(text, length)
     return TextPrefix(orjson.loads(text), length)
 
 
 def read_stored(row: ArtifactRow) -> StoredArtifact:
-    """Return an artifact from a row of these queries."""
+    """Return an artifact from a selected row."""
     return StoredArtifact(
         id=row.id,
         step_id=row.step_id,
@@ -215,5 +215,5 @@ def read_stored(row: ArtifactRow) -> StoredArtifact:
 
 
 def total_count(rows: Sequence[ArtifactRow | FeedbackRow | FailureRow]) -> int:
-    """Return the total number of rows in the list of which these rows are one page."""
+    """Return the total length of a list, read from the rows of one page of the list."""
     return rows[0].total if rows else 0

@@ -174,7 +174,7 @@ def names_statement(step_ids: Iterable[str], *, whole: bool = False) -> Statemen
 def status_changes_statement(
     plan_id: str, step_ids: Iterable[str] | None, *, since: int = 0
 ) -> Statement:
-    """Select the status changes of these steps, in the last entries; or of all after `since`."""
+    """Select recent status changes of these steps, or all status changes after `since`."""
     ids, most = (None, None) if step_ids is None else (Ids(step_ids), MAX_ENTRIES)
     return SQL["step_status_changes"](plan_id=plan_id, ids=ids, since=since, most=most)
 
@@ -232,7 +232,7 @@ def output_statement(output_id: str) -> Statement:
 
 
 def latest_statement(before: tuple[str, str], most: int) -> Statement:
-    """Select the latest version of each output of the org, after the one with this time and id."""
+    """Select the latest version of each output of the org, starting after this time and id."""
     return SQL["latest_outputs"](at=before[0], id=before[1], most=most)
 
 

@@ -139,7 +139,7 @@ def _rest(wanted: PlanRequest, key: Key | None) -> list[Statement]:
 
 
 def lock_if_unchanged_statement(loaded: LoadedPlan) -> Statement:
-    """Lock a cached plan if it is unchanged; otherwise fail the whole message."""
+    """Lock a cached plan if it is unchanged; otherwise fail all statements of the message."""
     plan, now, head = loaded
     return SQL["lock_if_unchanged"](plan_id=plan.id, seq=head.seq, hash=head.hash, now=now)
 

@@ -38,7 +38,7 @@ class StepRow(NamedTuple):
     held_by: str | None
     held_session: str | None
     fail_reason: str | None
-    #: Ids separated by spaces.
+    #: Ids of the steps that this step depends on, separated by spaces.
     depends_on: str | None
     #: Instructions, result schema, required sources and stored sources, if they were requested.
     text: list[Any] | None = None
@@ -89,13 +89,13 @@ class PlanBrief(NamedTuple):
     output_media_type: str | None = None
     formatting_instructions: str | None = None
     skill: str | None = None
-    #: Only while the execution is not completed.
+    #: Id of the skill execution; None once the execution is completed.
     skill_execution_id: str | None = None
 
 
 class ResultRow(NamedTuple):
     step_id: str
-    #: None if the results together are too large.
+    #: Result of the step; None if the results of all steps together are too large.
     result: Json
     confidence: float | None
     #: Size of the result as JSON text.

@@ -192,7 +192,7 @@ def _new_steps(plan: Plan, patches: Patches) -> list[Statement]:
 
 
 def _new_step(plan: Plan, patch: Patch) -> tuple[Value, ...]:
-    """Return the row of a new step after the whole decision, which may also skip the step."""
+    """Return the row of a new step as the decision leaves it; the decision may skip the step."""
     step = plan.step(StepId(patch.id))
     what = (step.id, plan.id, step.order, step.type, step.title, step.status, step.attempt)
     when = (step.stall_seconds, step.in_progress_since, step.completed_at)
@@ -246,7 +246,7 @@ def _removed_steps(patches: Patches) -> list[Statement]:
     ]
 
 
-# Other rows
+# Functions that write rows other than plans and steps.
 
 
 def _conditions(plan: Plan, patches: Patches) -> Iterator[Statement]:
@@ -322,7 +322,7 @@ def _scalar(value: Json) -> Value:
 
 
 def _fill(query: Query, values: dict[str, Json], **extra_values: Value) -> Statement:
-    """Return the query with the row's values and the given ones."""
+    """Return the query with its parameters filled from the row and from `extra_values`."""
     row_values = {
         place: AsJson(values[place]) if place in JSON_FIELDS else _scalar(values[place])
         for place in query.places
@@ -331,7 +331,8 @@ def _fill(query: Query, values: dict[str, Json], **extra_values: Value) -> State
     return query(**row_values, **extra_values)
 
 
-#: Writers of rows that reference the plan or its steps, so they run after those.
+#: Writers of rows that reference the plan or its steps. They run after the plan and its steps are
+#: written.
 CHILD_WRITERS: Mapping[Entity, Callable[[Plan, Patches], Iterator[Statement]]] = {
     Entity.CONDITION: _conditions,
     Entity.REVIEW: _reviews,

@@ -25,9 +25,9 @@ from waybook.store.research.embeddings import UnembeddedRow, encode_vector
 class Backend(StrEnum):
     """Storage and ranking backend for vectors."""
 
-    #: Quantized, in an ordinary table, ranked in the process.
+    #: Vectors are quantized, stored in an ordinary table, and ranked in the process.
     PORTABLE = "portable"
-    #: In a halfvec table, ranked by the extension.
+    #: Vectors are stored in a halfvec table and ranked by the pgvector extension.
     PGVECTOR = "pgvector"
 
 
@@ -100,7 +100,7 @@ SQL = load(
 def existing_in_plan_statements(
     plan_id: str, kind: str, title: str, source_ids: Iterable[str]
 ) -> list[Statement]:
-    """Select a plan's latest artifact of this kind and title, and those of these sources it has."""
+    """Select a plan's latest artifact of this kind and title, and which sources the plan cites."""
     return [
         SQL["latest_in_plan"](plan_id=plan_id, kind=kind, title=title),
         SQL["known_sources"](plan_id=plan_id, ids=Ids(source_ids)),
@@ -153,7 +153,7 @@ SETTINGS = (
     "set local hnsw.scan_mem_multiplier = 4",
     "set local enable_sort = off",
 )
-#: Up to this number, passages are compared one by one, so that no match is missed.
+#: Maximum number of passages that are compared one by one, so that no match is missed.
 MAX_EXACT_SCAN = 2_000
 
 

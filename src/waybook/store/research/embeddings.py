@@ -31,13 +31,13 @@ from waybook.store.driver.queries import (
 
 KEY_BYTES = 20
 RECORD_BYTES = KEY_BYTES + DIMENSIONS
-#: Embeddings in one message: about two megabytes.
+#: Number of embeddings in one message, whose size is about two megabytes.
 PAGE_ROWS = 8_192
-#: Up to this many passages that match a search's filters are fetched and ranked separately.
+#: Maximum number of passages matching a search's filters that are fetched and ranked separately.
 FEW = 2_000
 
-#: Similarity bonus of passages of the same org. Enough to skip equally similar passages of others;
-#: small enough that the index graph stays connected.
+#: Similarity bonus of passages of the searching org. It is large enough to skip equally similar
+#: passages of other orgs, and small enough that the index graph stays connected.
 ORG_WEIGHT = 0.3
 ORG_DIMENSIONS = 32
 
@@ -49,20 +49,21 @@ class Key(NamedTuple):
     part: int
 
 
-#: Sorts before every key.
+#: The lowest key, which sorts before every other key.
 FIRST = Key(str(UUID(int=0)), 0)
 
 
 class Snapshot(NamedTuple):
     """State of the database at the time of a read."""
 
-    #: Oldest transaction that was still running, whose writes were not visible yet.
+    #: Id of the oldest transaction that was still running, so that its writes were not visible yet.
     running: int
     #: OID of the database, to detect another database of the same name.
     database: int
-    #: Seconds since the epoch, by the database clock.
+    #: Time of the read in seconds since the epoch, by the database clock.
     at: float
-    #: Number of erasures of the org so far: an erasure leaves no rows in the table of deletions.
+    #: Number of erasures in the org so far, because an erasure leaves no rows in the table of
+    #: deletions.
     erasures: int = 0
 
 
@@ -77,7 +78,7 @@ class PageRow(NamedTuple):
 
 
 class ChangesRow(NamedTuple):
-    """Changes, each with its number of rows, and the fields of their `Snapshot`."""
+    """Packed additions and deletions with their row counts, and the fields of a `Snapshot`."""
 
     additions: int
     added: bytes | None
@@ -127,7 +128,7 @@ class Changes(NamedTuple):
 
     added: bytes
     deleted: bytes
-    #: Whether these are all changes; if not, everything has to be read again.
+    #: Whether all changes are included; if not, all embeddings have to be read again.
     complete: bool
     snapshot: Snapshot
 
@@ -205,7 +206,7 @@ def which_fit_statement(passages: Sequence[RankedPassage], **filters: Value) -> 
 def read_which_fit(
     rows: Iterable[Sequence[int]], passages: Sequence[RankedPassage]
 ) -> list[RankedPassage]:
-    """Return the matching passages in their original order."""
+    """Return the passages that match the filters, in their original order."""
     return [passages[place - 1] for place in sorted(first_column(rows))]
 
 
@@ -235,7 +236,7 @@ def count_statement() -> Statement:
 
 
 def encode_vector(vector: Vector, org_id: UUID) -> str:
-    """Return a vector with its org's direction as pgvector text; it keeps three or four digits.
+    """Return the vector, extended by its org's direction, as pgvector text with five decimals.
 
     >>> encode_vector((0.6, -0.8), UUID(int=7))[:26]
     '[0.60000,-0.80000,0.09682,'
@@ -245,7 +246,7 @@ def encode_vector(vector: Vector, org_id: UUID) -> str:
 
 @lru_cache(4096)
 def _home(org_id: UUID) -> Vector:
-    """Return an org's direction: pseudorandom, so nearly orthogonal to that of any other org."""
+    """Return the org's direction, a pseudorandom vector nearly orthogonal to all others."""
     length = sqrt(ORG_WEIGHT / ORG_DIMENSIONS)
     chance = int.from_bytes(sha256(org_id.bytes).digest())
     return tuple(length if chance >> bit & 1 else -length for bit in range(ORG_DIMENSIONS))

@@ -1,4 +1,4 @@
-"""Full-text and semantic search over stored research, in one message.
+"""Full-text and semantic search over stored research, in one database message.
 
 Full-text search ranks passages by how much of the query their words cover. Semantic search ranks
 them by vector similarity, with pgvector if it is used, else in the process by
@@ -71,19 +71,21 @@ SQL = load(
 
 #: Maximum length of each ranked list.
 MAX_RANKED = 50
-#: Maximum number of passages with some of the words that are ranked.
+#: Maximum number of ranked passages that contain some of the query's words.
 CANDIDATES = 2_000
-#: Number of passages scanned where the index cannot be used: the newest of the org or the plan.
+#: Number of the newest passages of the org or plan that are scanned if the index cannot be used.
 MAX_UNINDEXED_SCAN = 5_000
-#: Share of the query that a passage's words must cover. It is higher next to semantic search: a
-#: passage that shares one common word would displace one that says the same in other words.
+#: Minimum share of the query that a passage's words must cover. The share is higher if semantic
+#: search is used too: otherwise a passage that shares one common word would displace a passage with
+#: the same meaning in other words.
 MIN_TERM_WEIGHT_WITH_VECTORS = 0.4
 MIN_TERM_WEIGHT = 0.2
 
-#: Set in a transaction before a search.
+#: PostgreSQL settings applied in a transaction before a search.
 SETTINGS = (
     "set local plan_cache_mode = force_custom_plan",
-    # Otherwise the full-text index is combined with the index on the org, for no benefit.
+    # With the default page cost, PostgreSQL combines the full-text index with the index on the org,
+    # for no benefit.
     "set local random_page_cost = 1.1",
 )
 
@@ -92,7 +94,7 @@ SETTINGS = (
 class SearchCapabilities:
     """Search features of the server, constant while the program runs."""
 
-    #: None for full-text search only.
+    #: Backend of semantic search; None if there is only full-text search.
     backend: Backend | None
     #: Whether the full-text index can be used; otherwise the newest passages are scanned.
     indexed: bool
@@ -149,7 +151,7 @@ def search_statements(
     scope: Scope,
     abilities: SearchCapabilities,
 ) -> list[Statement | str]:
-    """Return full-text and, with pgvector, semantic queries for one message; see `read_ranked`.
+    """Return the full-text query and, with pgvector, the semantic query; see `read_ranked`.
 
     Send them in a transaction of their own: they change settings until its end.
     """
@@ -217,7 +219,7 @@ def _by_meaning(query_vector: QueryVector, scope: Scope) -> Statement:
 
 
 def filters(scope: Scope) -> dict[str, Value]:
-    """Return the parameters of `passage_fits`, each None where the scope sets no limit."""
+    """Return the filter parameters of a query; None for each filter that the scope omits."""
     return {
         "kinds": SEPARATOR.join(scope.kinds) or None,
         "since": scope.since,

@@ -67,7 +67,7 @@ class JobRequest:
     model: str | None
     job_type: str | None
     lease_seconds: float
-    #: Holder whose job is handed out again; None if another job is wanted in addition.
+    #: Holder whose current job is returned again; None if the caller wants another job in addition.
     holder: Holder | None
 
 

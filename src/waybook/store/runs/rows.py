@@ -1,4 +1,4 @@
-"""Rows that the queries of runs return: the fields are the columns."""
+"""Row classes of the queries of runs: each has the columns of its query."""
 
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -19,12 +19,13 @@ class RunSummaryRow(NamedTuple):
     completed_at: datetime | None
     #: Database time of the query.
     now: datetime
-    #: Started stages in the order they were started: slug, whether it is completed, whether it has
-    #: feedback, its closed and its failed steps, its models.
+    #: Started stages in the order of their start. Each tuple contains the slug, whether the stage
+    #: is completed, whether it has feedback, the numbers of its closed and failed steps, and its
+    #: models.
     stages: list[tuple[str, bool, bool, int, int, list[str]]] | None
-    #: None where documents are not counted.
+    #: Number of available documents; None if documents are not counted.
     documents_available: int | None
-    #: Time since which the run awaits feedback; None where this is not asked for.
+    #: Time since which the run awaits feedback; None if this time was not requested.
     awaiting_since: datetime | None
 
 
@@ -79,7 +80,7 @@ class RunEventRow(NamedTuple):
     actor: str
     session: str | None
     action: str | None
-    #: The step it is about, else the stage, if any.
+    #: Step that the event is about, or else the stage that it is about, if any.
     subject: str | None
 
 
@@ -89,7 +90,7 @@ class DefinitionRow(NamedTuple):
     version: int
     name: str
     body: Json
-    #: In hexadecimal digits.
+    #: Hash of the definition, in hexadecimal digits.
     body_hash: str
     created_at: datetime
     created_by: str
@@ -166,7 +167,7 @@ class OpenJobsRow(NamedTuple):
     step_key: str
     status: str
     model: str
-    # Not called `count`, because a tuple has a method of that name.
+    # Number of jobs. The field is not called `count`, because a tuple has a method of that name.
     jobs: int
     ready_at: datetime | None
 
@@ -265,9 +266,9 @@ class ReadableRow(NamedTuple):
     reviewer: str | None
     version: int
     created_at: datetime
-    #: Length of its Markdown in characters.
+    #: Length of the rendered document's Markdown in characters.
     length: int
-    #: Document it was rendered from.
+    #: Id of the document from which this document was rendered.
     document_id: str
 
 

@@ -86,7 +86,7 @@ def build_app(  # noqa: PLR0913 - one for each part of the face
     pace: RequestThrottle | None = None,
     gate: AuthGate | None = None,
 ) -> ASGIApp:
-    """Return the ASGI application; build one per start, since the MCP endpoint runs only once.
+    """Return a new ASGI application; each start needs its own, as its MCP endpoint runs once.
 
     `hosts` are the allowed host names, `ready` checks the database, `stuck` reports whether only a
     restart would help, `metrics` returns the metrics, `reporting` names the tools that send

@@ -44,16 +44,18 @@ METRICS_PATH: Final = "/metrics"
 #: Channel of each path prefix that programs call.
 PROGRAM_CHANNELS: Final[Mapping[str, Channel]] = {"/mcp": Channel.MCP, "/api": Channel.REST}
 
-#: Resolves a bearer token received on a channel to its caller; raises `Unauthenticated`.
+#: Function that resolves a bearer token received on a channel to its caller, or raises
+#: `Unauthenticated`.
 BearerAuthenticator = Callable[[str, Channel], Awaitable[Caller]]
-#: Resolves the session of a browser to its caller; None if it has not signed in.
+#: Function that resolves the session of a browser to its caller, or returns None if the browser has
+#: not signed in.
 BrowserAuthenticator = Callable[[Request], Awaitable[Caller | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthGate:
     bearer: BearerAuthenticator
-    #: None if browser sign-in is not configured.
+    #: Authenticator of browser sessions; None if browser sign-in is not configured.
     browser: BrowserAuthenticator | None = None
     #: URL of the sign-in page.
     sign_in: str | None = None
@@ -180,7 +182,7 @@ def secret_of(request: Request) -> str:
 
 
 def is_read_request(request: Request) -> bool:
-    """Return whether this reads a document or output that pages link to; a session suffices."""
+    """Return whether the request reads from the REST API, for which a browser session suffices."""
     return request.method == "GET" and channel_for(request.url.path) is Channel.REST
 
 

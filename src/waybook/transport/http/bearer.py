@@ -22,7 +22,7 @@ _BEARER: Final = re.compile(r"bearer(?: +(?P<secret>.*))?", re.IGNORECASE | re.A
 class PresentedToken:
     """Bearer token of a request: absent, valid in form, or malformed."""
 
-    #: True if the request attempted to send one.
+    #: True if the request attempted to send a bearer token.
     present: bool = False
     secret: str | None = None
 
@@ -59,7 +59,7 @@ def challenge(shown: PresentedToken, metadata_url: str | None = None) -> str:
 
 
 def insufficient_scope_header(details: object) -> dict[str, str]:
-    """Return the challenge naming the scopes a valid credential lacks, if the error lists them.
+    """Return a challenge with the scopes that the credential lacks, if the error lists them.
 
     >>> insufficient_scope_header({"needed": ["plan:read"]})["www-authenticate"]
     'Bearer realm="waybook", error="insufficient_scope", scope="plan:read"'

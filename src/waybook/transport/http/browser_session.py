@@ -19,7 +19,7 @@ from starlette.responses import Response
 
 SESSION: Final = "waybook"
 FLOW: Final = "waybook_flow"
-#: Maximum lifetime of a session, and of a sign-in at the issuer.
+#: Maximum lifetime of a browser session, and maximum duration of a sign-in at the issuer.
 SESSION_SECONDS: Final = 7 * 24 * 3600
 FLOW_SECONDS: Final = 600
 #: Browsers accept a cookie with this prefix only from this exact host over https.
@@ -99,7 +99,7 @@ class LoginThrottle:
 
 
 def address_prefix(address: str) -> str:
-    """Return the key for an address: the /64 network for IPv6, as each user has one or more.
+    """Return the key of an address: for IPv6 the /64 network, since each user has at least one.
 
     >>> address_prefix("2001:db8::1") == address_prefix("2001:db8::2"), address_prefix("10.0.0.1")
     (True, '10.0.0.1')

@@ -28,7 +28,7 @@ class TrustedProxies:
     networks: tuple[Network, ...] = ()
 
     def client_address(self, peer: str, forwarded: Iterable[str]) -> str:
-        """Return the address of the peer, or of the client for which a trusted proxy forwards.
+        """Return the peer's address, or the client's address if the peer is a trusted proxy.
 
         >>> ours = read_proxies("10.0.0.0/8")
         >>> (

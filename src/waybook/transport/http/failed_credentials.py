@@ -20,7 +20,8 @@ from typing import Final
 from waybook.errors import RateLimited, Unauthenticated
 from waybook.transport.http.browser_session import address_prefix
 
-#: Failures that an address may have at once, and the seconds after which one more is allowed.
+#: Invalid credentials that an address may send in a burst, and the seconds after which one more is
+#: allowed.
 MAX_FAILURES: Final = 10
 REFILL_SECONDS: Final = 1.0
 MAX_ADDRESSES: Final = 10_000
@@ -29,8 +30,8 @@ MAX_RECENT_SECRETS: Final = 10_000
 RECENT_SECONDS: Final = 3_600.0
 #: Parallel lookups of one secret that count as a single failure.
 MAX_PARALLEL_LOOKUPS: Final = 32
-#: Delay of a refusal; it grows by this much with every `CROWD_SIZE` delayed refusals of the
-#: address, up to `MAX_DELAY_FACTOR` times.
+#: Delay before a refusal is sent. The delay grows by this amount with every `CROWD_SIZE` delayed
+#: refusals of the address, up to `MAX_DELAY_FACTOR` times.
 DELAY_SECONDS: Final = 1.0
 CROWD_SIZE: Final = 32
 MAX_DELAY_FACTOR: Final = 10
@@ -44,7 +45,7 @@ class FailedCredentials:
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
-        """Start with full buckets; `clock` returns seconds, `pause` sleeps for some."""
+        """Start with full buckets; `clock` returns seconds, and `pause` sleeps for some seconds."""
         self._clock = clock
         self._pause = pause
         #: Time at which the bucket of each address is full again, least recent failure first.
@@ -74,7 +75,7 @@ class FailedCredentials:
             if self._recent.pop(key, None) is not None and not charge:
                 self._take(place, REFILL_SECONDS)
             raise
-        except BaseException:  # such as an unreachable database: not a failure of the client
+        except BaseException:  # the client is not at fault, for example if the database is down
             self._take(place, -charge)
             raise
         else:
@@ -94,7 +95,7 @@ class FailedCredentials:
             self._recent.popitem(last=False)
 
     def _admit(self, key: int, place: str) -> float:
-        """Return the charge for a lookup, refunded unless the secret proves invalid.
+        """Return the charge for a lookup, which is refunded unless the secret is invalid.
 
         Raises:
             RateLimited: too many failures from the address.

@@ -31,7 +31,7 @@ class McpEndpoint:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Run the session managers that requests need; allowed once per instance."""
+        """Run both session managers that serve requests; allowed once per instance."""
         async with self.plain.run(), self.streamed.run():
             yield
 
@@ -39,7 +39,8 @@ class McpEndpoint:
         """Pass a valid message to the protocol library; reject all others."""
         request = Request(scope, receive)
         if request.method != "POST":
-            # Without sessions there is no stream for GET to open or for DELETE to close.
+            # The endpoint has no sessions, so GET has no stream to open and DELETE has nothing to
+            # close.
             raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"allow": "POST"})
         body = await request.body()
         message = read_message(body)

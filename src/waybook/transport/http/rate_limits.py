@@ -32,7 +32,7 @@ from waybook.transport.gateway import RATE_COUNTED, ToolGateway
 from waybook.transport.http.responses import json_response, retry_after_header
 from waybook.transport.jsonrpc import compact_json, tool_called
 
-#: Requests of one org that are processed at the same time.
+#: Maximum number of requests of one org that are processed at the same time.
 MAX_CONCURRENT: Final = 4
 WAIT_TIMEOUT_SECONDS: Final = 0.5
 
@@ -94,14 +94,15 @@ class ConcurrencyLimiter:
 #: Delays of a request over the rate limit, in seconds, used in rotation: one second on average, and
 #: spread so that clients do not all retry at the same moment.
 DELAYS: Final = tuple(0.5 + (7 * n % 32) / 31 for n in range(32))
-#: Each `QUEUE_STEP` waiting requests of an org lengthen the delay of further ones by its own
-#: length, up to `MAX_QUEUE_STEPS` times.
+#: For every `QUEUE_STEP` waiting requests of an org, further requests wait one delay longer, up to
+#: `MAX_QUEUE_STEPS` delays.
 QUEUE_STEP: Final = 32
 MAX_QUEUE_STEPS: Final = 10
 #: Path prefixes that count against the rate limit.
 LIMITED_PATHS: Final = ("/mcp", "/api/")
-#: Dashboard pages of one org rendered at the same time, and how long each holds its slot: a page
-#: costs as much CPU as many calls, and waits for nothing but the database.
+#: Maximum number of dashboard pages of one org rendered at the same time, and the seconds for which
+#: each page holds its slot. A page costs as much CPU time as many calls, and waits for nothing but
+#: the database.
 MAX_CONCURRENT_PAGES: Final = 1
 PAGE_WAIT_SECONDS: Final = 1.0
 STATELESS_REVISIONS: Final = frozenset(MODERN_PROTOCOL_VERSIONS)
@@ -183,7 +184,7 @@ def throttle_requests(pace: RequestThrottle, app: ASGIApp) -> ASGIApp:
 
             async def answering(message: Message) -> None:
                 if message["type"] == "http.response.start":
-                    give_up()  # a response that lasts longer is an event stream
+                    give_up()  # an event stream must not keep its slot
                 await send(message)
 
             await app(scope, receive, answering)
@@ -192,7 +193,7 @@ def throttle_requests(pace: RequestThrottle, app: ASGIApp) -> ASGIApp:
 
 
 def page_caller(request: Request) -> UUID | None:
-    """Return the org of the user requesting a page, if authenticated."""
+    """Return the org of the user who requested the page, or None without authentication."""
     caller = getattr(request.state, "caller", None)
     return caller.org_id if isinstance(caller, Caller) else None
 

@@ -32,7 +32,7 @@ class AllowedHosts:
     """
 
     names: frozenset[str] = frozenset()
-    #: The name that a proxy serves over https.
+    #: Host name that a proxy serves over https, if any.
     encrypted: str | None = None
 
     def allow_host(self, host: str) -> bool:

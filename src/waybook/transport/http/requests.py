@@ -36,7 +36,8 @@ SANDBOX_HEADERS: Final = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }
-#: Types that no browser executes or renders; every other output is sent as plain text.
+#: Media types that no browser executes or renders; outputs of all other types are sent as plain
+#: text.
 INERT_MEDIA_TYPES: Final = frozenset(
     {
         "application/json",

@@ -24,7 +24,7 @@ from waybook.errors import Misconfigured
 #: Maximum total size of the URL and of all header names and values.
 MAX_BYTES: Final = 64 * 1024
 MAX_HEADERS: Final = 200
-#: Time limit for a request head, from the connection or the previous response.
+#: Time limit for receiving a request head, from the connection or from the previous response.
 HEAD_TIMEOUT_SECONDS: Final = 30.0
 
 TOO_LARGE: Final = (
@@ -38,16 +38,17 @@ TOO_LARGE: Final = (
 
 
 class HeadTooLarge(Exception):
-    """Request head over its limits."""
+    """The request head exceeds its limits."""
 
 
 class BoundedHeadProtocol(HttpToolsProtocol):
     """Connection that limits the size and the duration of request heads."""
 
-    #: Size and header count of the current head.
+    #: Size and header count of the current request head.
     _bytes = 0
     _headers = 0
-    #: Bytes received that have produced neither head nor body; the parser buffers them.
+    #: Number of received bytes that the parser buffers, because they have produced neither head nor
+    #: body.
     _buffered = 0
     _timer: TimerHandle | None = None
 
@@ -70,7 +71,8 @@ class BoundedHeadProtocol(HttpToolsProtocol):
         if self._buffered > MAX_BYTES:
             self._refuse()
         elif self.cycle is None or self.cycle.response_complete:
-            # A response is followed by either the unread rest of a body or a new head.
+            # After a response, the next bytes are either the unread rest of the request body or a
+            # new request head.
             self._expect()
 
     def on_message_begin(self) -> None:
@@ -96,12 +98,12 @@ class BoundedHeadProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Reset the buffer count; `limit_body` bounds the size of bodies."""
+        """Reset the count of buffered bytes; `limit_body` bounds the size of bodies."""
         self._buffered = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Reset the buffer count at the end of the message."""
+        """Reset the count of buffered bytes at the end of the message."""
         self._buffered = 0
         super().on_message_complete()
 
@@ -190,7 +192,7 @@ class SignalFreeServer(uvicorn.Server):
 
 
 def no_shutdown_hook() -> None:
-    """Do nothing, for an app whose responses all end by themselves."""
+    """Do nothing: the default for an app whose responses all end by themselves."""
 
 
 @asynccontextmanager

@@ -21,7 +21,7 @@ MAX_CONCURRENT: Final = 2
 
 class SnapshotApi:
     def __init__(self, pace: RequestThrottle | None = None) -> None:
-        """Limit concurrency, so that large snapshots do not delay the calls of agents."""
+        """Limit concurrent requests, so that large snapshots do not delay the calls of agents."""
         self.pace = pace
         self.turns = asyncio.Semaphore(MAX_CONCURRENT)
 
@@ -42,7 +42,7 @@ class SnapshotApi:
 
 
 def answer_snapshot(body: bytes, door: Callable[[object], object]) -> Response:
-    """Return the result of applying `door` to the snapshot in a body, or an error response."""
+    """Return the result of calling `door` with the snapshot in the body, or an error response."""
     try:
         answer = door(read_snapshot(body))
     except BadRecipe as error:

@@ -10,7 +10,7 @@ from waybook.transport.gateway import ToolGateway
 from waybook.transport.mcp.resource_uris import KINDS
 from waybook.transport.mcp.resources import OpenItem, open_plans, open_runs
 
-MAX_COMPLETIONS: Final = 100  # protocol limit
+MAX_COMPLETIONS: Final = 100  # limit of the protocol
 
 #: Argument of each prompt that takes an id, and True if it is the id of a run, not of a plan.
 PROMPTS: Final = {"resume_plan": ("planId", False), "work_on_run": ("runId", True)}
@@ -46,7 +46,7 @@ class Completions:
 
 
 def is_run_argument(params: wire.CompleteRequestParams) -> bool | None:
-    """Return True for the id of a run, False for the id of a plan, None for other arguments."""
+    """Return True if the argument is a run id, False if it is a plan id, None otherwise."""
     name = params.argument.name
     match params.ref:
         case wire.PromptReference(name=prompt) if prompt in PROMPTS:

@@ -97,7 +97,7 @@ def open_run(item: Mapping[str, object]) -> OpenItem:
 EXTENSION: Final = "io.modelcontextprotocol/ui"
 URI: Final = "ui://waybook/map"
 MIME_TYPE: Final = "text/html;profile=mcp-app"
-#: Replaced by the style sheet of maps.
+#: Placeholder that is replaced by the style sheet of maps.
 STYLE_PLACEHOLDER: Final = "/* map.css */"
 
 
@@ -112,14 +112,14 @@ def read_app() -> wire.ReadResourceResult:
 
 @cache
 def page() -> str:
-    """Return the minified page with the style sheet of maps included."""
+    """Return the minified page of the map app, with the style sheet of maps included."""
     html = files("waybook.transport.mcp").joinpath("map.html").read_text("utf-8")
     style = files("waybook.dag.diagram").joinpath("map.css").read_text("utf-8")
     return "\n".join(_lean(html.replace(STYLE_PLACEHOLDER, style))) + "\n"
 
 
 def _lean(text: str) -> Iterator[str]:
-    """Yield the lines without indentation, blank lines and comment lines."""
+    """Yield the lines of a text without indentation, blank lines and comment lines."""
     for line in text.splitlines():
         stripped = line.strip()
         if stripped and not stripped.startswith(("//", "/*")):
@@ -140,7 +140,7 @@ class Resources:
 
     gateway: ToolGateway
     runs: bool
-    #: Set if the profile can start skills; their files are then resources as well.
+    #: Skills, if the profile can start them; the files of the skills are then resources as well.
     skills: Skills | None = None
 
     @property

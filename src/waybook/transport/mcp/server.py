@@ -18,7 +18,7 @@ from waybook.transport.mcp.skills import Skills
 from waybook.transport.mcp.subscriptions import ListenStreams, ResourceSubscriptions
 from waybook.transport.mcp.tools import PublishedTool, to_tool_result, tools_in_profile
 
-# These responses are identical for every caller during the lifetime of the process.
+# Cache hints for responses that are identical for every caller during the lifetime of the process.
 CACHE_SECONDS: Final[Mapping[CacheableMethod, CacheHint]] = {
     "server/discover": CacheHint(ttl_ms=300_000, scope="public"),
     "tools/list": CacheHint(ttl_ms=300_000, scope="public"),

@@ -91,7 +91,7 @@ async def serve_stdio(server: Server[None]) -> None:
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # the client is gone
             from_thread.run(outgoing.send, SessionMessage(error))
 
-    lines = cast("IO[str]", MessageLines(take_stdin(), refuse))  # implements the methods used
+    lines = cast("IO[str]", MessageLines(take_stdin(), refuse))  # has every method that is used
     async with stdio_server(anyio.wrap_file(lines)) as (incoming, outgoing):
         try:
             await server.run(incoming, outgoing, server.create_initialization_options())

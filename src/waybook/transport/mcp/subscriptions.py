@@ -27,8 +27,8 @@ from waybook.transport.gateway import ToolGateway
 from waybook.transport.mcp.resource_uris import KINDS
 from waybook.transport.stream_limits import StreamLimiter
 
-#: Concurrent streams, in total and per org; and resources that one client of an older revision may
-#: subscribe to.
+#: Maximum number of concurrent streams, in total and per org, and of resources that one client of
+#: an older protocol revision may subscribe to.
 MAX_STREAMS: Final = 500
 MAX_STREAMS_PER_ORG: Final = 125
 MAX_RESOURCES: Final = 1_000
@@ -49,7 +49,7 @@ def events_of(event: ChangeEvent) -> list[ServerEvent]:
 
 @dataclass(slots=True)
 class ListenStream:
-    """Stream of one client: the changes of one org as the library's bus interface."""
+    """Stream of one client: adapts the changes of one org to the library's bus interface."""
 
     bus: Bus
     org_id: UUID
@@ -173,7 +173,7 @@ class ResourceSubscriptions:
                 self._has_news.set()
 
     def on_gap(self) -> None:
-        """Queue a notification for every subscribed resource, since events were lost."""
+        """Queue a notification for every subscribed resource, because change events were lost."""
         self._changed |= dict.fromkeys(self._uris)
         self._has_news.set()
 

@@ -39,7 +39,7 @@ from waybook.store.plans import contexts, load
 from waybook.store.plans.contexts import Page
 from waybook.store.plans.load import PlanRequest
 
-#: Lists that can be continued separately.
+#: Names of the lists that a further call can continue separately.
 LISTS = ("steps", "artifacts")
 RECENT_EVENTS = 15
 MAX_EVENTS_SINCE = 200
@@ -50,8 +50,8 @@ class GetResearchContext(SessionArguments):
     since: int | None = Field(None, ge=0, description="a seq: only news")
     budget_tokens: int | None = Field(None, ge=MIN_TOKENS, le=MAX_TOKENS)
     detail: bool = False
-    # Not in the published schema: agents find these arguments in the next call that a reply
-    # suggests.
+    # These arguments are not in the published schema. Agents find them in the next call that a
+    # reply suggests.
     part: SkipJsonSchema[Id | None] = None
     offset: SkipJsonSchema[int] = Field(0, ge=0, lt=2**30)
 

@@ -28,17 +28,17 @@ from waybook.store.research.search import Scope
 
 #: Maximum search hits whose artifacts are read.
 MAX_MATCHES = 20
-#: Bytes read of each artifact.
+#: Number of bytes read from each artifact.
 EXCERPT_BYTES = 1_200
-#: Lists that can be continued separately.
+#: Names of the lists that a further call can continue separately.
 LISTS = ("feedback", "failures", "soFar", "earlierResults", "artifacts")
 
 
 class GetStepContext(ReadArguments):
     step_id: Id
     budget_tokens: int | None = Field(None, ge=MIN_TOKENS, le=MAX_TOKENS)
-    # Not in the published schema: agents find these arguments in the next call that a reply
-    # suggests.
+    # These arguments are not in the published schema. Agents find them in the next call that a
+    # reply suggests.
     part: SkipJsonSchema[Id | None] = None
     offset: SkipJsonSchema[int] = Field(0, ge=0, lt=2**30)
 
@@ -61,7 +61,7 @@ async def get_step_context(ctx: RequestContext, args: GetStepContext) -> Body:
 
 
 async def _about(ctx: RequestContext, step_id: str) -> StepSubject:
-    """Record a heartbeat of the step, and return its topic."""
+    """Record a heartbeat of the step, and return the step's topic."""
     library = ctx.services.search_backend
     _, rows, *able = await ctx.write_and_read(
         load.SQL["touch_step"](step_id=step_id),

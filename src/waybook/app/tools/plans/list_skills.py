@@ -11,7 +11,7 @@ from waybook.errors import InvalidInput, NextCall, NotFound
 from waybook.json_values import Body, Json
 from waybook.research.cutting import fair_share, truncate
 
-#: Maximum bytes of all descriptions, or of one file, in a reply.
+#: Maximum bytes in a reply for all descriptions together, or for one file.
 MAX_DESCRIPTIONS_BYTES = 25_000
 FILE = 40_000
 
@@ -37,7 +37,7 @@ async def list_skills(ctx: RequestContext, args: ListSkills) -> Body:
 
 
 def find_skill(ctx: RequestContext, name: str) -> Skill:
-    """Return the skill of this name.
+    """Return the skill with this name.
 
     Raises:
         NotFound: there is no such skill.

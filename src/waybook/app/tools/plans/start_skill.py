@@ -21,7 +21,7 @@ class StartSkill(MutatingArguments):
 
 
 async def start_skill(ctx: RequestContext, args: StartSkill) -> ToolReply:
-    """Record that this session uses a skill, and return its text."""
+    """Record that this session uses a skill, and return the skill's text."""
     skill = find_skill(ctx, args.name)
     opened = OpenTransaction(ctx)
 

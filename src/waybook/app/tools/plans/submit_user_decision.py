@@ -28,10 +28,10 @@ class SubmitUserDecision(MutatingArguments):
     step_id: Id | None = None
     decision: Literal["approve", "reject", "modify", "skip"]
     feedback: Text | None = None
-    #: Review that the person has seen; the decision does not apply to a later one. Not in the
-    #: published schema: pages send this argument, and agents do not need it.
+    #: Review that the person has seen; the decision does not apply to a later review. The argument
+    #: is not in the published schema: pages send it, and agents do not need it.
     review_id: SkipJsonSchema[Id | None] = None
-    #: Part of a chat in which the person decided, as reported by the map or the form.
+    #: Place in a chat where the person decided, as reported by the map or the form.
     place: SkipJsonSchema[ReviewSurface | None] = None
 
     @model_validator(mode="after")

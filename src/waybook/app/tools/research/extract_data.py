@@ -50,7 +50,7 @@ class ExtractionOutcome:
 
 
 class SecondAttemptFailed(Exception):
-    """Failure of the endpoint at the second request; the usage of the first is recorded."""
+    """Failure of the endpoint at the second request, with the usage of the first request."""
 
     def __init__(self, failed: EndpointFailed, usage: Usage) -> None:
         super().__init__(failed)
@@ -61,7 +61,7 @@ class SecondAttemptFailed(Exception):
 async def extract_with_model(
     model: Model, source_text: str, schema: dict[str, Json], *, seconds: float
 ) -> ExtractionOutcome:
-    """Return the data the model extracts from a text, validated; ask at most twice, in `seconds`.
+    """Ask the model at most twice, within `seconds`, for valid data extracted from a text.
 
     Raises:
         EndpointFailed: there was no usable reply.
@@ -128,7 +128,7 @@ async def record_model_usage(ctx: RequestContext, usage: Usage) -> None:
         log.warning("usage of the server's model not noted: %s", error)
 
 
-#: Maximum bytes of a schema, of the errors of a reply, and of the fields around them.
+#: Maximum bytes of a schema, of the errors in a reply, and of the other fields of the reply.
 MAX_SCHEMA_BYTES = 20_000
 MAX_ERROR_BYTES = 8_000
 REPLY_OVERHEAD = 4_000
@@ -148,7 +148,7 @@ class ExtractData(ReadArguments):
 
 @dataclass(frozen=True, slots=True)
 class SourceText:
-    """Text to extract from, starting at its offset, and its author if it was stored."""
+    """Text to extract from, beginning at the requested offset, and its author if stored."""
 
     text: str
     provenance: Body | None = None
@@ -198,7 +198,7 @@ def _schema(wanted: Json) -> dict[str, Json]:
 
 
 async def _read_source(ctx: RequestContext, args: ExtractData) -> SourceText | None:
-    """Return the text; None if there is only a candidate to check.
+    """Return the text to extract from; None if there is only a candidate to check.
 
     Raises:
         NotFound: there is no such artifact, or it belongs to another org.
@@ -245,7 +245,7 @@ def _from(source: SourceText, args: ExtractData) -> SourceText:
 
 
 def _checked(args: ExtractData, schema: dict[str, Json]) -> Body:
-    """Return the candidate if it is valid, else its errors; decode one that is JSON text."""
+    """Return the candidate, decoded if it is JSON text; if it is invalid, return its errors."""
     faults: list[Mismatch] = []
     for candidate in _readings(args.candidate):
         faults = mismatches(candidate, schema, value="candidate", shape="schema")
@@ -329,7 +329,7 @@ TOOL = Tool(
     output_schema=output_schema(status="string"),
     run=extract_data,
     reads_only=True,
-    # The tool changes nothing here, but the operator pays for the model it asks.
+    # The tool changes no data, but the operator pays for the model that the tool calls.
     scopes=frozenset({Scope.PLAN_WRITE}),
     profiles=RESEARCH,
 )

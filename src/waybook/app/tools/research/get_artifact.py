@@ -16,14 +16,14 @@ from waybook.store.research import artifacts, search
 from waybook.store.research.artifacts import ArtifactRow, CitedSourceRow
 from waybook.store.research.search import SourceRow
 
-#: Maximum bytes of a piece of the content, and of all other fields.
+#: Maximum bytes of one piece of an artifact's content, and of all other fields together.
 MAX_CONTENT_BYTES = 30_000
 MAX_METADATA_BYTES = 12_000
-#: The same where detail is requested.
+#: Maximum bytes of the piece of content and of all other fields if the caller requests detail.
 MAX_DETAIL_CONTENT_BYTES = 120_000
 MAX_DETAIL_METADATA_BYTES = 120_000
 MAX_CITATIONS = 20
-#: Beyond the end of any content.
+#: Maximum offset, which is beyond the end of any content.
 MAX_OFFSET = 1_000_000_000
 
 
@@ -154,7 +154,8 @@ def _next(artifact_id: str, plan_id: str | None, args: GetArtifact, piece: Body)
     if piece["left"]:
         upto = args.offset + len(str(piece["content"]))
         return next_call("get_artifact", "read on", artifactId=artifact_id, offset=upto)
-    # Never with its title: stored user text must not become an argument of a suggested call.
+    # The suggested call never contains the artifact's title: stored user text must not become an
+    # argument.
     if plan_id is not None:
         return next_call("get_research_context", "see what it belongs to", planId=plan_id)
     return next_call("list_active_plans", "see what it may be of use for")

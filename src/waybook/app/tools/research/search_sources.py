@@ -21,9 +21,9 @@ from waybook.store.driver.queries import first_value
 from waybook.store.research import search
 from waybook.store.research.search import HitRow, Scope, SourceRow
 
-#: Maximum bytes of all hits of a page.
+#: Maximum bytes of all search hits on one page.
 MAX_HITS_BYTES = 42_000
-#: Maximum sources listed per artifact, and matching words per hit.
+#: Maximum number of sources listed per artifact, and of matching words listed per hit.
 MAX_SOURCES = 3
 MAX_MATCHED_WORDS = 12
 #: Maximum offset of a page.
@@ -82,7 +82,7 @@ async def _views(ctx: RequestContext, question: SearchQuery, page: list[Hit]) ->
     came_from = defaultdict[str, list[SourceRow]](list)
     for source in sources:
         came_from[source.artifact_id].append(source)
-    # An artifact is missing here if a later version replaced it between the two reads.
+    # An artifact is missing from the second read if a later version replaced it after the first.
     there = [hit for hit in page if hit.subject_id in by_id]
     return [_view(question, h, by_id[h.subject_id], came_from[h.subject_id]) for h in there]
 

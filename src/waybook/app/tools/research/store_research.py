@@ -142,7 +142,7 @@ async def _apart(ctx: RequestContext, research: Research, how: "ResearchIndexing
 
 @dataclass(frozen=True, slots=True)
 class ResearchIndexing:
-    """Data for indexing research; the embeddings are computed before anything is locked."""
+    """Data for indexing research, with embeddings computed before any lock is taken."""
 
     research: Research
     org_id: UUID

@@ -37,10 +37,10 @@ from waybook.json_values import Body, Json
 from waybook.research.cutting import as_text
 from waybook.store.runs import load
 
-#: Length of a result shown with the question about it.
+#: Maximum length of a result that is shown with the review question about it.
 MAX_RESULT_LENGTH = 4_000
-#: Charge for drawing each step and each line of the map, in condition operations: the CPU time
-#: equals about two of them.
+#: Rate limit charge for drawing one step or line of a map, in condition operations that take about
+#: the same CPU time.
 OPERATIONS_PER_LINE = 2
 
 
@@ -172,7 +172,7 @@ async def _svg(ctx: RequestContext, drawing: Drawing, width: int | None) -> str:
 
 
 def _progress(status: str, unit: str, statuses: Iterable[str]) -> Json:
-    """Return the number of items per status, completed ones first, and the overall status."""
+    """Return the overall status and the number of items per status, completed ones first."""
     counts = Counter(statuses)
     parts: list[Json] = [
         {"status": item_status, "word": symbol_for(item_status).label, "count": counts[item_status]}

@@ -29,9 +29,9 @@ from waybook.run.model import Job
 from waybook.store.runs import jobs
 from waybook.store.runs.rows import DocumentSliceRow
 
-#: Maximum bytes of a piece.
+#: Maximum bytes of one piece of a job input.
 MAX_SLICE_BYTES = 40_000
-#: Beyond the end of any input.
+#: Maximum offset, which is beyond the end of any job input.
 MAX_OFFSET = 1_000_000_000
 
 
@@ -130,7 +130,7 @@ def _piece(head: Body, which: Body, rest: str, length: int, args: GetJobInput) -
 
 
 def _list(name: str, views: Sequence[Json], which: Body, args: GetJobInput) -> Body:
-    """Return these views, starting at an offset."""
+    """Return the views from an offset on, as many as fit."""
     listed = fit_views(views[args.offset :], MAX_SLICE_BYTES)
     upto = args.offset + len(listed)
     left = max(0, len(views) - upto)

@@ -38,7 +38,7 @@ from waybook.run.next_job import (
 from waybook.store.runs import jobs
 from waybook.store.runs.jobs import JobRequest
 
-#: Maximum jobs skipped in one call because they cannot be handed out.
+#: Maximum number of jobs that one call skips because they cannot be handed out.
 MAX_CLAIM_ATTEMPTS = 50
 MAX_OPEN_LISTED = 40
 #: Reply of an attempt that gave up a job instead of claiming one.
@@ -200,7 +200,8 @@ async def _nothing_anywhere(ctx: RequestContext, args: GetNextJob) -> ToolReply:
         "next": next_call("list_dags", why),
     }
 
-    # Store the answer, so that a repeated call gets the same one, though there is nothing to lock.
+    # Store the answer although there is nothing to lock, so that a repeated call gets the same
+    # answer.
     async def decide() -> Proposal[Written]:
         return Proposal(Written([]), body)
 

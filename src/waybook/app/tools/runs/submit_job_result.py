@@ -79,7 +79,7 @@ async def submit_job_result(ctx: RequestContext, args: SubmitJobResult) -> ToolR
 
 
 async def _before(locked: LockedRun, job: Job) -> tuple[list[str], int]:
-    """Return the parts that a job continues, and the version that its document will get."""
+    """Return the parts that the job continues, and the version number of its new document."""
     parts: list[str] = []
     if job.continues is not None:
         part_rows: list[PartRow]

@@ -177,7 +177,7 @@ class EntryView:
 
 
 def entry_view(entry: AuditEntry) -> EntryView:
-    """Return the entry for display, truncated to the limits above."""
+    """Return the entry for display, with long values truncated."""
     changes = list(changes_in([entry]))
     details = entry_details(entry)
     action = details.get("action")
@@ -256,7 +256,7 @@ class AuditPage:
         )
 
     async def export(self, request: Request) -> Response:
-        """Return the same entries as a file."""
+        """Return the filtered entries as a file."""
         call = await self.page_context.request_context(request)
         return await export_audit(call, filter_from_query(request), request.path_params["form"])
 

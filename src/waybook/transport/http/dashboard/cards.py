@@ -23,7 +23,7 @@ class FormInput:
 
     feedback: str = ""
     error: str = ""
-    #: True if the user is asked to confirm.
+    #: True if the page asks the user to confirm the decision.
     confirming: bool = False
 
 
@@ -70,7 +70,7 @@ class FeedbackCard:
     stage_name: str
     since: datetime
     following: tuple[str, ...] = ()
-    #: Models for the next stage, where the user may choose; empty keeps the previous ones.
+    #: Models for the next stage, if the user may choose them; empty keeps the previous models.
     models: str = ""
     typed: FormInput = field(default_factory=FormInput)
     outcome: DecisionOutcome | None = None

@@ -23,16 +23,16 @@ from waybook.transport.http.requests import http_status
 from waybook.transport.http.responses import json_response, retry_after_header
 from waybook.transport.stream_limits import StreamLimiter
 
-#: A stream without events for this long sends a heartbeat.
+#: Seconds without events after which a stream sends a heartbeat.
 HEARTBEAT_SECONDS: Final = 15.0
 #: Minimum time between two events of a stream.
 MIN_EVENT_INTERVAL_SECONDS: Final = 0.1
-#: Concurrent streams, in total and per org.
+#: Maximum number of concurrent streams, in total and per org.
 MAX_STREAMS: Final = 1_000
 MAX_STREAMS_PER_ORG: Final = 250
 MAX_POSITION_LENGTH: Final = 64
-#: Maximum age of the last authorization check of a stream; together with the heartbeat interval, a
-#: revoked credential is noticed in less than half a minute.
+#: Maximum age of a stream's last authorization check. With this age and the heartbeat interval, the
+#: server notices a revoked credential in less than half a minute.
 REAUTH_SECONDS: Final = 10.0
 
 STREAMED: Final = {

@@ -31,7 +31,7 @@ from waybook.transport.http.dashboard.page import PageContext
 @dataclass(frozen=True, slots=True)
 class HealthPage:
     page_context: PageContext
-    #: None if the settings are not to be shown.
+    #: Settings to show; None if the settings must not be shown.
     loaded_settings: LoadedSettings | None = None
 
     async def __call__(self, request: Request) -> Response:

@@ -40,7 +40,8 @@ class PageContext:
         """
         caller = await self.caller(request)
         require_scope(caller, Scope.PLAN_READ, "looking")
-        # Taken before anything is read, so that the page is notified of every later change.
+        # Take the event position before any data is read, so that the page is notified of every
+        # later change.
         if not hasattr(request.state, "position"):
             self.dispatcher.require_capacity(caller)
             request.state.position = self.dispatcher.services.bus.position(caller.org_id)
@@ -105,7 +106,7 @@ class SubmittedForm:
     def text(self, name: str) -> str:
         """Return the text of a field with CRLF line endings converted to LF; empty if missing."""
         value = self.fields.get(name)
-        # PostgreSQL text cannot contain NUL, so a search for it finds nothing.
+        # Remove NUL characters, which PostgreSQL text cannot contain.
         return value.replace("\r\n", "\n").replace("\0", "") if isinstance(value, str) else ""
 
     @property
@@ -114,7 +115,7 @@ class SubmittedForm:
         return safe_return_path(self.fields.get("back"))
 
     def redirect_back(self, request: Request) -> Response | None:
-        """Return a redirect to the previous page, or None if the page replaces only the card."""
+        """Return a redirect to the previous page, or None if only the card was requested."""
         if is_partial_request(request):
             return None
         return RedirectResponse(self.return_path, HTTPStatus.SEE_OTHER)
@@ -141,7 +142,7 @@ def error_details(answer: Answer) -> dict[str, object]:
 async def respond(
     page_context: PageContext, request: Request, form: SubmittedForm, status: int, **card: object
 ) -> Response:
-    """Render a page that contains the card only; an open page extracts the card from it."""
+    """Render a page that contains only the card, which the script of an open page extracts."""
     shown: dict[str, object] = {"decision": None, "feedback": None, **card}
     code = HTTPStatus.OK if is_partial_request(request) else status
     return await page_context.render_page(

@@ -13,7 +13,7 @@ from waybook.transport.http.requests import http_status
 
 Modification = dict[str, object]
 
-#: Step numbers and revisions never have more digits.
+#: Maximum number of digits of a step number or a revision.
 MAX_DIGITS: Final = 9
 
 
@@ -44,7 +44,7 @@ def field_text(fields: FormData, name: str) -> str:
 
 
 def is_number(text: str) -> bool:
-    """Return whether the text is a plausible step number or revision; longer ones are made up.
+    """Return whether the text is a step number or revision of plausible length.
 
     >>> is_number("12"), is_number(""), is_number("1" * 5000), is_number("²")
     (True, False, False, False)
@@ -146,5 +146,5 @@ def change_preview(sheet: StepDetail, answer: Answer, fields: FormData) -> Chang
 
 
 def _typed(fields: FormData) -> dict[str, str]:
-    """Return the form input, to be shown again."""
+    """Return the form input, so that the form can show it again."""
     return {k: v for k, v in fields.items() if isinstance(v, str) and k != "token"}

@@ -21,7 +21,7 @@ from waybook.plan.states import PlanStatus
 from waybook.transport.http.dashboard.page import PageContext
 from waybook.transport.mcp.prompts import RESUME_PLAN
 
-#: Pending items shown; the inbox lists all of them.
+#: Maximum number of pending items shown; the inbox lists all of them.
 MAX_LINES: Final = 5
 #: Filters that cover more than one state.
 OPEN, ALL = "open", "all"

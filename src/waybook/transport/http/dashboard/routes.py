@@ -26,7 +26,7 @@ def dashboard_routes(
     caller: Callable[[Request], Awaitable[Caller]],
     loaded: LoadedSettings | None = None,
 ) -> list[Route]:
-    """Return the routes; `caller` authenticates requests, `found` are the effective settings."""
+    """Return the routes; `caller` authenticates requests, `loaded` are the effective settings."""
     page_context = PageContext(dispatcher, caller)
     live = LiveUpdates(page_context)
     pages: dict[str, Endpoint] = {

@@ -42,7 +42,7 @@ class StageView:
     done: int
     total: int
     failed: int
-    #: None if the stage has not started.
+    #: Run of the stage; None if the stage has not started.
     started: StageRun | None
     expected: int | None
     available: int
@@ -109,7 +109,7 @@ def run_view(detail: RunDetail, svg: str, piece: int = 1) -> RunView:
     return RunView(
         detail=detail,
         stages=_stages(detail),
-        # Our own drawing, in which every text is escaped.
+        # The SVG is safe: it is our own drawing, in which every text is escaped.
         map_svg=Markup(svg),  # noqa: S704
         input_text=_readable(detail.input_text),
         documents=documents[(piece - 1) * DOCUMENTS_PER_PAGE : piece * DOCUMENTS_PER_PAGE],

@@ -114,7 +114,7 @@ class SignInPage:
         return self._page(request, then)
 
     async def _is_signed_in(self, request: Request) -> bool:
-        """Return whether the browser has a valid session; unknown ones count as failures."""
+        """Return whether the browser has a valid session; count an unknown session as a failure."""
         address, secret = client_address_of(request, self.proxies), read_cookie(request, SESSION)
         if not secret:
             return False
@@ -162,7 +162,7 @@ class SignInPage:
         reply = RedirectResponse(SIGN_IN_PATH, HTTPStatus.SEE_OTHER)
         delete_cookie(request, reply, SESSION)
         if request.url.scheme == "https":
-            # Clears cached pages; browsers honor this header over https only.
+            # This header clears cached pages; browsers honor it over https only.
             reply.headers["clear-site-data"] = '"cache"'
         return reply
 
@@ -212,7 +212,7 @@ class SignInPage:
     def _back(self) -> str:
         return f"{self.base_url}{CALLBACK_PATH}"
 
-    # Shared by both kinds of sign-in
+    # Methods that both kinds of sign-in use.
 
     async def _let_in(self, request: Request, reply: Response, secret: str) -> None:
         """Set the new session cookie and end the previous session."""

@@ -31,7 +31,7 @@ class SubmittedValue:
     """Submitted value rendered for reading, and the original JSON if it is not a string."""
 
     prose: RichText
-    #: First characters, if the text is collapsed.
+    #: First characters of the text, if the text is collapsed.
     preview: str
     json: str | None
 
@@ -59,7 +59,7 @@ class AttemptView:
 class ConditionView:
     expression: str
     action: str
-    #: Step that the condition is tied to, if it is not this one.
+    #: Step that the condition is tied to, if it is not the step shown.
     of: StepLink | None
     target: StepLink | None
     reason: str | None

@@ -109,7 +109,7 @@ class TokensPage:
         )
 
 
-#: Handles a form; returns the state to show, or None to redirect to the page.
+#: Function that handles a form and returns the state to show, or None to redirect to the page.
 FormAction = Callable[[RequestContext, SubmittedForm], Awaitable[TokensView | None]]
 
 

@@ -42,7 +42,7 @@ class WorkflowsPage:
         call = await self.page_context.request_context(request)
         version = _number(query_param(request, "version"))
         workflow = await read_workflow(call, request.path_params["slug"], version)
-        # Our own drawing, in which every text is escaped.
+        # The SVG is safe: it is our own drawing, in which every text is escaped.
         drawn = Markup(await self.page_context.picture(request, _map_job(workflow.compiled_dag)))  # noqa: S704
         return await self.page_context.render_page(
             request,

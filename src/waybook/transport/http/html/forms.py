@@ -20,7 +20,7 @@ from waybook.errors import Forbidden
 COOKIE: Final = "waybook_form"
 FIELD: Final = "token"
 LENGTH: Final = 32
-#: Upper bound on the number of fields; no form has as many.
+#: Maximum number of fields of a submitted form; every form in our templates has fewer.
 MAX_FIELDS: Final = 50
 PLAIN: Final = "application/x-www-form-urlencoded"
 
@@ -88,5 +88,5 @@ def current_url_with(request: Request, **changes: str | int | None) -> str:
 def query_param(request: Request, name: str) -> str | None:
     """Return a query parameter, or None if it is missing or empty."""
     text = request.query_params.get(name, "").strip()
-    # PostgreSQL text cannot contain NUL, so a search for it finds nothing.
+    # Remove NUL characters, which PostgreSQL text cannot contain.
     return text.replace("\x00", "") or None

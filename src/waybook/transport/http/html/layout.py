@@ -35,7 +35,7 @@ NAMES: Final = ("waybook.css", "htmx.min.js", "waybook.js", "live.js")
 OWN_SCRIPTS: Final = ("waybook.js", "live.js")
 ASSET_HEADERS: Final = {
     "cache-control": "public, max-age=31536000, immutable",
-    # Applies to worker scripts: they may connect to this server only.
+    # This policy applies to worker scripts, which may connect to this server only.
     "content-security-policy": "default-src 'none'; connect-src 'self'; frame-ancestors 'none'",
     "cross-origin-resource-policy": "same-origin",
     "x-content-type-options": "nosniff",
@@ -142,7 +142,7 @@ def _environment() -> Environment:
     )
     made.globals.update({helper.__name__: helper for helper in TEMPLATE_HELPERS})
     made.filters["urlquote"] = partial(quote, safe="")
-    # A part rendered alone has no template header that could import these macros.
+    # A template part that is rendered alone cannot import these macros, so the macros are global.
     parts = vars(made.get_template("parts.html").module)
     made.globals.update({name: part for name, part in parts.items() if name[0] != "_"})
     return made
@@ -172,7 +172,7 @@ def _part(template: Template, part: str, context: Mapping[str, object]) -> str:
     return "".join(template.blocks[part](template.new_context(dict(context))))
 
 
-#: Texts with more characters, or more lines, are collapsed.
+#: Maximum numbers of characters and of lines of a text that is not collapsed.
 LONG, TALL = 700, 14
 #: Texts are truncated to this length; the rest is on the plan's page.
 MAX_LENGTH = 40_000
