@@ -86,12 +86,12 @@ test-15: env
 test-rls: env
 	@WAYBOOK_TEST_WITHOUT_ORG=1 $(PYTEST) -m "not slow" tests/store tests/app tests/transport tests/acceptance tests/backup
 
-# Where there is no network but loopback, not even for what goes round Python. What the tests fetch
-# of Node's packages must have been fetched before.
-ALONE := unshare --net $(if $(filter-out 0,$(shell id -u)),--map-current-user --keep-caps)
-NOWHERE := ip link set lo up && ! ip route get 192.0.2.1 2>/dev/null
+# Runs in a network namespace with loopback only, so that no child process has a network either. The
+# Node packages that the tests use must have been downloaded before.
+OWN_NETWORK := unshare --net $(if $(filter-out 0,$(shell id -u)),--map-current-user --keep-caps)
+LOOPBACK_ONLY := ip link set lo up && ! ip route get 192.0.2.1 2>/dev/null
 test-offline: env
-	@$(ALONE) sh -c '$(NOWHERE) && exec $(PYTEST) -m "not model and not slow"'
+	@$(OWN_NETWORK) sh -c '$(LOOPBACK_ONLY) && exec $(PYTEST) -m "not model and not slow"'
 
 # Takes some minutes. ONLY="a word" tries the controls that have it in their name or threat.
 ONLY :=
@@ -117,7 +117,7 @@ pictures: env
 # The whole gate. Tests compare every generated file with its generator.
 check: quick model test
 
-# The scanners live apart: they want other versions of what we use.
+# The scanners have a virtual environment of their own: they need other versions of our dependencies.
 AUDIT := .venv-audit/.installed
 
 $(AUDIT): requirements/audit.lock | $(STAMP)
@@ -128,7 +128,7 @@ $(AUDIT): requirements/audit.lock | $(STAMP)
 audit: $(AUDIT)
 	@.venv-audit/bin/python tools/audit/check.py
 
-# What we ship with, for whoever has to know.
+# Software bill of materials of the runtime dependencies.
 sbom: $(AUDIT)
 	@.venv-audit/bin/python tools/audit/sbom.py
 
@@ -146,7 +146,7 @@ docs: $(SITE)
 	@$(BIN)/python tools/site/check_links.py build/site
 	@echo "open build/site/index.html, or serve it: python -m http.server --directory build/site"
 
-# The fuzzers live apart too: they have wheels for few machines.
+# The fuzzers have a virtual environment of their own: they have wheels for few machines.
 FUZZ := .venv-fuzz/.installed
 FUZZ_SECONDS := 60
 FUZZ_EXAMPLES := 200

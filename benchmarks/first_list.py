@@ -1,8 +1,8 @@
 """Time from process start to the first `tools/list` of `waybook mcp`, compared with a bare server.
 
-Both are started as a client would start them and called over stdio; the database is warm, as it is
-for a second conversation. The bare server is built with the MCP SDK and has one tool and no
-database.
+Both are started like an MCP client starts them and called over stdio. The database server is
+already running, as in a second conversation. The bare server is built with the MCP SDK; it has one
+tool and no database.
 
     python benchmarks/first_list.py [--rounds 9]
 """
@@ -18,6 +18,7 @@ from pathlib import Path
 
 from waybook.cli.demo.environment import temporary_database
 
+#: Maximum ratio of both times.
 LIMIT = 1.5
 
 BARE = """
@@ -78,22 +79,22 @@ def main(rounds: int) -> None:
     """Measure both servers alternately, and compare."""
     with temporary_database() as folder:
         environment = {**os.environ, "WAYBOOK_DATA_DIR": str(folder)}
-        ours, bare = (
+        waybook, bare = (
             [str(Path(sys.executable).parent / "waybook"), "mcp"],
             [sys.executable, "-c", BARE],
         )
         pairs = [
-            (first_list(ours, environment), first_list(bare, environment))
+            (first_list(waybook, environment), first_list(bare, environment))
             for _ in range(rounds + 1)
         ][1:]
-    mine = statistics.median(pair[0] for pair in pairs)
+    own = statistics.median(pair[0] for pair in pairs)
     peer = statistics.median(pair[1] for pair in pairs)
     ratio = statistics.median(a / b for a, b in pairs)
     print(f"{'first tools/list over stdio':34}{'seconds':>10}")
     print(f"{'bare server of the SDK':34}{peer:10.2f}")
-    print(f"{'waybook mcp, database warm':34}{mine:10.2f}")
+    print(f"{'waybook mcp, database warm':34}{own:10.2f}")
     print(f"{'ratio':34}{ratio:10.2f}   limit {LIMIT}")
-    assert ratio <= LIMIT, f"{ratio:.2f} times the bare server, at most {LIMIT} is promised"
+    assert ratio <= LIMIT, f"{ratio:.2f} times the bare server; the limit is {LIMIT}"
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """Effect of a request flood by one org on the latency of another.
 
-The server is its own process in server mode with default limits: sixty calls per second and org.
-One org works through a plan, a call every few hundredths of a second. Another one, in a third
-process, sends as fast as it gets answers over many connections, and ignores refusals. Both use
-loopback, with a token each. Bounded in calls and in time.
+The server runs in its own process in server mode with default limits: sixty calls per second and
+org. One org completes the steps of a plan, with a short pause between calls. A second org, in a
+third process, calls over many connections as fast as it gets answers, and ignores refusals. Both
+use loopback, each with its own token. The number of calls and the time are limited.
 
     python benchmarks/flood.py [--calls 300] [--connections 32]
 """
@@ -27,19 +27,20 @@ from waybook.bootstrap import database_server
 from waybook.cli.demo.environment import temporary_database
 from waybook.settings_reading import read_settings
 
+#: Maximum ratio of the 99th percentiles with and without the flood.
 LIMIT = 2.0
 PAUSE_SECONDS = 0.02
-LONGEST_SECONDS = 60
-OURS, THEIRS = "ours", "theirs"
+MAX_SECONDS = 60
+MEASURED_ORG, FLOODING_ORG = "measured", "flooding"
 
 
 async def waybook(folder: Path, *arguments: str) -> dict[str, Any]:
-    """Return the JSON output of a command."""
+    """Run a command and return its JSON output."""
     command = [sys.executable, "-m", "waybook", *arguments, "--json", "--data-dir", str(folder)]
     process = await asyncio.create_subprocess_exec(*command, stdout=PIPE)
-    told, _ = await process.communicate()
+    output, _ = await process.communicate()
     assert not process.returncode, arguments
-    return dict(json.loads(told))
+    return dict(json.loads(output))
 
 
 @asynccontextmanager
@@ -51,8 +52,8 @@ async def serving(folder: Path) -> AsyncIterator[tuple[str, int]]:
     assert process.stdout
     try:
         async for line in process.stdout:
-            if found := re.search(rb"http://([0-9.]+:[0-9]+)", line):
-                yield found[1].decode(), process.pid
+            if address := re.search(rb"http://([0-9.]+:[0-9]+)", line):
+                yield address[1].decode(), process.pid
                 break
     finally:
         process.terminate()
@@ -60,7 +61,7 @@ async def serving(folder: Path) -> AsyncIterator[tuple[str, int]]:
 
 
 class Caller:
-    """One connection of an org, which calls tools sequentially."""
+    """Connection of an org that calls tools sequentially."""
 
     def __init__(self, address: str, token: str) -> None:
         self.host, _, self.port = address.partition(":")
@@ -78,7 +79,7 @@ class Caller:
         self.writer.close()
 
     async def call(self, tool: str, **arguments: object) -> tuple[str, dict[str, Any]]:
-        """Return the code and the body of the answer."""
+        """Call a tool; return the error code or "ok", and the body of the answer."""
         params = {"name": tool, "arguments": arguments}
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
         body = json.dumps(message)
@@ -87,11 +88,11 @@ class Caller:
         size = re.search(rb"content-length: (\d+)", head)
         assert size, head
         result = json.loads(await self.reader.readexactly(int(size[1])))["result"]
-        told = json.loads(result["content"][0]["text"])
-        return (told["error"]["code"], told) if result.get("isError") else ("ok", told)
+        answer = json.loads(result["content"][0]["text"])
+        return (answer["error"]["code"], answer) if result.get("isError") else ("ok", answer)
 
-    async def knock(self, token: str) -> str:
-        """Request the list of tools with another token; return the status of the answer."""
+    async def list_tools_as(self, token: str) -> str:
+        """Request the tool list with another token; return the HTTP status."""
         message = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
         head = re.sub(r"Bearer \S+", f"Bearer {token}", self.head)
         self.writer.write(f"{head}{len(message)}\r\n\r\n{message}".encode())
@@ -106,26 +107,30 @@ async def flood(address: str, token: str, connections: int) -> None:
     """Call as fast as answers arrive until stdin is closed, then print the answer counts."""
     codes: Counter[str] = Counter()
 
-    async def pester() -> None:
+    async def call_repeatedly() -> None:
         async with Caller(address, token) as caller:
             while True:
                 code, _ = await caller.call("list_active_plans")
                 codes[code] += 1
 
-    pestering = [asyncio.create_task(pester()) for _ in range(connections)]
+    tasks = [asyncio.create_task(call_repeatedly()) for _ in range(connections)]
     await asyncio.wait(
-        [asyncio.create_task(asyncio.to_thread(sys.stdin.read)), *pestering],
-        timeout=LONGEST_SECONDS,
+        [asyncio.create_task(asyncio.to_thread(sys.stdin.read)), *tasks],
+        timeout=MAX_SECONDS,
         return_when=asyncio.FIRST_COMPLETED,
     )
-    for task in pestering:
+    for task in tasks:
         task.cancel()
     print(json.dumps(codes))
 
 
 @asynccontextmanager
-async def flooded(address: str, token: str, connections: int) -> AsyncIterator[Counter[str]]:
-    """Run a flood for the length of a block; its answers are counted afterwards."""
+async def run_flood(address: str, token: str, connections: int) -> AsyncIterator[Counter[str]]:
+    """Run a flood in its own process for the length of the block.
+
+    Yields:
+        A counter of the answers by code, which is filled after the block.
+    """
     command = [sys.executable, __file__, "--flood", address, "--connections", str(connections)]
     process = await asyncio.create_subprocess_exec(
         *command, stdin=PIPE, stdout=PIPE, env={**os.environ, "FLOOD_TOKEN": token}
@@ -134,77 +139,77 @@ async def flooded(address: str, token: str, connections: int) -> AsyncIterator[C
     try:
         yield codes
     finally:
-        told, _ = await process.communicate(b"")
-        codes.update(json.loads(told or b"{}"))
+        output, _ = await process.communicate(b"")
+        codes.update(json.loads(output or b"{}"))
 
 
-async def waits(address: str, token: str, calls: int) -> list[float]:
-    """Return the latencies of an org's calls in milliseconds."""
+async def measure_latencies(address: str, token: str, calls: int) -> list[float]:
+    """Complete the steps of a new plan; return the latency of each call in milliseconds."""
     steps = [{"stepType": "search", "instructions": "Look it up."}] * (calls // 2)
-    found = []
+    latencies = []
     async with Caller(address, token) as caller:
-        asked = {"name": "Rivers", "researchQuestion": "Which?", "steps": steps}
-        plan = await told(caller, "create_research_plan", **asked)
+        arguments = {"name": "Rivers", "researchQuestion": "Which?", "steps": steps}
+        plan = await call(caller, "create_research_plan", **arguments)
         for _ in steps:
-            begun = time.perf_counter()
-            step = await told(caller, "get_next_step", planId=plan["planId"])
-            found.append(time.perf_counter() - begun)
+            started = time.perf_counter()
+            step = await call(caller, "get_next_step", planId=plan["planId"])
+            latencies.append(time.perf_counter() - started)
             await asyncio.sleep(PAUSE_SECONDS)
-            begun = time.perf_counter()
+            started = time.perf_counter()
             held = {"stepId": step["stepId"], "attempt": step["attempt"]}
-            await told(caller, "submit_step_result", **held, resultSummary="found")
-            found.append(time.perf_counter() - begun)
+            await call(caller, "submit_step_result", **held, resultSummary="found")
+            latencies.append(time.perf_counter() - started)
             await asyncio.sleep(PAUSE_SECONDS)
-    return [1000 * seconds for seconds in found]
+    return [1000 * seconds for seconds in latencies]
 
 
-async def told(caller: Caller, tool: str, **arguments: object) -> dict[str, Any]:
-    """Return the answer of a call that must succeed."""
+async def call(caller: Caller, tool: str, **arguments: object) -> dict[str, Any]:
+    """Call a tool that must succeed, and return its answer."""
     code, answer = await caller.call(tool, **arguments)
     assert code == "ok", answer
     return answer
 
 
-def cpu_seconds(process: int) -> float:
+def cpu_seconds(process_id: int) -> float:
     """Return the CPU time a process has used so far."""
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    fields = Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 async def main(calls: int, connections: int) -> None:
-    """Measure without and with a flood, and compare."""
+    """Measure without and with a flood, and compare the latencies."""
     with temporary_database() as folder:
         settings = read_settings({"data_dir": folder}, {}).settings
         async with database_server(settings):  # one database for all processes
-            tokens = {org: await a_token(folder, org) for org in (OURS, THEIRS)}
+            tokens = {org: await create_token(folder, org) for org in (MEASURED_ORG, FLOODING_ORG)}
             async with serving(folder) as (address, process):
-                await waits(address, tokens[OURS], 40)  # warm-up
-                alone = await waits(address, tokens[OURS], calls)
+                await measure_latencies(address, tokens[MEASURED_ORG], 40)  # warm-up
+                alone = await measure_latencies(address, tokens[MEASURED_ORG], calls)
                 before = cpu_seconds(process)
-                async with flooded(address, tokens[THEIRS], connections) as codes:
-                    during = await waits(address, tokens[OURS], calls)
+                async with run_flood(address, tokens[FLOODING_ORG], connections) as codes:
+                    during = await measure_latencies(address, tokens[MEASURED_ORG], calls)
                 used = cpu_seconds(process) - before
     report(alone, during, codes, used)
 
 
-async def a_token(folder: Path, org: str) -> str:
-    """Create an org and return a token for it."""
+async def create_token(folder: Path, org: str) -> str:
+    """Create an org with a user, and return a token of the user."""
     await waybook(folder, "org", "add", org)
     await waybook(folder, "user", "add", "ann", "--org", org)
-    made = await waybook(folder, "token", "add", "ann", "--label", "flood", "--org", org)
-    return str(made["token"])
+    created = await waybook(folder, "token", "add", "ann", "--label", "flood", "--org", org)
+    return str(created["token"])
 
 
 def report(alone: list[float], during: list[float], codes: Counter[str], used: float) -> None:
-    """Print both results, and fail beyond the limit."""
-    worst, flooded_worst = (quantiles(found, n=100)[-1] for found in (alone, during))
-    ratio = flooded_worst / worst
-    print(f"{'a flood next door':28}{'median ms':>10}{'p99 ms':>10}")
-    print(f"{'alone':28}{median(alone):10.1f}{worst:10.1f}")
-    print(f"{'flooded':28}{median(during):10.1f}{flooded_worst:10.1f}")
-    print(f"{'the flood was answered':28}{dict(codes)}; the server used {used:.1f} s of CPU")
-    print(f"{'p99, times as long':28}{'':10}{ratio:10.2f}   limit {LIMIT}")
-    assert ratio <= LIMIT, f"{ratio:.2f} times as long, at most {LIMIT} is promised"
+    """Print both results; raise AssertionError if the ratio is above the limit."""
+    p99, flooded_p99 = (quantiles(latencies, n=100)[-1] for latencies in (alone, during))
+    ratio = flooded_p99 / p99
+    print(f"{'flood by another org':28}{'median ms':>10}{'p99 ms':>10}")
+    print(f"{'without flood':28}{median(alone):10.1f}{p99:10.1f}")
+    print(f"{'with flood':28}{median(during):10.1f}{flooded_p99:10.1f}")
+    print(f"{'answers to the flood':28}{dict(codes)}; the server used {used:.1f} s of CPU")
+    print(f"{'ratio of p99':28}{'':10}{ratio:10.2f}   limit {LIMIT}")
+    assert ratio <= LIMIT, f"p99 is {ratio:.2f} times as long; the limit is {LIMIT}"
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Time to lay out and draw a map of 13, 500 and 5,000 steps, and its growth with size.
 
-The map is a plan of one stage with two and a half edges per step, each of limited length; a plain
-chain is measured for comparison. The limit applies to a ratio within the run, so that it holds on
-any machine: ten times the steps take at most twelve times as long.
+The map is a plan of one stage with 2.5 edges per step, each of limited length; a chain of steps is
+measured for comparison. The limit applies to a ratio of two times, so that it is independent of the
+machine: ten times the steps take at most twelve times as long.
 
     python benchmarks/layout.py [--rounds 5]
 """
@@ -21,50 +21,53 @@ from waybook.dag.diagram.model import Diagram, DiagramStep, Lane
 from waybook.dag.diagram.svg import render_svg
 
 SIZES = (13, 500, 5_000)
-#: Maximum ratio of times for ten times the steps.
-LIMIT_GROWTH = 12
-#: Maximum bytes of a map of 13 steps, without the style.
-LIMIT_BYTES = 12_000
+#: Maximum ratio of the times for ten times the steps.
+MAX_GROWTH = 12
+#: Maximum size of the SVG of 13 steps, without the style sheet.
+MAX_SMALL_BYTES = 12_000
+#: REACH is the maximum length of an edge, in steps.
 EDGES_PER_STEP, REACH = 2.5, 40
 
 
-def a_chain(steps: int) -> Diagram:
+def make_chain(steps: int) -> Diagram:
     """Return a plan whose steps form a chain."""
-    keys = names(steps)
-    return a_plan(keys, list(pairwise(keys)))
+    keys = step_keys(steps)
+    return make_plan(keys, list(pairwise(keys)))
 
 
-def a_thicket(steps: int) -> Diagram:
+def make_dense_plan(steps: int) -> Diagram:
     """Return a plan with random forward edges of limited length."""
-    chance, keys = Random(steps), names(steps)  # noqa: S311 - nothing secret about it
+    generator, keys = Random(steps), step_keys(steps)  # noqa: S311 - not for secrets
     edges: set[tuple[str, str]] = set()
     while len(edges) < EDGES_PER_STEP * steps:
-        source = chance.randrange(steps - 1)
-        edges.add((keys[source], keys[min(steps - 1, source + 1 + chance.randrange(REACH))]))
-    return a_plan(keys, sorted(edges))
+        source = generator.randrange(steps - 1)
+        edges.add((keys[source], keys[min(steps - 1, source + 1 + generator.randrange(REACH))]))
+    return make_plan(keys, sorted(edges))
 
 
-def names(steps: int) -> list[str]:
+def step_keys(steps: int) -> list[str]:
     return [f"step-{number:04}" for number in range(steps)]
 
 
-def a_plan(keys: list[str], edges: list[tuple[str, str]]) -> Diagram:
+def make_plan(keys: list[str], edges: list[tuple[str, str]]) -> Diagram:
     steps = tuple(DiagramStep(key, key) for key in keys)
     lane = Lane(slug="plan", name="", steps=steps, edges=tuple(edges))
     return Diagram(name="Large", lanes=(lane,))
 
 
 @dataclass(frozen=True)
-class Measured:
-    #: CPU seconds of each round.
-    laying: list[float]
+class Measurement:
+    """CPU seconds of each round, and the size of the SVG in bytes."""
+
+    layout: list[float]
     drawing: list[float]
     size: int
 
 
-def seconds(act: Callable[[], object]) -> float:
+def cpu_seconds(act: Callable[[], object]) -> float:
+    """Return the CPU time of a function call."""
     gc.collect()
-    gc.disable()  # garbage of earlier work would be collected at random times
+    gc.disable()  # a collection during the measurement would distort it
     begin = time.process_time()
     act()
     taken = time.process_time() - begin
@@ -72,35 +75,43 @@ def seconds(act: Callable[[], object]) -> float:
     return taken
 
 
-def measured(sketch: Diagram, rounds: int) -> Measured:
-    layout = compute_layout(sketch)
-    return Measured(
-        laying=[seconds(lambda: compute_layout(sketch)) for _ in range(rounds)],
-        drawing=[seconds(lambda: render_svg(layout)) for _ in range(rounds)],
+def measure(diagram: Diagram, rounds: int) -> Measurement:
+    """Measure layout and drawing of a diagram."""
+    layout = compute_layout(diagram)
+    return Measurement(
+        layout=[cpu_seconds(lambda: compute_layout(diagram)) for _ in range(rounds)],
+        drawing=[cpu_seconds(lambda: render_svg(layout)) for _ in range(rounds)],
         size=len(render_svg(layout).encode()),
     )
 
 
-def told(kind: str, make: Callable[[int], Diagram], rounds: int) -> None:
-    """Print the results of one kind of map, and fail beyond the limits."""
-    found = {size: measured(make(size), rounds) for size in SIZES}
-    for size, one in found.items():
-        laying, drawing = (1000 * statistics.median(t) for t in (one.laying, one.drawing))
-        print(f"{f'{kind}, {size:,} steps':24}{laying:12.1f}{drawing:12.1f}{one.size:12,}")
-    whole, part = (
-        min(a + b for a, b in zip(found[size].laying, found[size].drawing, strict=True))
+def report(kind: str, make: Callable[[int], Diagram], rounds: int) -> None:
+    """Measure one kind of map and print the results.
+
+    Raises:
+        AssertionError: a limit is exceeded.
+    """
+    results = {size: measure(make(size), rounds) for size in SIZES}
+    for size, result in results.items():
+        layout, drawing = (1000 * statistics.median(t) for t in (result.layout, result.drawing))
+        print(f"{f'{kind}, {size:,} steps':24}{layout:12.1f}{drawing:12.1f}{result.size:12,}")
+    large, medium = (
+        min(a + b for a, b in zip(results[size].layout, results[size].drawing, strict=True))
         for size in SIZES[:0:-1]
     )
-    print(f"{'ten times the steps take, times':48}{whole / part:12.1f}   limit {LIMIT_GROWTH}")
-    assert whole / part <= LIMIT_GROWTH, f"{whole / part:.1f} times as long is not linear"
-    small = found[SIZES[0]].size
-    assert small <= LIMIT_BYTES, f"{small} bytes for {SIZES[0]} steps"
+    print(
+        f"{'ratio of times for ten times the steps':48}{large / medium:12.1f}   limit {MAX_GROWTH}"
+    )
+    assert large / medium <= MAX_GROWTH, f"{large / medium:.1f} times as long is not linear"
+    small = results[SIZES[0]].size
+    assert small <= MAX_SMALL_BYTES, f"{small} bytes for {SIZES[0]} steps"
 
 
 def main(rounds: int) -> None:
+    """Measure both kinds of maps."""
     print(f"{'':24}{'layout ms':>12}{'SVG ms':>12}{'bytes':>12}")
-    told("edges", a_thicket, rounds)
-    told("chain", a_chain, rounds)
+    report("edges", make_dense_plan, rounds)
+    report("chain", make_chain, rounds)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """Effect of one org's most expensive calls on another org's latency.
 
-The server is its own process in server mode with its default limits. One org works through plans; a
-second one, in a separate process, repeats the same expensive call on several connections. Every
-attack is measured against a baseline taken in the same round, and the ratio of the 99th percentiles
-is compared with the promised limit. All traffic is loopback, bounded in calls and in time.
+The server runs in its own process in server mode with default limits. One org completes the steps
+of plans; a second one, in a separate process, repeats an expensive call on several connections.
+Every attack is measured against a baseline of the same round, and the ratio of the 99th percentiles
+is compared with the limit. All traffic is loopback; the number of calls and the time are limited.
 
     python benchmarks/other_orgs.py [--calls 200] [--rounds 2] [--only drawing]
 """
@@ -23,15 +23,26 @@ from contextlib import asynccontextmanager
 from statistics import median, quantiles
 from typing import Any
 
-from flood import LIMIT, OURS, THEIRS, Caller, a_token, cpu_seconds, serving, told, waits
+from flood import (
+    FLOODING_ORG,
+    LIMIT,
+    MEASURED_ORG,
+    Caller,
+    call,
+    cpu_seconds,
+    create_token,
+    measure_latencies,
+    serving,
+)
 from waybook.bootstrap import database_server
 from waybook.cli.demo.environment import temporary_database
 from waybook.settings_reading import read_settings
 
-LONGEST_SECONDS = 120
-BEGUN = "begun"
+MAX_SECONDS = 120
+#: Line that the attacking process prints after its first answer.
+STARTED = "started"
 STEP = {"stepType": "search", "instructions": "Look it up."}
-#: Uses the whole evaluation budget on a list of a hundred numbers.
+#: Condition that uses up the evaluation budget on a list of a hundred numbers.
 EXPENSIVE = "result.all(x, result.all(y, result.all(z, x + y + z >= 0)))"
 RESULT_BYTES = 250_000
 RESULTS = 36
@@ -43,19 +54,19 @@ RESULTS = 36
 async def dense_plan(caller: Caller) -> dict[str, Any]:
     """Create a plan of 200 steps, each of which depends on all before it."""
     steps = [{**STEP, "dependsOn": [*range(1, order)]} for order in range(1, 201)]
-    plan = await told(caller, "create_research_plan", name="D", researchQuestion="?", steps=steps)
+    plan = await call(caller, "create_research_plan", name="D", researchQuestion="?", steps=steps)
     return {"planId": plan["planId"]}
 
 
 async def large_plan(caller: Caller) -> dict[str, Any]:
     """Create a plan whose results are about nine megabytes."""
     steps = [STEP] * RESULTS
-    plan = await told(caller, "create_research_plan", name="L", researchQuestion="?", steps=steps)
+    plan = await call(caller, "create_research_plan", name="L", researchQuestion="?", steps=steps)
     for _ in steps:
-        step = await told(caller, "get_next_step", planId=plan["planId"])
+        step = await call(caller, "get_next_step", planId=plan["planId"])
         held = {"stepId": step["stepId"], "attempt": step["attempt"]}
         result = "lorem " * (RESULT_BYTES // 6)
-        await told(caller, "submit_step_result", **held, resultSummary=result)
+        await call(caller, "submit_step_result", **held, resultSummary=result)
     return {"planId": plan["planId"]}
 
 
@@ -68,22 +79,22 @@ async def nothing(_: Caller) -> dict[str, Any]:
 
 
 async def ping(caller: Caller, _: int) -> str:
-    """Call a cheap tool, to measure the cost of any traffic on this machine."""
+    """Call a cheap tool: the effect of any traffic, for comparison with the other attacks."""
     return (await caller.call("ping"))[0]
 
 
 async def draw(caller: Caller, number: int, planId: str) -> str:  # noqa: N803 - as the wire has it
-    """Draw the dense plan at a width that was not drawn before."""
+    """Draw the dense plan at a width that is not in the cache."""
     width = 200 + number % 7_800
     return (await caller.call("draw_map", planId=planId, width=width, detail=True))[0]
 
 
 async def submit(caller: Caller, _: int) -> str:
-    """Complete a step with fifty conditions, each of which would use the whole budget."""
+    """Complete a step with fifty conditions, each of which would use up the budget."""
     condition = {"afterStepOrder": 1, "conditionExpression": EXPENSIVE, "ifTrueAction": "continue"}
-    asked = {"name": "C", "researchQuestion": "?", "steps": [STEP]}
+    arguments = {"name": "C", "researchQuestion": "?", "steps": [STEP]}
     code, plan = await caller.call(
-        "create_research_plan", **asked, branchingConditions=[condition] * 50
+        "create_research_plan", **arguments, branchingConditions=[condition] * 50
     )
     if code != "ok":
         return code
@@ -100,9 +111,9 @@ async def read(caller: Caller, _: int, planId: str) -> str:  # noqa: N803 - as t
 
 
 async def guess(caller: Caller, _: int) -> str:
-    """Send a random token."""
+    """Authenticate with a random token."""
     token = "wb_" + "".join(random.choices(string.ascii_letters, k=40))  # noqa: S311 - no secret
-    return await caller.knock(token)
+    return await caller.list_tools_as(token)
 
 
 Prepare = Callable[[Caller], Awaitable[dict[str, Any]]]
@@ -117,25 +128,25 @@ ATTACKS: dict[str, tuple[Prepare, Callable[..., Awaitable[str]], int]] = {
 
 
 async def attack(name: str, address: str, token: str, prepared: dict[str, Any]) -> None:
-    """Carry out an attack until stdin is closed, then print the counts of the answers."""
+    """Repeat an attack until stdin is closed, then print the counts of the answers as JSON."""
     _, act, connections = ATTACKS[name]
     codes: Counter[str] = Counter()
     numbers = itertools.count()
 
-    async def pester() -> None:
+    async def call_repeatedly() -> None:
         async with Caller(address, token) as caller:
             while True:
                 codes[await act(caller, next(numbers), **prepared)] += 1
                 if codes.total() == 1:
-                    print(BEGUN, flush=True)
+                    print(STARTED, flush=True)
 
-    pestering = [asyncio.create_task(pester()) for _ in range(connections)]
+    tasks = [asyncio.create_task(call_repeatedly()) for _ in range(connections)]
     await asyncio.wait(
-        [asyncio.create_task(asyncio.to_thread(sys.stdin.read)), *pestering],
-        timeout=LONGEST_SECONDS,
+        [asyncio.create_task(asyncio.to_thread(sys.stdin.read)), *tasks],
+        timeout=MAX_SECONDS,
         return_when=asyncio.FIRST_COMPLETED,
     )
-    for task in pestering:
+    for task in tasks:
         if task.done() and task.exception():
             codes[repr(task.exception())] += 1
         task.cancel()
@@ -143,10 +154,14 @@ async def attack(name: str, address: str, token: str, prepared: dict[str, Any]) 
 
 
 @asynccontextmanager
-async def attacked(
+async def run_attack(
     name: str, address: str, token: str, prepared: dict[str, Any]
 ) -> AsyncIterator[Counter[str]]:
-    """Run an attack in a process for the length of a block; its answers are counted afterwards."""
+    """Run an attack in its own process for the length of the block.
+
+    Yields:
+        A counter of the answers by code, which is filled after the block.
+    """
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, __file__, "--attack", name, "--address", address),
         stdin=PIPE,
@@ -156,12 +171,12 @@ async def attacked(
     codes: Counter[str] = Counter()
     try:
         assert process.stdout
-        begun = await process.stdout.readline()
-        assert begun.decode().strip() == BEGUN, begun
+        line = await process.stdout.readline()
+        assert line.decode().strip() == STARTED, line
         yield codes
     finally:
-        said, _ = await process.communicate(b"")
-        codes.update(json.loads(said or b"{}"))
+        output, _ = await process.communicate(b"")
+        codes.update(json.loads(output or b"{}"))
 
 
 async def main(calls: int, rounds: int, only: str | None) -> None:
@@ -174,18 +189,22 @@ async def main(calls: int, rounds: int, only: str | None) -> None:
     with temporary_database() as folder:
         settings = read_settings({"data_dir": folder}, {}).settings
         async with database_server(settings):  # one database for all processes
-            tokens = {org: await a_token(folder, org) for org in (OURS, THEIRS)}
+            tokens = {org: await create_token(folder, org) for org in (MEASURED_ORG, FLOODING_ORG)}
             async with serving(folder) as (address, process):
-                async with Caller(address, tokens[THEIRS]) as caller:
+                async with Caller(address, tokens[FLOODING_ORG]) as caller:
                     prepared = {name: await ATTACKS[name][0](caller) for name in names}
-                await waits(address, tokens[OURS], 40)  # warm-up
+                await measure_latencies(address, tokens[MEASURED_ORG], 40)  # warm-up
                 for _, name in itertools.product(range(rounds), names):
-                    alone[name] += await waits(address, tokens[OURS], calls)
-                    async with attacked(name, address, tokens[THEIRS], prepared[name]) as said:
+                    alone[name] += await measure_latencies(address, tokens[MEASURED_ORG], calls)
+                    async with run_attack(
+                        name, address, tokens[FLOODING_ORG], prepared[name]
+                    ) as answers:
                         before = cpu_seconds(process)
-                        during[name] += await waits(address, tokens[OURS], calls)
+                        during[name] += await measure_latencies(
+                            address, tokens[MEASURED_ORG], calls
+                        )
                         used[name] += cpu_seconds(process) - before
-                    codes[name] += said
+                    codes[name] += answers
     report(alone, during, codes, used)
 
 
@@ -195,28 +214,24 @@ def report(
     codes: dict[str, Counter[str]],
     used: dict[str, float],
 ) -> None:
-    """Print the latencies and their ratios; fail beyond the limit."""
-    print(f"{'another org, in ms':20}{'p50':>8}{'p99':>8}{'max':>8}{'p99 ratio':>11}")
+    """Print the latencies and their ratios; raise AssertionError if one is above the limit."""
+    print(f"{'latency in ms':20}{'p50':>8}{'p99':>8}{'max':>8}{'p99 ratio':>11}")
     ratios = {}
     for name in alone:
-        p99 = {which: quantiles(found[name], n=100)[-1] for which, found in both(alone, during)}
+        p99 = {
+            phase: quantiles(latencies[name], n=100)[-1]
+            for phase, latencies in (("alone", alone), ("during", during))
+        }
         ratios[name] = p99["during"] / p99["alone"]
-        for which, found in both(alone, during):
-            label = name if which == "during" else "  alone"
-            ratio = f"{ratios[name]:11.2f}" if which == "during" else ""
-            values = found[name]
-            print(f"{label:20}{median(values):8.1f}{p99[which]:8.1f}{max(values):8.1f}{ratio}")
-        print(f"    answered {dict(codes[name])}; the server used {used[name]:.1f} s of CPU")
+        for phase, latencies in (("alone", alone), ("during", during)):
+            label = name if phase == "during" else "  alone"
+            ratio = f"{ratios[name]:11.2f}" if phase == "during" else ""
+            values = latencies[name]
+            print(f"{label:20}{median(values):8.1f}{p99[phase]:8.1f}{max(values):8.1f}{ratio}")
+        print(f"    answers {dict(codes[name])}; the server used {used[name]:.1f} s of CPU")
     print(f"limit {LIMIT}")
-    beyond = {name: round(ratio, 2) for name, ratio in ratios.items() if ratio > LIMIT}
-    assert not beyond, f"p99 beyond {LIMIT} times the baseline: {beyond}"
-
-
-def both(
-    alone: dict[str, list[float]], during: dict[str, list[float]]
-) -> tuple[tuple[str, dict[str, list[float]]], ...]:
-    """Pair each set of latencies with its name."""
-    return ("alone", alone), ("during", during)
+    exceeded = {name: round(ratio, 2) for name, ratio in ratios.items() if ratio > LIMIT}
+    assert not exceeded, f"p99 is more than {LIMIT} times the baseline: {exceeded}"
 
 
 if __name__ == "__main__":

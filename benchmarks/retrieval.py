@@ -1,14 +1,14 @@
 """Retrieval quality of full-text, vector and fused search.
 
-The corpus next to this file has 257 notes on fifty topics and 196 questions, each with the note
-that answers it: paraphrases that share few words with it, keywords, and keywords with typos. All
-are asked on the embedded server, as the serving role, with the statements search uses. `recall@3`
-is the share of questions whose note is among the first three; MRR is the mean reciprocal rank.
-Fused search must be the best of the three.
+The corpus in the folder `retrieval` has 257 notes on fifty topics and 196 questions, each with the
+note that answers it. Questions are paraphrases that share few words with the note, keywords, or
+keywords with typos. They are searched on the embedded server, as the serving role, with the
+statements of the product. `recall@3` is the share of questions whose note is among the first three
+hits; MRR is the mean reciprocal rank. Fused search must be the best of the three.
 
-Vectors are ranked in the process, from quantized rows. The result is compared with pgvector, in a
-database created for it on a server whose superuser's URL is given; without a URL, with exact
-ranking of floats instead. Recall@10 and MRR may differ by 0.02.
+Waybook ranks quantized vectors in the process. The result is compared with pgvector, in a temporary
+database on the server of `--pgvector-url` (the URL of a superuser). Without that option it is
+compared with an exact ranking of floats. Recall@10 and MRR may be lower by up to 0.02.
 
     python benchmarks/retrieval.py [--pgvector-url URL]
 """
@@ -41,29 +41,31 @@ from waybook.store.research import artifacts, search
 from waybook.store.research.artifacts import Backend
 from waybook.store.research.search import QueryVector, Scope, SearchCapabilities
 
-LIMIT = 0.85
+#: Minimum recall@3 of fused search.
+MIN_RECALL = 0.85
 FIRST = 3
-#: Maximum difference of recall@10 and MRR from those of the peer.
+#: Maximum by which recall@10 and MRR may be lower than those of the comparison.
 MAX_DIFFERENCE = 0.02
 NEAREST = 10
 CORPUS = Path(__file__).with_name("retrieval")
 EMBEDDER = builtin_embedder()
-WAYS = {"words": "full text", "meaning": "vectors", "fused": "fused"}
+#: Search methods: key of the ranked list, and label.
+METHODS = {"words": "full text", "meaning": "vectors", "fused": "fused"}
 #: Ranks of the relevant notes, by search method and kind of question.
-Places = Mapping[tuple[str, str], list[float]]
-#: Function from a question to its ranked lists.
-Ask = Callable[[str], Awaitable[dict[str, list[RankedPassage]]]]
+Ranks = Mapping[tuple[str, str], list[float]]
+#: Function that searches for a question and returns the ranked list of each method.
+Search = Callable[[str], Awaitable[dict[str, list[RankedPassage]]]]
 
 
-def lines(name: str) -> list[dict[str, Any]]:
-    """Return the lines of a file of the corpus."""
+def read_lines(name: str) -> list[dict[str, Any]]:
+    """Return the JSON objects of a file of the corpus."""
     return [json.loads(line) for line in (CORPUS / name).read_text("utf-8").splitlines()]
 
 
 async def store(database: Database, backend: Backend) -> dict[str, str]:
     """Store the notes and return their ids."""
     ids = {}
-    for note in lines("passages.jsonl"):
+    for note in read_lines("passages.jsonl"):
         ids[note["id"]] = new_id()
         subject = artifacts.index_artifact(
             artifact_id=ids[note["id"]],
@@ -75,82 +77,83 @@ async def store(database: Database, backend: Backend) -> dict[str, str]:
             created_at=datetime(2030, 1, 1, tzinfo=UTC),
         )
         pieces = artifacts.split_subjects([subject])
-        made = [EMBEDDER.embed(piece.embedding_text) for piece in pieces]
-        meanings = artifacts.Embeddings(EMBEDDER.model, made, backend)
+        vectors = [EMBEDDER.embed(piece.embedding_text) for piece in pieces]
+        embeddings = artifacts.Embeddings(EMBEDDER.model, vectors, backend)
         async with database.org_transaction(LOCAL_ORG) as tx:
-            await tx.commit(*artifacts.index_statements(pieces, meanings, LOCAL_ORG))
+            await tx.commit(*artifacts.index_statements(pieces, embeddings, LOCAL_ORG))
     return ids
 
 
-def asking(database: Database, abilities: SearchCapabilities) -> Ask:
-    """Return a search function as Waybook uses it, with this backend."""
+def make_search(database: Database, capabilities: SearchCapabilities) -> Search:
+    """Return a function that searches like the product, with this backend."""
     cache = VectorCache()
 
-    async def ask(query: str) -> dict[str, list[RankedPassage]]:
+    async def search_notes(query: str) -> dict[str, list[RankedPassage]]:
         question = parse_query(query)
         vector = EMBEDDER.embed(question.embedding_text)
-        meant = QueryVector(vector=vector, model=EMBEDDER.model, org_id=LOCAL_ORG)
-        asked = search.search_statements(question, meant, Scope(), abilities)
-        if abilities.backend is Backend.PGVECTOR:
-            return search.read_ranked(await database.read_org(LOCAL_ORG, *asked))
-        portable = PortableSearch(cache, database, meant, Scope())
-        results = await database.read_org(LOCAL_ORG, *asked, *await portable.begin())
-        ranked = search.read_ranked(results[: len(asked)])
-        return {**ranked, "meaning": await portable.finish(results[len(asked) :])}
+        query_vector = QueryVector(vector=vector, model=EMBEDDER.model, org_id=LOCAL_ORG)
+        statements = search.search_statements(question, query_vector, Scope(), capabilities)
+        if capabilities.backend is Backend.PGVECTOR:
+            return search.read_ranked(await database.read_org(LOCAL_ORG, *statements))
+        portable = PortableSearch(cache, database, query_vector, Scope())
+        results = await database.read_org(LOCAL_ORG, *statements, *await portable.begin())
+        ranked = search.read_ranked(results[: len(statements)])
+        return {**ranked, "meaning": await portable.finish(results[len(statements) :])}
 
-    return ask
+    return search_notes
 
 
-def exactly(ask: Ask, ids: Mapping[str, str]) -> Ask:
-    """Return a search function with vectors ranked as floats and full-text search unchanged."""
+def make_exact_search(search_notes: Search, ids: Mapping[str, str]) -> Search:
+    """Return a function that ranks vectors exactly, as floats; its full-text search is the same."""
     notes = {
         ids[note["id"]]: EMBEDDER.embed(artifacts.embedding_text(note["title"], note["text"]))
-        for note in lines("passages.jsonl")
+        for note in read_lines("passages.jsonl")
     }
 
-    async def ask_exactly(query: str) -> dict[str, list[RankedPassage]]:
+    async def search_exactly(query: str) -> dict[str, list[RankedPassage]]:
         vector = EMBEDDER.embed(parse_query(query).embedding_text)
-        near = [
-            RankedPassage(subject_id=one, part=1, measure=cosine_similarity(vector, made))
-            for one, made in notes.items()
+        ranked = [
+            RankedPassage(subject_id=note_id, part=1, measure=cosine_similarity(vector, note))
+            for note_id, note in notes.items()
         ]
-        best = sorted(near, key=lambda found: (-found.measure, found.subject_id))
-        return {**await ask(query), "meaning": best[: search.MAX_RANKED]}
+        best = sorted(ranked, key=lambda passage: (-passage.measure, passage.subject_id))
+        return {**await search_notes(query), "meaning": best[: search.MAX_RANKED]}
 
-    return ask_exactly
+    return search_exactly
 
 
-async def places_of(ask: Ask, ids: Mapping[str, str]) -> Places:
-    """Ask all questions and return the ranks of the relevant notes."""
-    places: dict[tuple[str, str], list[float]] = defaultdict(list)
-    for line in lines("queries.jsonl"):
-        lists = await ask(line["query"])
-        named = {way: [one.subject_id for one in found] for way, found in lists.items()}
-        named["fused"] = [hit.subject_id for hit in fuse(lists)]
+async def rank_notes(search_notes: Search, ids: Mapping[str, str]) -> Ranks:
+    """Search for all questions and return the ranks of the relevant notes."""
+    ranks: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for line in read_lines("queries.jsonl"):
+        lists = await search_notes(line["query"])
+        ordered = {method: [p.subject_id for p in passages] for method, passages in lists.items()}
+        ordered["fused"] = [hit.subject_id for hit in fuse(lists)]
         wanted = ids[line["relevant"][0]]
-        for way, order in named.items():
-            place = order.index(wanted) + 1 if wanted in order else float("inf")
+        for method, order in ordered.items():
+            rank = order.index(wanted) + 1 if wanted in order else float("inf")
             for kind in ("all", line["kind"]):
-                places[way, kind].append(place)
-    return places
+                ranks[method, kind].append(rank)
+    return ranks
 
 
-async def on_server(url: str | None, backend: Backend) -> tuple[Places, Places]:
-    """Ask all questions on one server: with Waybook's search, and with exact vectors."""
+async def on_server(url: str | None, backend: Backend) -> tuple[Ranks, Ranks]:
+    """Return the ranks on one server: with the product's search, and with exact vectors."""
     with temporary_database() as folder:
-        named = {"database_url": url} if url else {"data_dir": str(folder)}
-        settings = read_settings(named, {}).settings
+        options = {"database_url": url} if url else {"data_dir": str(folder)}
+        settings = read_settings(options, {}).settings
         async with database_server(settings) as postgres:
             migrate(postgres.owner_dsn)
             async with open_database(postgres, settings) as database:
                 ids = await store(database, backend)
                 (rows,) = await database.read_org(LOCAL_ORG, search.capabilities_statement())
-                ask = asking(database, search.read_capabilities(rows, backend))
-                return await places_of(ask, ids), await places_of(exactly(ask, ids), ids)
+                search_notes = make_search(database, search.read_capabilities(rows, backend))
+                exact_search = make_exact_search(search_notes, ids)
+                return await rank_notes(search_notes, ids), await rank_notes(exact_search, ids)
 
 
-async def with_pgvector(url: str) -> Places:
-    """Ask all questions in a database created for it on a server with pgvector."""
+async def with_pgvector(url: str) -> Ranks:
+    """Return the ranks in a temporary database on a server with pgvector."""
     name = f"waybook_bench_{new_id().replace('-', '')}"
     with psycopg.connect(url, autocommit=True) as admin:
         admin.execute(f"create database {name}".encode())
@@ -159,57 +162,74 @@ async def with_pgvector(url: str) -> Places:
             with psycopg.connect(dsn, autocommit=True) as inside:
                 inside.execute("create extension vector")
                 inside.execute("alter function pg_catalog.ts_match_vq(tsvector, tsquery) leakproof")
-            places, _ = await on_server(dsn, Backend.PGVECTOR)
-            return places
+            ranks, _ = await on_server(dsn, Backend.PGVECTOR)
+            return ranks
         finally:
             admin.execute(f"drop database {name} with (force)".encode())
 
 
 async def main(url: str | None) -> None:
-    """Ask all questions, compare the three methods, and compare the vectors with the peer."""
-    places, exact = await on_server(None, Backend.PORTABLE)
-    report(places)
+    """Compare the three methods, and compare the vectors with pgvector or exact floats."""
+    ranks, exact = await on_server(None, Backend.PORTABLE)
+    report(ranks)
     if url:
-        compare(places, await with_pgvector(url), "pgvector")
+        compare(ranks, await with_pgvector(url), "pgvector")
     else:
-        print("pgvector was not asked: name a server that has it with --pgvector-url")
-        compare(places, exact, "exact floats")
+        print("pgvector was not measured: pass --pgvector-url with a server that has it")
+        compare(ranks, exact, "exact floats")
 
 
-def report(places: Places) -> None:
-    """Print both measures for each method and kind, and fail below the limit."""
-    kinds = [*dict.fromkeys(kind for _, kind in places)]
+def report(ranks: Ranks) -> None:
+    """Print recall@3 and MRR of each method and kind of question.
+
+    Raises:
+        AssertionError: fused search is below the limit or not the best method.
+    """
+    kinds = [*dict.fromkeys(kind for _, kind in ranks)]
     print(f"{'recall@3 / MRR':16}" + "".join(f"{kind:>18}" for kind in kinds))
-    for way, label in WAYS.items():
+    for method, label in METHODS.items():
         cells = (
-            f"{recall(places[way, kind]):.3f} / {mrr(places[way, kind]):.3f}" for kind in kinds
+            f"{recall(ranks[method, kind]):.3f} / {mrr(ranks[method, kind]):.3f}" for kind in kinds
         )
         print(f"{label:16}" + "".join(f"{cell:>18}" for cell in cells))
-    fused = recall(places["fused", "all"]), mrr(places["fused", "all"])
-    print(f"{'limit':16}{LIMIT:10.2f}")
-    assert fused[0] >= LIMIT, f"recall@3 is {fused[0]:.3f}, at least {LIMIT} is promised"
-    for way in ("words", "meaning"):
-        alone = recall(places[way, "all"]), mrr(places[way, "all"])
-        assert all(a > b for a, b in zip(fused, alone, strict=True)), f"{way} alone does better"
+    fused = recall(ranks["fused", "all"]), mrr(ranks["fused", "all"])
+    print(f"{'limit':16}{MIN_RECALL:10.2f}")
+    assert fused[0] >= MIN_RECALL, f"recall@3 is {fused[0]:.3f}; the limit is {MIN_RECALL}"
+    for method in ("words", "meaning"):
+        alone = recall(ranks[method, "all"]), mrr(ranks[method, "all"])
+        assert all(a > b for a, b in zip(fused, alone, strict=True)), (
+            f"{method} alone is better than fused search"
+        )
 
 
-def compare(ours: Places, theirs: Places, peer: str) -> None:
-    """Print recall@10 and MRR of both, and fail if ours are too far below the peer's."""
-    print(f"\n{f'recall@{NEAREST} / MRR':16}{'portable':>18}{peer:>18}")
-    for way in ("meaning", "fused"):
-        both = [(recall(one[way, "all"], NEAREST), mrr(one[way, "all"])) for one in (ours, theirs)]
-        cells = "".join(f"{f'{found:.3f} / {mean:.3f}':>18}" for found, mean in both)
-        print(f"{WAYS[way]:16}{cells}")
-        for mine, other in zip(*both, strict=True):
-            assert mine >= other - MAX_DIFFERENCE, f"{way}: {mine:.3f} beside {other:.3f}"
+def compare(portable: Ranks, other: Ranks, label: str) -> None:
+    """Print recall@10 and MRR of both.
+
+    Raises:
+        AssertionError: the portable search is worse by more than the limit.
+    """
+    print(f"\n{f'recall@{NEAREST} / MRR':16}{'portable':>18}{label:>18}")
+    for method in ("meaning", "fused"):
+        both = [
+            (recall(ranks[method, "all"], NEAREST), mrr(ranks[method, "all"]))
+            for ranks in (portable, other)
+        ]
+        cells = "".join(f"{f'{share:.3f} / {mean:.3f}':>18}" for share, mean in both)
+        print(f"{METHODS[method]:16}{cells}")
+        for own, expected in zip(*both, strict=True):
+            assert own >= expected - MAX_DIFFERENCE, (
+                f"{method}: {own:.3f} instead of {expected:.3f}"
+            )
 
 
-def recall(places: list[float], first: int = FIRST) -> float:
-    return sum(place <= first for place in places) / len(places)
+def recall(ranks: list[float], first: int = FIRST) -> float:
+    """Return the share of questions whose note is among the first hits."""
+    return sum(rank <= first for rank in ranks) / len(ranks)
 
 
-def mrr(places: list[float]) -> float:
-    return sum(1 / place for place in places) / len(places)
+def mrr(ranks: list[float]) -> float:
+    """Return the mean reciprocal rank."""
+    return sum(1 / rank for rank in ranks) / len(ranks)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
--- What search_scale.py asks for as the superuser.
+-- Statements that search_scale.py executes as the superuser.
 
 -- name: prepare
--- Words are found by their index under row-level security only if comparing them leaks nothing.
+-- Under row-level security the full-text index is used only if its operator is leakproof.
 alter function pg_catalog.ts_match_vq(tsvector, tsquery) leakproof;
 drop index passage_words;
 create schema bare;

@@ -1,9 +1,9 @@
 """Rate of step cycles (claim and submit), compared with two hand-written SQL functions.
 
-Both run on the same embedded server in the same run, with 16 concurrent workers, each on its own
-plans of ten steps, created beforehand, and both give the same guarantees (listed in
-`step_cycle_peer.sql`). The peer is a minimal hand-written implementation: one message per call,
-through the same driver. Waybook also applies all of its other rules.
+Both run alternately on the same embedded server, with 16 concurrent workers. Each worker has its
+own plans of ten steps, created before the measurement. The SQL functions (the "peer") give the same
+guarantees, which `step_cycle_peer.sql` lists, and take one message per call through the same
+driver. Waybook also applies all of its other rules.
 
     python benchmarks/step_cycle.py [--cycles 3200] [--rounds 3]
 """
@@ -31,8 +31,9 @@ Pool: TypeAlias = AsyncConnectionPool[AsyncConnection[TupleRow]]
 
 WORKERS = 16
 STEPS = 10
-LIMIT = 0.4
-PLAIN = {"autocommit": True}
+#: Minimum ratio of both rates.
+MIN_RATIO = 0.4
+CONNECTION_OPTIONS = {"autocommit": True}
 
 PEER = Path(__file__).with_name("step_cycle_peer.sql")
 RESULT = '{"findings": "Three sources agree; one is older than the rest.", "sources": [1, 2, 3]}'
@@ -42,11 +43,11 @@ INSTRUCTIONS = "Read the three newest sources and note where they disagree. " * 
 # Waybook
 
 
-async def make_plans(system: Application, count: int) -> list[object]:
+async def create_plans(system: Application, count: int) -> list[object]:
     """Create plans of ten steps and return their ids."""
     steps = [{"stepType": "search", "instructions": INSTRUCTIONS}] * STEPS
-    asked: dict[str, object] = {"name": "b", "researchQuestion": "How fast?", "steps": steps}
-    return [(await call(system, "create_research_plan", asked))["planId"] for _ in range(count)]
+    arguments: dict[str, object] = {"name": "b", "researchQuestion": "How fast?", "steps": steps}
+    return [(await call(system, "create_research_plan", arguments))["planId"] for _ in range(count)]
 
 
 async def call(system: Application, tool: str, arguments: dict[str, object]) -> dict[str, object]:
@@ -61,23 +62,23 @@ async def work_through(system: Application, session: str, plans: list[object]) -
     for number, plan in enumerate(plans):
         for step in range(STEPS):
             key = f"{session}-{number}-{step}"
-            named: dict[str, object] = {"sessionId": session, "idempotencyKey": key}
-            ready = await call(system, "get_next_step", {"planId": plan, **named})
+            common: dict[str, object] = {"sessionId": session, "idempotencyKey": key}
+            ready = await call(system, "get_next_step", {"planId": plan, **common})
             held = {"stepId": ready["stepId"], "attempt": ready["attempt"]}
-            told = {"resultSummary": RESULT, "confidence": 0.8}
-            await call(system, "submit_step_result", {**held, **told, **named})
+            result = {"resultSummary": RESULT, "confidence": 0.8}
+            await call(system, "submit_step_result", {**held, **result, **common})
 
 
-async def our_round(system: Application, turn: int, each: int) -> tuple[float, float]:
-    """Run one round of Waybook, every worker on its own plans."""
-    plans = [await make_plans(system, each) for _ in range(WORKERS)]
+async def waybook_round(system: Application, turn: int, each: int) -> tuple[float, float]:
+    """Run one round of Waybook; return its rate and CPU time per cycle."""
+    plans = [await create_plans(system, each) for _ in range(WORKERS)]
     workers = [work_through(system, f"{turn}-{n}", mine) for n, mine in enumerate(plans)]
     return await rate(list(workers), WORKERS * each * STEPS)
 
 
 # Peer
 
-MAKE_PLAN = """
+CREATE_PLAN = """
 with made as (insert into peer.plan (org_id, id, status) values (%s, %s, 'planning'))
 insert into peer.step (org_id, plan_id, n, status, instructions)
 select %s, %s, n, 'pending', %s from generate_series(1, %s) n
@@ -86,34 +87,34 @@ TAKE = "select peer.take(%s, %s, %s, %s)"
 SUBMIT = "select peer.submit(%s, %s, %s, %s, %s, %s, %s)"
 
 
-async def make_peer_plans(owner: Pool, first: int, count: int) -> list[int]:
+async def create_peer_plans(owner: Pool, first: int, count: int) -> list[int]:
     """Create the peer's plans of ten steps and return their ids."""
     async with owner.connection() as connection:
         for plan in range(first, first + count):
-            named = (LOCAL_ORG, plan, LOCAL_ORG, plan, INSTRUCTIONS, STEPS)
-            await connection.execute(MAKE_PLAN, named)
+            values = (LOCAL_ORG, plan, LOCAL_ORG, plan, INSTRUCTIONS, STEPS)
+            await connection.execute(CREATE_PLAN, values)
     return list(range(first, first + count))
 
 
-async def peer_works_through(pool: Pool, session: str, plans: list[int]) -> None:
-    """Claim and submit every step of these plans, through the two functions."""
+async def work_through_as_peer(pool: Pool, session: str, plans: list[int]) -> None:
+    """Claim and submit every step of these plans, through the two SQL functions."""
     for plan in plans:
         for step in range(STEPS):
             async with pool.connection() as connection:
-                asked: tuple[object, ...] = (LOCAL_ORG, plan, session, f"t{plan}-{step}")
-                row = await (await connection.execute(TAKE, asked)).fetchone()
+                values: tuple[object, ...] = (LOCAL_ORG, plan, session, f"t{plan}-{step}")
+                row = await (await connection.execute(TAKE, values)).fetchone()
                 assert row
             async with pool.connection() as connection:
                 held = (row[0]["step"], row[0]["attempt"])
-                asked = (LOCAL_ORG, plan, *held, RESULT, session, f"s{plan}-{step}")
-                await connection.execute(SUBMIT, asked)
+                values = (LOCAL_ORG, plan, *held, RESULT, session, f"s{plan}-{step}")
+                await connection.execute(SUBMIT, values)
 
 
 async def peer_round(owner: Pool, pool: Pool, turn: int, each: int) -> tuple[float, float]:
-    """Run one round of the peer, every worker on its own plans."""
+    """Run one round of the peer; return its rate and CPU time per cycle."""
     firsts = [(turn * WORKERS + n) * each for n in range(WORKERS)]
-    plans = [await make_peer_plans(owner, first, each) for first in firsts]
-    workers = [peer_works_through(pool, f"{turn}-{n}", mine) for n, mine in enumerate(plans)]
+    plans = [await create_peer_plans(owner, first, each) for first in firsts]
+    workers = [work_through_as_peer(pool, f"{turn}-{n}", mine) for n, mine in enumerate(plans)]
     return await rate(list(workers), WORKERS * each * STEPS)
 
 
@@ -121,7 +122,7 @@ async def peer_round(owner: Pool, pool: Pool, turn: int, each: int) -> tuple[flo
 
 
 async def rate(workers: list[Awaitable[None]], cycles: int) -> tuple[float, float]:
-    """Return the cycles per second of all workers, and Python CPU per cycle in microseconds."""
+    """Run the workers; return cycles per second, and Python CPU microseconds per cycle."""
     cpu, wall = _cpu(), time.perf_counter()
     await asyncio.gather(*workers)
     return cycles / (time.perf_counter() - wall), (_cpu() - cpu) / cycles * 1e6
@@ -133,34 +134,36 @@ def _cpu() -> float:
 
 
 async def main(cycles: int, rounds: int) -> None:
-    """Measure both alternately, and compare; the first round is a warm-up."""
-    ours, peers, each = [], [], max(1, cycles // (WORKERS * STEPS))
+    """Measure both alternately and compare them; the first round is a warm-up."""
+    own, peers, each = [], [], max(1, cycles // (WORKERS * STEPS))
     with temporary_database() as folder:
         settings = read_settings({"data_dir": folder, "pool_size": WORKERS}, {}).settings
         async with (
             start_application(settings, sweeping=False) as system,
             database_server(settings) as postgres,
-            Pool(postgres.owner_dsn, min_size=1, kwargs=PLAIN) as owner,
-            Pool(postgres.app_dsn, min_size=WORKERS, max_size=WORKERS, kwargs=PLAIN) as pool,
+            Pool(postgres.owner_dsn, min_size=1, kwargs=CONNECTION_OPTIONS) as owner,
+            Pool(
+                postgres.app_dsn, min_size=WORKERS, max_size=WORKERS, kwargs=CONNECTION_OPTIONS
+            ) as pool,
         ):
             async with owner.connection() as connection:
                 await connection.execute(PEER.read_bytes())
             freeze_gc()
             for turn in range(rounds + 1):
-                ours.append(await our_round(system, turn, each))
+                own.append(await waybook_round(system, turn, each))
                 peers.append(await peer_round(owner, pool, turn, each))
-    report(ours[1:], peers[1:])
+    report(own[1:], peers[1:])
 
 
-def report(ours: list[tuple[float, float]], peers: list[tuple[float, float]]) -> None:
-    """Print the median of the rounds, and fail below the limit."""
-    mine, peer = sorted(ours)[len(ours) // 2], sorted(peers)[len(peers) // 2]
-    ratio = mine[0] / peer[0]
+def report(own: list[tuple[float, float]], peers: list[tuple[float, float]]) -> None:
+    """Print the median of the rounds; raise AssertionError if the ratio is below the limit."""
+    waybook, peer = sorted(own)[len(own) // 2], sorted(peers)[len(peers) // 2]
+    ratio = waybook[0] / peer[0]
     print(f"{'step cycle, 16 concurrent':34}{'cycles/s':>10}{'Python µs/cycle':>18}")
-    print(f"{'two SQL functions, same promises':34}{peer[0]:10.0f}{peer[1]:18.0f}")
-    print(f"{'Waybook':34}{mine[0]:10.0f}{mine[1]:18.0f}")
-    print(f"{'ratio':34}{ratio:10.2f}   limit {LIMIT}")
-    assert ratio >= LIMIT, f"{ratio:.2f} of the peer's rate, at least {LIMIT} is promised"
+    print(f"{'two SQL functions, same guarantees':34}{peer[0]:10.0f}{peer[1]:18.0f}")
+    print(f"{'Waybook':34}{waybook[0]:10.0f}{waybook[1]:18.0f}")
+    print(f"{'ratio':34}{ratio:10.2f}   limit {MIN_RATIO}")
+    assert ratio >= MIN_RATIO, f"{ratio:.2f} of the peer's rate; the limit is {MIN_RATIO}"
 
 
 if __name__ == "__main__":

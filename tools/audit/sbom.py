@@ -1,6 +1,7 @@
-"""Writes requirements/sbom.cdx.json: what Waybook is run with, as CycloneDX lists it.
+"""Write requirements/sbom.cdx.json, the CycloneDX bill of materials of Waybook's dependencies.
 
-Run by the environment of the scanners. The same lock gives the same file: no time, no serial.
+Runs in the virtual environment of the scanners. The same lock file gives the same bytes: the output
+has no timestamp and no serial number.
 """
 
 import json
@@ -19,36 +20,36 @@ TOOL = Path(sys.executable).parent / "cyclonedx-py"
 
 
 def bill() -> dict[str, object]:
-    """The bill of materials of the lock file."""
+    """Return the bill of materials of the lock file, with the bundled htmx."""
     command = (TOOL, "requirements", LOCK, "--pyproject", ROOT / "pyproject.toml")
     settings = ("--mc-type", "application", "--output-reproducible", "--of", "JSON")
     done = subprocess.run((*command, *settings), capture_output=True, text=True, check=True)
-    made: dict[str, object] = json.loads(done.stdout)
-    listed = [_component(one) for one in made.get("components", ())]  # type: ignore[attr-defined]
-    made["components"] = sorted([*listed, _htmx()], key=lambda one: str(one["purl"]))
-    made["dependencies"] = []
-    return made
+    bom: dict[str, object] = json.loads(done.stdout)
+    listed = [_component(entry) for entry in bom.get("components", ())]  # type: ignore[attr-defined]
+    bom["components"] = sorted([*listed, _htmx()], key=lambda component: str(component["purl"]))
+    bom["dependencies"] = []
+    return bom
 
 
-def _component(told: dict[str, Any]) -> dict[str, object]:
-    """A package by its name, its version and the hashes it may be installed by."""
-    hashes = [one for link in told["externalReferences"] for one in link.get("hashes", ())]
-    kept = {name: told[name] for name in ("name", "version", "purl", "type")}
-    return {**kept, "bom-ref": told["purl"], "hashes": hashes}
+def _component(entry: dict[str, Any]) -> dict[str, object]:
+    """Return a package with its name, its version and the permitted hashes of its files."""
+    hashes = [digest for link in entry["externalReferences"] for digest in link.get("hashes", ())]
+    identity = {name: entry[name] for name in ("name", "version", "purl", "type")}
+    return {**identity, "bom-ref": entry["purl"], "hashes": hashes}
 
 
 def _htmx() -> dict[str, object]:
-    """The script that lies in our own folder."""
+    """Return the component of the htmx script, which is a file of this repository."""
     text = HTMX.read_bytes()
     (version,) = re.findall(rb'version:"([0-9.]+)"', text)
     purl = f"pkg:npm/htmx.org@{version.decode()}"
-    known = {"name": "htmx.org", "version": version.decode(), "purl": purl, "type": "library"}
-    seal = {"alg": "SHA-256", "content": sha256(text).hexdigest()}
-    return {**known, "bom-ref": purl, "hashes": [seal]}
+    identity = {"name": "htmx.org", "version": version.decode(), "purl": purl, "type": "library"}
+    digest = {"alg": "SHA-256", "content": sha256(text).hexdigest()}
+    return {**identity, "bom-ref": purl, "hashes": [digest]}
 
 
 def main() -> None:
-    """Write it."""
+    """Write the file."""
     FILE.write_text(json.dumps(bill(), indent=1, sort_keys=True, ensure_ascii=False) + "\n")
 
 

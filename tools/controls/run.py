@@ -1,8 +1,9 @@
-"""What `make test-controls` does: take each control away, alone, and see that a test notices.
+"""Remove each security control in turn and check that a test fails: `make test-controls`.
 
-`run.py [WORDS]`: those whose name or threat has these words, otherwise all. First the tests that
-are named must pass with everything in its place. Then each control is taken out of a copy of the
-tree, and one of its tests must fail; a tree that does not run any more proves nothing.
+`run.py [TEXT]` selects the controls whose name or threat contains the text; default: all. First the
+tests named by the selected controls must pass on the unchanged tree. Then each control is removed
+from a copy of the tree, and one of its tests must fail. A run that ends with a syntax or import
+error does not count: it shows only that the removal is invalid.
 """
 
 import json
@@ -23,121 +24,134 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "support")]
 
-import postgres_servers  # noqa: E402 - the tests are found just above
+import postgres_servers  # noqa: E402 - the path is set above
 import run_place  # noqa: E402
 from project.controls import Control, controls  # noqa: E402
 
-AT_ONCE = 2
-SECONDS = 300
-#: Whoever goes without one of these needs a server of their own, with that schema.
+PARALLEL_RUNS = 2
+MAX_RUN_SECONDS = 300
+NOTHING_SELECTED_EXIT = 2
+#: A run that changes one of these files needs a database server with the changed schema, so it
+#: cannot use the shared ones.
 SCHEMA = ("src/waybook/store/migrations/", "src/waybook/store/maintenance/migrate.py")
-LEFT_BEHIND = (".git", ".venv*", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis")
-PLAINLY = ("-q", "-p", "no:cacheprovider", "--durations=0", "-rfE")
+NOT_COPIED = (".git", ".venv*", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis")
+PYTEST_OPTIONS = ("-q", "-p", "no:cacheprovider", "--durations=0", "-rfE")
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
-#: What is said where the breaking itself is wrong.
-NONSENSE = re.compile(
+#: Errors that occur because the replacement text itself is invalid.
+INVALID_REMOVAL = re.compile(
     r"^E +((?:Name|Syntax|Indentation|Import|ModuleNotFound|UnboundLocal)Error.*"
     r"|psycopg\.errors\.(?:SyntaxError|Undefined)\w*.*)",
     re.MULTILINE,
 )
-NOT_BEGUN = "ERROR at setup of"
+SETUP_FAILED = "ERROR at setup of"
 
 
 class Tree:
-    """A copy of everything, in which one control at a time is missing."""
+    """Copy of the repository from which one control at a time is removed."""
 
     def __init__(self, root: Path) -> None:
-        """Copy, and load what its tests need."""
-        shutil.copytree(ROOT, root, ignore=shutil.ignore_patterns(*LEFT_BEHIND), symlinks=True)
+        """Copy the repository and start the fork server of the copy."""
+        shutil.copytree(ROOT, root, ignore=shutil.ignore_patterns(*NOT_COPIED), symlinks=True)
         self.root = root
-        command = [sys.executable, HERE / "one.py", root]
+        command = [sys.executable, HERE / "fork_server.py", root]
         pipe = subprocess.PIPE
         self.runner = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
 
-    def without(self, control: Control) -> tuple[int | None, str]:
-        """The code that pytest ends with, and what it says."""
-        known = _environment(self.root)
-        if any(one.file.startswith(SCHEMA) for one in control.breaks):
-            del known[run_place.PLACE]
-        asked = {"words": [*PLAINLY, "-x", *control.tests], "known": known, "seconds": SECONDS}
+    def run_without(self, control: Control) -> tuple[int | None, str]:
+        """Run the tests of a control without it; return pytest's exit code and its output."""
+        environment = _environment(self.root)
+        if any(mutation.file.startswith(SCHEMA) for mutation in control.breaks):
+            del environment[run_place.PLACE]
+        run = {
+            "arguments": [*PYTEST_OPTIONS, "-x", *control.tests],
+            "environment": environment,
+            "seconds": MAX_RUN_SECONDS,
+        }
         assert self.runner.stdin is not None
         assert self.runner.stdout is not None
-        with self._broken(control):
-            self.runner.stdin.write(f"{json.dumps(asked)}\n")
+        with self._removed(control):
+            self.runner.stdin.write(f"{json.dumps(run)}\n")
             self.runner.stdin.flush()
-            told = json.loads(self.runner.stdout.readline())
-        return told["code"], told["said"]
+            answer = json.loads(self.runner.stdout.readline())
+        return answer["code"], answer["output"]
 
     @contextmanager
-    def _broken(self, control: Control) -> Iterator[None]:
-        """Go without it inside; then all is as it was, to the time of what was changed."""
-        paths = {self.root / one.file for one in control.breaks}
+    def _removed(self, control: Control) -> Iterator[None]:
+        """Remove a control within the block; restore the files and their times after it."""
+        paths = {self.root / mutation.file for mutation in control.breaks}
         before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in paths}
         try:
-            for one in control.breaks:
-                one.applied(self.root)
+            for mutation in control.breaks:
+                mutation.applied(self.root)
             yield
         finally:
-            for path, (content, at) in before.items():
+            for path, (content, modified_at) in before.items():
                 path.write_bytes(content)
-                os.utime(path, ns=(at, at))
+                os.utime(path, ns=(modified_at, modified_at))
 
     def close(self) -> None:
-        """Let the runner go."""
+        """Close the fork server's input and wait until it has ended."""
         self.runner.communicate()
 
 
-def main(words: str) -> int:
-    """Break them all, say of each what came of it."""
-    chosen = [c for c in controls() if words in f"{c.name} ({c.threat})"]
-    began = time.monotonic()
-    with _places():
-        if not _all_in_place(chosen):
+def main(text: str) -> int:
+    """Remove each selected control, print each result and return the exit code."""
+    selected = [c for c in controls() if text in f"{c.name} ({c.threat})"]
+    if not selected:
+        sys.stderr.write(f"no control has {text!r} in its name or threat; see tools/controls/\n")
+        return NOTHING_SELECTED_EXIT
+    started = time.monotonic()
+    with _shared_servers():
+        if not _pass_unchanged(selected):
             return 1
-        with _trees() as trees, ThreadPoolExecutor(AT_ONCE) as pool:
-            told = list(pool.map(lambda control: _tried(control, trees), chosen))
-    unnoticed = [name for name, noticed in told if not noticed]
-    _say(f"{len(told) - len(unnoticed)} of {len(told)} noticed, {time.monotonic() - began:.0f} s")
+        with _copies() as trees, ThreadPoolExecutor(PARALLEL_RUNS) as pool:
+            results = list(pool.map(lambda control: _check(control, trees), selected))
+    unnoticed = [name for name, noticed in results if not noticed]
+    noticed_count, seconds = len(results) - len(unnoticed), time.monotonic() - started
+    _print(f"{noticed_count} of {len(results)} noticed, {seconds:.0f} s")
     for name in unnoticed:
-        _say(f"NOT NOTICED: {name}")
-    return 1 if unnoticed or not told else 0
+        _print(f"NOT NOTICED: {name}")
+    return 1 if unnoticed else 0
 
 
-def _all_in_place(chosen: Iterable[Control]) -> bool:
-    """Whether the tests pass that are to fail; what this compiles, the copies need not."""
-    tests = sorted({test for control in chosen for test in control.tests})
-    _say(f"{len(tests)} tests and files of tests, with every control in its place …")
-    several = ("-n", str(AT_ONCE), "--dist", "worksteal")
-    command = [sys.executable, "-m", "pytest", *PLAINLY, *several, *tests]
+def _pass_unchanged(selected: Iterable[Control]) -> bool:
+    """Return whether the tests of these controls pass on the unchanged tree.
+
+    This also compiles the sources, and the bytecode is copied with the tree.
+    """
+    tests = sorted({test for control in selected for test in control.tests})
+    _print(f"{len(tests)} tests and test files, with every control in place …")
+    parallel = ("-n", str(PARALLEL_RUNS), "--dist", "worksteal")
+    command = [sys.executable, "-m", "pytest", *PYTEST_OPTIONS, *parallel, *tests]
     done = subprocess.run(
         command, cwd=ROOT, env=_environment(ROOT), capture_output=True, text=True, check=False
     )
     if done.returncode:
-        _say(done.stdout[-8_000:])
-        _say("they must pass first")
+        _print(done.stdout[-8_000:])
+        _print("these tests must pass before a control is removed")
     return done.returncode == 0
 
 
-def _tried(control: Control, trees: SimpleQueue[Tree]) -> tuple[str, bool]:
-    """Take a control away, and see who notices."""
-    tree, began = trees.get(), time.monotonic()
+def _check(control: Control, trees: SimpleQueue[Tree]) -> tuple[str, bool]:
+    """Remove a control, print the result; return the control's name and whether a test failed."""
+    tree, started = trees.get(), time.monotonic()
     try:
-        found, noticed = _verdict(*tree.without(control))
+        result, noticed = _judge(*tree.run_without(control))
     finally:
         trees.put(tree)
     mark = "✓" if noticed else "✗"
-    _say(f"{mark} {control.name}: {found} ({time.monotonic() - began:.1f} s)")
+    _print(f"{mark} {control.name}: {result} ({time.monotonic() - started:.1f} s)")
     return control.name, noticed
 
 
-def _verdict(code: int | None, said: str) -> tuple[str, bool]:
-    """What a run says of the control that it went without, and whether it was missed."""
+def _judge(code: int | None, output: str) -> tuple[str, bool]:
+    """Return the result of a run without a control, as text and as whether a test failed."""
     if code == 0:
         return "NOT NOTICED", False
-    failed, nonsense = FAILED.search(said), NONSENSE.search(said)
-    if code != 1 or failed is None or nonsense or NOT_BEGUN in said:
-        why = nonsense[1] if nonsense else said[-2_000:]
-        return f"NOT TRIED, for this does not run: {why}", False
+    failed, invalid = FAILED.search(output), INVALID_REMOVAL.search(output)
+    if code != 1 or failed is None or invalid or SETUP_FAILED in output:
+        reason = invalid[1] if invalid else output[-2_000:]
+        return f"NOT TESTED, the changed tree does not run: {reason}", False
     return f"noticed by {failed[1].partition('/')[2]}", True
 
 
@@ -146,8 +160,8 @@ def _environment(tree: Path) -> dict[str, str]:
 
 
 @contextmanager
-def _places() -> Iterator[None]:
-    """The servers, which all runs share."""
+def _shared_servers() -> Iterator[None]:
+    """Run the database servers that all runs share, for the length of the block."""
     alive = run_place.open_place()
     try:
         with ExitStack() as stack:
@@ -160,23 +174,23 @@ def _places() -> Iterator[None]:
 
 
 @contextmanager
-def _trees() -> Iterator[SimpleQueue[Tree]]:
-    """As many copies as there are runs at once."""
+def _copies() -> Iterator[SimpleQueue[Tree]]:
+    """Yield a queue with one copy of the tree per parallel run."""
     with tempfile.TemporaryDirectory(prefix="waybook-controls-") as folder:
         Path(folder).chmod(0o755)
-        made = [Tree(Path(folder) / str(number)) for number in range(AT_ONCE)]
+        trees = [Tree(Path(folder) / str(number)) for number in range(PARALLEL_RUNS)]
         queue = SimpleQueue[Tree]()
-        for tree in made:
+        for tree in trees:
             queue.put(tree)
         try:
             yield queue
         finally:
-            for tree in made:
+            for tree in trees:
                 tree.close()
 
 
-def _say(said: str) -> None:
-    sys.stdout.write(f"{said}\n")
+def _print(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 

@@ -1,9 +1,11 @@
-"""schemathesis against a server of ours, by our own description: `api.py WAYBOOK [EXAMPLES]`.
+"""Test a Waybook server with schemathesis against its own OpenAPI description: part of `make fuzz`.
 
-A server starts on a database of its own, and ends with it. In it is one of each thing that can be
-asked for, so that not every address leads to nothing. Some of what it asked is kept in the tests.
+`api.py WAYBOOK [EXAMPLES]` starts a server on a temporary database. It creates a plan, an output, a
+run and a document first, so that some generated requests find an existing resource. Some of the
+requests are added to the corpus of the tests.
 """
 
+import itertools
 import json
 import shutil
 import socket
@@ -16,73 +18,81 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from asked import keep
+from har_corpus import add_to_corpus
 
 CHECKS = (
     "not_a_server_error,status_code_conformance,content_type_conformance,"
     "response_schema_conformance"
 )
-PATIENCE = 120  # seconds until the server must be there
+#: Maximum wait for the server to start, to render a document and to end.
+MAX_WAIT_SECONDS = 120
 
 
 def main(waybook: str, examples: str) -> int:
-    """Ask for as many examples of each route; what is not as described ends in a 1."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
+    """Test each route with this number of examples; return the exit code of schemathesis."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
     address = f"http://127.0.0.1:{port}"
-    with tempfile.TemporaryDirectory(prefix="waybook-fuzz-", ignore_cleanup_errors=True) as place:
-        Path(place).chmod(0o755)
-        serve = [waybook, "serve", "--port", str(port), "--data-dir", f"{place}/data"]
+    with tempfile.TemporaryDirectory(prefix="waybook-fuzz-", ignore_cleanup_errors=True) as folder:
+        Path(folder).chmod(0o755)
+        serve = [waybook, "serve", "--port", str(port), "--data-dir", f"{folder}/data"]
         server = subprocess.Popen(serve, stdout=subprocess.DEVNULL)
         try:
             _wait_for(f"{address}/readyz")
-            known = one_of_each([waybook, "call", "--json", "--data-dir", f"{place}/data"], address)
-            described = Path(place) / "openapi.json"
-            described.write_text(json.dumps(with_ids(_asked(f"{address}/api/openapi.json"), known)))
+            call = [waybook, "call", "--json", "--data-dir", f"{folder}/data"]
+            ids = create_resources(call, address)
+            description = add_known_ids(_get_json(f"{address}/api/openapi.json"), ids)
+            described = Path(folder) / "openapi.json"
+            described.write_text(json.dumps(description))
             tool = str(Path(sys.executable).parent / "schemathesis")
-            asked = ["--checks", CHECKS, "--max-examples", examples, "--phases", "examples,fuzzing"]
-            record = Path(place) / "asked.har"
-            asked += ["--report", "har", "--report-har-path", str(record)]
-            told = [tool, "run", str(described), "--url", address, *asked]
-            done = subprocess.run(told, check=False).returncode
-            keep(record, [*json.loads(described.read_text())["paths"]], known)
-            return done
+            options = ["--checks", CHECKS, "--max-examples", examples]
+            options += ["--phases", "examples,fuzzing"]
+            har = Path(folder) / "requests.har"
+            options += ["--report", "har", "--report-har-path", str(har)]
+            command = [tool, "run", str(described), "--url", address, *options]
+            exit_code = subprocess.run(command, check=False).returncode
+            add_to_corpus(har, [*description["paths"]], ids)
+            return exit_code
         finally:
             server.terminate()
             server.wait(30)
-            _empty(Path(place) / "data")
+            _remove(Path(folder) / "data")
 
 
-def one_of_each(call: list[str], address: str) -> dict[str, str]:
-    """A plan with an output and a run with a document: their ids, by what addresses call them."""
+def create_resources(call: list[str], address: str) -> dict[str, str]:
+    """Create a plan with an output, a run with a document; return the ids by path parameter."""
 
-    def done(tool: str, **arguments: object) -> Any:  # noqa: ANN401 - as the tool answers
-        told = subprocess.run([*call, tool, json.dumps(arguments)], check=True, capture_output=True)
-        return json.loads(told.stdout)
+    def call_tool(tool: str, **arguments: object) -> Any:  # noqa: ANN401 - as the tool answers
+        command = [*call, tool, json.dumps(arguments)]
+        return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
 
     step = {"stepType": "search", "instructions": "Find out."}
-    plan = done("create_research_plan", name="Tides", researchQuestion="Why two?", steps=[step])
-    output = done(
+    plan = call_tool(
+        "create_research_plan", name="Tides", researchQuestion="Why two?", steps=[step]
+    )
+    output = call_tool(
         "store_research_output",
         planId=plan["planId"],
         title="Tides",
         content="# Two a day",
         mediaType="text/markdown",
     )
-    asked = {"name": "Tides", "input": {"question": "Why two?"}, "models": ["a"]}
-    run = done("start_run", dagSlug="deep-research", **asked)
-    job = done("get_next_job", runId=run["runId"])
-    done("submit_job_result", jobId=job["jobId"], attempt=job["attempt"], content="# Two a day")
-    until = time.monotonic() + PATIENCE
-    while time.monotonic() < until:
-        stage = _asked(f"{address}/api/runs/{run['runId']}/progress")["stages"][0]
+    arguments = {"name": "Tides", "input": {"question": "Why two?"}, "models": ["a"]}
+    run = call_tool("start_run", dagSlug="deep-research", **arguments)
+    job = call_tool("get_next_job", runId=run["runId"])
+    call_tool(
+        "submit_job_result", jobId=job["jobId"], attempt=job["attempt"], content="# Two a day"
+    )
+    deadline = time.monotonic() + MAX_WAIT_SECONDS
+    while time.monotonic() < deadline:
+        stage = _get_json(f"{address}/api/runs/{run['runId']}/progress")["stages"][0]
         if stage["documents"]:
             document = stage["documents"][0]["resourceId"]
             break
         time.sleep(0.2)
     else:
-        raise SystemExit("the server renders nothing")
+        raise SystemExit("the server did not render the document")
     return {
         "planId": plan["planId"],
         "outputId": output["outputId"],
@@ -91,40 +101,42 @@ def one_of_each(call: list[str], address: str) -> dict[str, str]:
     }
 
 
-def with_ids(description: Any, known: dict[str, str]) -> Any:  # noqa: ANN401 - it is JSON
-    """The description, in which an id is often one that is known."""
-    operations = [one for path in description["paths"].values() for one in path.values()]
-    for parameter in (one for operation in operations for one in operation.get("parameters", [])):
-        if parameter["name"] in known:
-            # Not so long that it could be one that is known: else it would stand for both.
+def add_known_ids(description: Any, ids: dict[str, str]) -> Any:  # noqa: ANN401 - it is JSON
+    """Return the description with the existing ids as alternatives of the path parameters."""
+    operations = [
+        operation for path in description["paths"].values() for operation in path.values()
+    ]
+    for parameter in itertools.chain.from_iterable(o.get("parameters", []) for o in operations):
+        if parameter["name"] in ids:
+            # Shorter than an id, so that no value matches both alternatives.
             any_other = {**parameter["schema"], "maxLength": 30}
-            parameter["schema"] = {"anyOf": [{"enum": [known[parameter["name"]]]}, any_other]}
+            parameter["schema"] = {"anyOf": [{"enum": [ids[parameter["name"]]]}, any_other]}
     return description
 
 
-def _asked(address: str) -> Any:  # noqa: ANN401 - it is JSON
+def _get_json(address: str) -> Any:  # noqa: ANN401 - it is JSON
     with urllib.request.urlopen(address) as answer:  # noqa: S310 - our own server
         return json.load(answer)
 
 
-def _empty(place: Path) -> None:
-    """Take the database away, which ends a little after the last one who used it."""
-    until = time.monotonic() + PATIENCE
-    while place.exists() and time.monotonic() < until:
-        shutil.rmtree(place, ignore_errors=True)
+def _remove(folder: Path) -> None:
+    """Remove the data directory; PostgreSQL may write to it until shortly after its last client."""
+    deadline = time.monotonic() + MAX_WAIT_SECONDS
+    while folder.exists() and time.monotonic() < deadline:
+        shutil.rmtree(folder, ignore_errors=True)
         time.sleep(0.5)
 
 
 def _wait_for(address: str) -> None:
-    until = time.monotonic() + PATIENCE
-    while time.monotonic() < until:
+    deadline = time.monotonic() + MAX_WAIT_SECONDS
+    while time.monotonic() < deadline:
         try:
             urllib.request.urlopen(address)  # noqa: S310 - our own server
         except (urllib.error.URLError, ConnectionError):
             time.sleep(0.2)
         else:
             return
-    raise SystemExit("the server did not come up")
+    raise SystemExit("the server did not start")
 
 
 if __name__ == "__main__":

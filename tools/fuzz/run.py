@@ -1,6 +1,7 @@
-"""What `make fuzz` does: each target for a while, then what is worth keeping is kept.
+"""Fuzz every target for a limited time and update its corpus: part of `make fuzz`.
 
-`run.py [SECONDS]`: so many for each target, otherwise sixty. A find ends it, with the bytes.
+`run.py [SECONDS]` sets the time per target (default: 60). An input that breaks a target is printed
+and added to the corpus, and the exit code is 1.
 """
 
 import subprocess
@@ -11,16 +12,16 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parents[1] / "tests"), str(HERE.parents[1] / "tests" / "support")]
 
-from fuzz.corpus_files import MAX_INPUT_LENGTH, MAX_INPUTS, read_corpus, write_corpus  # noqa: E402 - the tests are found just above
+from fuzz.corpus_files import MAX_INPUT_LENGTH, MAX_INPUTS, read_corpus, write_corpus  # noqa: E402 - the path is set above
 from fuzz.targets import TARGETS  # noqa: E402
 
 
 def fuzz(target: str, seconds: int) -> bool:
-    """Look for bytes that break a target; say whether there were none."""
-    with tempfile.TemporaryDirectory() as place:
-        seeds, finds = (Path(place) / name for name in ("seeds", "finds"))
+    """Fuzz a target and save its corpus; return whether no input broke it."""
+    with tempfile.TemporaryDirectory() as folder:
+        seeds, crashes = (Path(folder) / name for name in ("seeds", "crashes"))
         seeds.mkdir()
-        finds.mkdir()
+        crashes.mkdir()
         for number, data in enumerate(read_corpus(target)):
             (seeds / str(number)).write_bytes(data)
         limits = [
@@ -28,39 +29,41 @@ def fuzz(target: str, seconds: int) -> bool:
             f"-max_len={MAX_INPUT_LENGTH}",
             "-rss_limit_mb=1024",
         ]
-        told = [f"-artifact_prefix={finds}/", "-timeout=20", "-print_final_stats=1"]
-        done = _one(target, seeds, *limits, *told)
-        for find in finds.iterdir():
-            _say(f"{target}: {find.name}: {find.read_bytes()!r}")
-        if done:
+        options = [f"-artifact_prefix={crashes}/", "-timeout=20", "-print_final_stats=1"]
+        exit_code = _run_target(target, seeds, *limits, *options)
+        for crash in crashes.iterdir():
+            _print(f"{target}: {crash.name}: {crash.read_bytes()!r}")
+        if exit_code:
             write_corpus(
-                target, [*(find.read_bytes() for find in finds.iterdir()), *read_corpus(target)]
+                target, [*(crash.read_bytes() for crash in crashes.iterdir()), *read_corpus(target)]
             )
             return False
         write_corpus(
             target,
-            [*read_corpus(target), *_spread([file.read_bytes() for file in seeds.iterdir()])],
+            [*read_corpus(target), *_sample([file.read_bytes() for file in seeds.iterdir()])],
         )
-        _say(f"{target}: nothing was found in {seconds} s; {len(read_corpus(target))} inputs kept")
+        _print(
+            f"{target}: no crash in {seconds} s; {len(read_corpus(target))} inputs in the corpus"
+        )
         return True
 
 
-def _spread(found: list[bytes]) -> list[bytes]:
-    """Short and long ones, some of each."""
-    ordered = sorted(found, key=lambda one: (len(one), one))
+def _sample(inputs: list[bytes]) -> list[bytes]:
+    """Return inputs of evenly distributed ranks in the order of length."""
+    ordered = sorted(inputs, key=lambda data: (len(data), data))
     return ordered[:: max(1, len(ordered) // MAX_INPUTS)]
 
 
-def _one(target: str, *words: object) -> int:
-    command = [sys.executable, str(HERE / "one.py"), target, *map(str, words)]
+def _run_target(target: str, *arguments: object) -> int:
+    command = [sys.executable, str(HERE / "fuzz_target.py"), target, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        _say(done.stderr[-4_000:])
+        _print(done.stderr[-4_000:])
     return done.returncode
 
 
-def _say(said: str) -> None:
-    sys.stdout.write(f"{said}\n")
+def _print(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 

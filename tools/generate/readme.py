@@ -1,7 +1,7 @@
 """The tool table of `README.md`: one row per tool or per group of tools.
 
-The wording of existing rows is kept. A new tool gets a row with its title, and a removed tool
-disappears from its row.
+Existing rows keep their wording. A new tool gets a row with its title; a removed tool is deleted
+from its row.
 """
 
 import re

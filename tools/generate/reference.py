@@ -39,7 +39,7 @@ STRUCTURES: Mapping[str, type[BaseModel]] = {
     "usage": UsageFields,
     "budget": BudgetFields,
 }
-#: Arguments whose type has its own heading, or a name of its own.
+#: Arguments whose type is described under a heading of its own, or has a known name.
 LINKED = {
     "steps": "list of [steps](#a-step)",
     "branchingConditions": "list of [conditions](#a-condition)",
@@ -137,14 +137,17 @@ def limits(schema: Mapping[str, Any], outer: Mapping[str, Any]) -> str:
 
 
 def setting(name: str) -> str:
-    """Return the sources of a setting and its default."""
+    """Return a sentence with the sources of a setting and its default."""
     field = next(field for field in fields(Settings) if field.name == name)
     flags = {param.name for param in serve.params}
-    sources = [f"environment `WAYBOOK_{name.upper()}`", f"file `{name}`"]
+    sources = [f"the environment variable `WAYBOOK_{name.upper()}`"]
     if name in flags:
-        sources.insert(0, f"flag `--{name.replace('_', '-')}`")
-    default = DEFAULTS.get(name) or (f"`{field.default}`" if field.default else "nothing")
-    return f"Given by {', '.join(sources)}; otherwise {default}."
+        sources.insert(0, f"the flag `--{name.replace('_', '-')}`")
+    default = DEFAULTS.get(name) or (f"`{field.default}`" if field.default else None)
+    return (
+        f"Set it with {', '.join(sources)} or the key `{name}` in the configuration file; "
+        f"{f'the default is {default}' if default else 'by default it is not set'}."
+    )
 
 
 DEFAULTS = {
@@ -167,13 +170,13 @@ def help_of(path: str) -> str:
 
 
 def columns(table: str, schema: str) -> str:
-    """Return the columns of a table in the schema dump."""
+    """Return the column definitions of a table in the schema dump, as a SQL block."""
     body = re.search(rf"^create table {table} \(\n(.*?)^\)", schema, re.MULTILINE | re.DOTALL)
     if body is None:
         raise SystemExit(f"no table {table} in the schema")
     lines = (line.strip().rstrip(",") for line in body[1].splitlines())
-    kept = [line for line in lines if not line.startswith("constraint")]
-    return "\n".join(["```sql", *kept, "```"])
+    definitions = [line for line in lines if not line.startswith("constraint")]
+    return "\n".join(["```sql", *definitions, "```"])
 
 
 # Pages

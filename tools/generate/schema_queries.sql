@@ -6,7 +6,7 @@ select pg_get_functiondef(p.oid)
  order by p.proname;
 
 -- name: tables
--- Every table and partition: its parent, its bounds, its way of partitioning, its options.
+-- Every table and partition with its parent, bounds, partition key, options and security flags.
 select c.relname,
        i.inhparent::regclass::text,
        pg_get_expr(c.relpartbound, c.oid),
@@ -30,7 +30,7 @@ select c.relname, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull,
  order by c.relname, a.attnum;
 
 -- name: constraints
--- All but the not-nulls, which newer servers list here too and the columns tell already.
+-- Without not-null constraints: newer servers list them here too, and the columns include them.
 select c.relname, k.conname, pg_get_constraintdef(k.oid)
   from pg_constraint k
   join pg_class c on c.oid = k.conrelid
@@ -38,7 +38,7 @@ select c.relname, k.conname, pg_get_constraintdef(k.oid)
  order by c.relname, array_position(array['p', 'u', 'f', 'c'], k.contype::text), k.conname;
 
 -- name: indexes
--- The indexes that are no constraint and no partition's share of its parent's.
+-- Without indexes of constraints, and without those that a partition inherits from its parent.
 select c.relname, pg_get_indexdef(i.indexrelid)
   from pg_index i
   join pg_class c on c.oid = i.indrelid
@@ -61,7 +61,7 @@ select tablename, policyname, permissive, cmd, array_to_string(roles, ', '), qua
  order by tablename, policyname;
 
 -- name: grants
--- What others than the owner may do.
+-- Privileges of all roles except the owner.
 select c.relname, pg_get_userbyid(g.grantee), string_agg(lower(g.privilege_type), ', '
          order by array_position(array['SELECT', 'INSERT', 'UPDATE', 'DELETE'], g.privilege_type))
   from pg_class c

@@ -10,7 +10,7 @@ from waybook.app.request.tool import Tool
 from waybook.transport.mcp.resources import URI
 from waybook.transport.mcp.tools import PublishedTool
 
-# Clients that hide tools behind a search keep the two calls of each loop loaded.
+#: Claim and submit calls, which clients with a tool search keep loaded.
 ALWAYS_LOADED: Final = frozenset(
     {"get_next_step", "submit_step_result", "get_next_job", "submit_job_result"}
 )
@@ -35,12 +35,12 @@ def render(tools: Mapping[str, Tool]) -> str:
 
 
 def list_tools(tools: Mapping[str, Tool]) -> dict[str, PublishedTool]:
-    """Return every tool as clients read it, in the order of the tool table."""
+    """Return every tool as published to clients, in the order of the registry."""
     return {name: PublishedTool(describe(tool), tool.profiles) for name, tool in tools.items()}
 
 
 def describe(tool: Tool) -> wire.Tool:
-    """Return the tool as a client reads it in `tools/list`."""
+    """Return the entry of a tool in `tools/list`."""
     return wire.Tool(
         name=tool.name,
         title=tool.title,
@@ -53,13 +53,13 @@ def describe(tool: Tool) -> wire.Tool:
 
 
 def _output_schema(tool: Tool) -> dict[str, object]:
-    """Return the output schema without `required`, which would cost every model tokens."""
+    """Return the output schema without `required`, to save tokens of every client."""
     omitted = {"required", "properties"} if tool.name in FOR_THE_MAP else {"required"}
     return {key: value for key, value in tool.output_schema.items() if key not in omitted}
 
 
 def _meta(name: str) -> dict[str, object]:
-    """Return the metadata that hosts read and models do not."""
+    """Return the metadata for hosts, which is not shown to models."""
     if name in ALWAYS_LOADED:
         return {"anthropic/alwaysLoad": True}
     if name in SHOWN_ON_THE_MAP:
@@ -68,7 +68,7 @@ def _meta(name: str) -> dict[str, object]:
 
 
 def _annotations(tool: Tool) -> wire.ToolAnnotations:
-    """Return the hints that differ from what the protocol assumes."""
+    """Return the hints that differ from the defaults of the protocol."""
     if tool.reads_only:
         return wire.ToolAnnotations(read_only_hint=True)
     idempotent = True if tool.idempotent else None

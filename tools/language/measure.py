@@ -1,8 +1,8 @@
 """Print the measures of plain language, or a sample to judge.
 
-measure.py              the table
-measure.py --hits NAME  every hit of the measures whose name contains NAME
-measure.py --sample SEED [--where]  40 texts drawn at random
+measure.py                          print the table of all measures
+measure.py --hits NAME              list the hits of the measures whose name contains NAME
+measure.py --sample SEED [--where]  print 40 random texts
 """
 
 import argparse
@@ -13,16 +13,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "support")]
 
-from project.language import Text, corpus, measures  # noqa: E402 - the tests are found just above
+from project.language import Text, corpus, measures  # noqa: E402 - the path is set above
 from project.language_limits import ALLOWED, LIMITS  # noqa: E402
 
-SAMPLES = 10
-#: Shorter lines of docs are headings and table cells.
+SAMPLES_PER_KIND = 10
+#: Shorter lines of the docs are mostly headings and table cells, not sentences.
 MIN_SENTENCE_LENGTH = 40
 
 
 def print_table() -> None:
-    """Print each measure with its total, its share and its limit."""
+    """Print each measure with its hits, total, share and limit."""
     sys.stdout.write(f"{'measure':45} {'hits':>6} {'of':>7} {'share':>7} {'limit':>6}\n")
     for name, total, hits in measures(ROOT, ALLOWED):
         share = 100 * len(hits) / total if total else 0
@@ -30,14 +30,14 @@ def print_table() -> None:
 
 
 def print_hits(part: str) -> None:
-    """Print the hits of some measures with their places."""
+    """Print the hits of the measures whose name contains `part`, with file and line."""
     for name, _, hits in measures(ROOT, ALLOWED):
         if part in name:
-            sys.stdout.writelines(f"{_where(hit)}: {_shown(hit)}\n" for hit in hits)
+            sys.stdout.writelines(f"{_where(hit)}: {_single_line(hit)}\n" for hit in hits)
 
 
 def print_sample(seed: str, *, where: bool) -> None:
-    """Print as many comments, docstrings, test names and sentences, drawn with this seed."""
+    """Print random comments, docstrings, test names and sentences, ten of each."""
     read, chance = corpus(ROOT), random.Random(seed)  # noqa: S311 - a sample is no secret
     sentences = [
         text
@@ -53,26 +53,28 @@ def print_sample(seed: str, *, where: bool) -> None:
     number = 0
     for kind, texts in kinds.items():
         sys.stdout.write(f"\n{kind}\n")
-        for text in chance.sample(texts, SAMPLES):
+        for text in chance.sample(texts, SAMPLES_PER_KIND):
             number += 1
             place = f"  [{_where(text)}]" if where else ""
-            sys.stdout.write(f"{number:3}. {_shown(text)}{place}\n")
+            sys.stdout.write(f"{number:3}. {_single_line(text)}{place}\n")
 
 
 def _where(text: Text) -> str:
     return f"{text.file}:{text.line}"
 
 
-def _shown(text: Text) -> str:
+def _single_line(text: Text) -> str:
     return " ".join(text.text.split())
 
 
 def main(arguments: list[str]) -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--hits", metavar="NAME", help="list the hits of matching measures")
-    parser.add_argument("--sample", metavar="SEED", help="draw texts to judge")
-    parser.add_argument("--where", action="store_true", help="show where the samples are")
+    parser.add_argument(
+        "--hits", metavar="NAME", help="list the hits of the measures whose name contains NAME"
+    )
+    parser.add_argument("--sample", metavar="SEED", help="print random texts, drawn with this seed")
+    parser.add_argument("--where", action="store_true", help="print file and line of each sample")
     options = parser.parse_args(arguments)
     if options.sample is not None:
         print_sample(options.sample, where=options.where)

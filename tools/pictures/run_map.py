@@ -1,6 +1,6 @@
-"""Draw the picture of the map: the demo's run in the middle of its third stage, as SVG.
+"""Draw the map of the demo run in the middle of its third stage: docs/pictures/map.svg.
 
-`make pictures` plays the run on a database of its own and writes docs/pictures/map.svg.
+`make pictures` runs it; the demo runs on a temporary database.
 """
 
 import asyncio
@@ -21,44 +21,43 @@ from waybook.settings import Settings
 
 TARGET = Path(__file__).resolve().parents[2] / "docs" / "pictures" / "map.svg"
 
-#: When to look: so many jobs of this step are done.
-STAGE, STEP, DONE = "synthesis", "synthesis_pairwise_feature_spec", 11
-
-# The moment
+#: The map is drawn as soon as this number of jobs of this step is done.
+STEP, DONE = "synthesis_pairwise_feature_spec", 11
 
 
-async def board_in_the_middle(data_dir: Path) -> RunDetail:
-    """The demo's run, at the moment that is drawn."""
-    seen: list[RunDetail] = []
-    async with open_app(Settings(data_dir=data_dir)) as here:
-        database = here.app.dispatcher.services.database
-        org_id = here.app.caller(Channel.CLI).org_id
+async def play_demo(data_dir: Path) -> RunDetail:
+    """Play the demo and return its run as it was when the step had enough jobs done."""
+    snapshots: list[RunDetail] = []
+    async with open_app(Settings(data_dir=data_dir)) as runtime:
+        database = runtime.app.dispatcher.services.database
+        org_id = runtime.app.caller(Channel.CLI).org_id
         (((now,),),) = await database.read_org(org_id, "select app_now()")
         clock = SimulatedClock(database, now - STORY, FAST)
-        scene = DemoContext(app=here.app, clock=clock, feed=EventLog(clock))
+        scene = DemoContext(app=runtime.app, clock=clock, feed=EventLog(clock))
 
-        async def show() -> None:
-            if not seen:
-                board = await read_run_detail(scene.call, scene.run_id, RunInclude.BOARD)
-                seen.extend([board] if done_of(board) >= DONE else [])
+        async def observe() -> None:
+            if not snapshots:
+                run = await read_run_detail(scene.call, scene.run_id, RunInclude.BOARD)
+                snapshots.extend([run] if count_done_jobs(run) >= DONE else [])
 
-        await start_run_actors(scene, show)
-    return seen[0]
+        await start_run_actors(scene, observe)
+    return snapshots[0]
 
 
-def done_of(board: RunDetail) -> int:
-    """How many jobs of the step are done."""
-    steps = {step["stepKey"]: step for _, step in steps_of(board)}
+def count_done_jobs(run: RunDetail) -> int:
+    """Return the number of done jobs of the step."""
+    steps = {step["stepKey"]: step for step in steps_of(run)}
     return steps[STEP]["jobs"]["done"] if STEP in steps else 0
 
 
-def steps_of(board: RunDetail) -> Iterator[tuple[str, StepReport]]:
-    for stage in board.report["stages"]:
-        yield from ((stage["stageSlug"], step) for step in stage["steps"] or ())
+def steps_of(run: RunDetail) -> Iterator[StepReport]:
+    """Yield the steps of all stages."""
+    for stage in run.report["stages"]:
+        yield from stage["steps"] or ()
 
 
 if __name__ == "__main__":
     with temporary_database() as folder:
-        found = asyncio.run(board_in_the_middle(folder))
-    TARGET.write_text(export_drawing(DrawingFormat.SVG, run_drawing(found)), encoding="utf-8")
+        run = asyncio.run(play_demo(folder))
+    TARGET.write_text(export_drawing(DrawingFormat.SVG, run_drawing(run)), encoding="utf-8")
     sys.stdout.write(f"written  {TARGET.name}\n")

@@ -1,6 +1,6 @@
-"""Draw the picture of the README: `waybook watch` in the middle of the demo, as SVG.
+"""Draw `waybook watch` in the middle of the demo, for the README: docs/pictures/watch.svg.
 
-`make pictures` plays the demo on a database of its own and writes docs/pictures/watch.svg.
+`make pictures` runs it; the demo runs on a temporary database.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from waybook.settings import Settings
 TARGET = Path(__file__).resolve().parents[2] / "docs" / "pictures" / "watch.svg"
 WIDTH = 100
 
-#: Readable on light and dark pages alike: its own dark ground, colours of even brightness.
+#: Readable on light and dark pages: a dark background, and colors of similar brightness.
 THEME = TerminalTheme(
     (24, 26, 31),
     (222, 224, 228),
@@ -41,29 +41,29 @@ THEME = TerminalTheme(
 )
 
 
-async def stalled_board(data_dir: Path) -> PlanDetail:
-    """The plan of the demo, at the moment one of its agents is silent for too long."""
-    seen: list[PlanDetail] = []
-    async with open_app(Settings(data_dir=data_dir)) as here:
-        database = here.app.dispatcher.services.database
-        org_id = here.app.caller(Channel.CLI).org_id
+async def play_demo(data_dir: Path) -> PlanDetail:
+    """Play the demo and return its plan as it was when a step was last stalled."""
+    snapshots: list[PlanDetail] = []
+    async with open_app(Settings(data_dir=data_dir)) as runtime:
+        database = runtime.app.dispatcher.services.database
+        org_id = runtime.app.caller(Channel.CLI).org_id
         (((now,),),) = await database.read_org(org_id, "select app_now()")
         clock = SimulatedClock(database, now - STORY, PlaybackSpeed(0.05, 0))
-        scene = DemoContext(app=here.app, clock=clock, feed=EventLog(clock))
+        scene = DemoContext(app=runtime.app, clock=clock, feed=EventLog(clock))
 
-        async def show() -> None:
-            board = await read_plan_detail(scene.call, scene.plan_id, PlanInclude.BOARD)
-            if board.stalled:
-                seen.append(board)
+        async def observe() -> None:
+            plan = await read_plan_detail(scene.call, scene.plan_id, PlanInclude.BOARD)
+            if plan.stalled:
+                snapshots.append(plan)
 
-        await start_plan_actors(scene, show)
-    return seen[-1]
+        await start_plan_actors(scene, observe)
+    return snapshots[-1]
 
 
-def drawn(board: PlanDetail) -> str:
-    """The board as SVG, in whatever monospaced font the reader has."""
+def render_svg(plan: PlanDetail) -> str:
+    """Return the terminal output as SVG, with common monospaced fonts instead of a web font."""
     console = Console(width=WIDTH, record=True, file=io.StringIO(), force_terminal=True)
-    console.print(plan_display(board, Viewport(width=WIDTH)))
+    console.print(plan_display(plan, Viewport(width=WIDTH)))
     svg = console.export_svg(title="waybook watch", theme=THEME, unique_id="watch")
     svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
     fonts = "ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
@@ -72,7 +72,7 @@ def drawn(board: PlanDetail) -> str:
 
 
 if __name__ == "__main__":
-    with temporary_database() as place:
-        found = asyncio.run(stalled_board(place))
-    TARGET.write_text(drawn(found), encoding="utf-8")
+    with temporary_database() as folder:
+        plan = asyncio.run(play_demo(folder))
+    TARGET.write_text(render_svg(plan), encoding="utf-8")
     sys.stdout.write(f"written  {TARGET.name}\n")

@@ -1,6 +1,7 @@
-"""Check every link inside the built site: its file must exist, and its anchor in that file.
+"""Check every internal link of the built site: the file and the anchor must exist.
 
-The generator checks links between pages. This also covers pictures, examples and source files.
+The site generator checks links between pages only; this also checks pictures, examples and source
+files.
 """
 
 import sys
@@ -11,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 
 class Page(HTMLParser):
-    """The link targets and anchors of one HTML page."""
+    """Parser that collects the link targets and anchors of one HTML page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -20,7 +21,7 @@ class Page(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Collect what the tag links to and the anchor it sets."""
+        """Collect the link target and the anchor of a tag."""
         del tag
         for name, value in attrs:
             if name in {"href", "src"} and value:
@@ -36,7 +37,7 @@ def read_page(path: Path) -> Page:
 
 
 def is_broken(site: Path, path: Path, link: str) -> bool:
-    """Return whether a link of a page leads to no file of the site, or to a missing anchor."""
+    """Return whether the target file or the anchor of a link does not exist."""
     parts = urlsplit(link)
     if parts.scheme or parts.netloc:
         return False
@@ -61,5 +62,5 @@ def broken_links(site: Path) -> list[str]:
 
 
 if __name__ == "__main__":
-    found = broken_links(Path(sys.argv[1]).resolve())
-    sys.exit("\n".join(["Broken links:", *found]) if found else 0)
+    broken = broken_links(Path(sys.argv[1]).resolve())
+    sys.exit("\n".join(["Broken links:", *broken]) if broken else 0)

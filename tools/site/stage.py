@@ -1,4 +1,4 @@
-"""Copy the pages and the files they link to into a folder, as the site generator reads them.
+"""Copy the pages and the files they link to into the input folder of the site generator.
 
 The pages link to each other, to examples and to source files with paths relative to the
 repository. The copy keeps these paths, so no link has to be rewritten.
@@ -15,12 +15,12 @@ LINK = re.compile(r"\]\(([^)\s#]+)")
 
 
 def pages() -> list[Path]:
-    """Return every Markdown page of the repository that belongs on the site."""
+    """Return every Markdown page of the site."""
     return [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def linked_files(page: Path) -> Iterator[Path]:
-    """Return the files of the repository that a page links to, pictures included."""
+    """Yield the files of the repository that a page links to, including pictures."""
     for link in LINK.findall(page.read_text(encoding="utf-8")):
         target = (page.parent / link).resolve()
         if "://" not in link and target.is_relative_to(ROOT) and target.is_file():

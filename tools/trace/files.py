@@ -2,11 +2,11 @@
 
     files.py [--python PATH/.venv/bin/python] [--list]
 
-A server runs under a profile of all its threads. Each call is made several times before it counts,
-then several times more; a file counts if every one of these calls executed it, so that background
-work in between does not. Importing a file is not executing it. Tools are counted from the
-dispatcher inward, without the transport; pages with it; both without what keeps the process
-running (the command, the composition root, the background loops).
+A server runs with a profile function in every thread. Each call is made several times as a warm-up,
+then several times measured. A file is counted if every measured call executed it, which excludes
+background work. Importing a file is not executing it. Tools are counted without the transport, from
+the dispatcher inward; pages are counted with the transport. Files that keep the process running are
+not counted: the command, the composition root and the background loops.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from server import Server, installation, wait_until  # noqa: E402 - the path is 
 
 WARM_UP = 5
 MEASURED = 6
-#: What keeps the process running, before and after the layout of the package changes.
+#: Files that keep the process running; current and earlier names, to compare older checkouts.
 RUNTIME = ("cli/", "wiring.py", "bootstrap.py", "background.py")
 HEADERS = {
     "accept": "application/json, text/event-stream",
@@ -38,7 +38,7 @@ Body = dict[str, Any]
 
 
 class Trace:
-    """A traced server, and calls to it."""
+    """Client of a traced server."""
 
     def __init__(self, server: Server, out: Path) -> None:
         self.server, self.out = server, out
@@ -54,25 +54,25 @@ class Trace:
         return body
 
     def page(self, path: str) -> None:
-        """Get a page."""
+        """Get a page; its status must be 200."""
         reply = self.server.request("GET", path, accept="text/html")
         assert reply.status == 200, reply
 
     def files(self, action: Callable[[], object]) -> set[str]:
-        """Return the files that run while an action does."""
+        """Return the files that are executed during an action."""
         os.kill(self.server.process.pid, signal.SIGUSR1)
         action()
-        return self._written()
+        return self._read_trace()
 
-    def _written(self) -> set[str]:
+    def _read_trace(self) -> set[str]:
         self.out.unlink(missing_ok=True)
         os.kill(self.server.process.pid, signal.SIGUSR2)
         wait_until(self.out.exists, "the trace is written")
         return set(json.loads(self.out.read_text()))
 
 
-def traced(trace: Trace) -> dict[str, list[str]]:
-    """Return the files of each measured call."""
+def trace_calls(trace: Trace) -> dict[str, list[str]]:
+    """Return the files that every measured call of a kind executed, by kind."""
     steps = [{"stepType": "search", "instructions": f"Look up {n}."} for n in range(40)]
     plan = {"name": "Traced", "researchQuestion": "Which files?", "steps": steps}
     plan_id = trace.call("create_research_plan", **plan)["planId"]
@@ -107,7 +107,7 @@ def _common(sets: Iterable[set[str]]) -> set[str]:
 
 
 def print_table(calls: dict[str, list[str]], *, names: bool) -> None:
-    """Print the counts: a tool from the dispatcher inward, a page from its request on."""
+    """Print the number of files of each call; tools are counted without the transport."""
     sys.stdout.write(f"{'call':20} {'counted':>7} {'templates':>9} {'transport':>9} {'all':>5}\n")
     for name, files in calls.items():
         work = [file for file in files if not file.startswith(RUNTIME)]
@@ -134,7 +134,7 @@ def main(arguments: list[str]) -> None:
         installed.waybook = program
         installed.settings = {"WAYBOOK_TRACE_OUT": str(out)}
         with installed.serving("--tools", "all") as server:
-            calls = traced(Trace(server, out))
+            calls = trace_calls(Trace(server, out))
     print_table(calls, names=options.list)
 
 

@@ -1,7 +1,7 @@
-"""Run `waybook` with a profile that notes which files of the package execute.
+"""Run `waybook` with a profile function that records the executed files of the package.
 
-SIGUSR1 forgets what was noted, SIGUSR2 writes it to the file named by WAYBOOK_TRACE_OUT. Every
-thread is profiled; the templates of pages count as files too.
+SIGUSR1 clears the record; SIGUSR2 writes it to the file named by WAYBOOK_TRACE_OUT. All threads are
+profiled. Page templates are files of the package too.
 """
 
 import importlib.util
@@ -23,19 +23,19 @@ OUT = Path(os.environ["WAYBOOK_TRACE_OUT"])
 executed: set[str] = set()
 
 
-def note(frame: FrameType, event: str, _: object) -> None:
-    """Note the file of a function that is entered or resumed."""
+def record(frame: FrameType, event: str, _: object) -> None:
+    """Record the file of a function that is entered or resumed."""
     if event == "call":
         executed.add(frame.f_code.co_filename)
 
 
-def forget(*_: object) -> None:
-    """Start over."""
+def clear(*_: object) -> None:
+    """Clear the record."""
     executed.clear()
 
 
 def write(*_: object) -> None:
-    """Write the files noted so far, relative to the package."""
+    """Write the recorded files, relative to the package."""
     files = sorted(name.removeprefix(PACKAGE) for name in {*executed} if name.startswith(PACKAGE))
     unfinished = OUT.with_suffix(".part")
     unfinished.write_text(json.dumps(files))
@@ -43,9 +43,9 @@ def write(*_: object) -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGUSR1, forget)
+    signal.signal(signal.SIGUSR1, clear)
     signal.signal(signal.SIGUSR2, write)
-    threading.setprofile(note)
-    sys.setprofile(note)
+    threading.setprofile(record)
+    sys.setprofile(record)
     sys.argv[0] = "waybook"
     runpy.run_module("waybook", run_name="__main__", alter_sys=True)

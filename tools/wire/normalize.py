@@ -12,9 +12,9 @@ TIME = (
     r"20\d\d-\d\d-\d\d[T ]\d\d(?::|%3A)\d\d(?:(?::|%3A)\d\d(?:\.\d+)?)?"
     r"(?:Z|(?:[+-]|%2B)\d\d(?:(?::|%3A)?\d\d)?)?"
 )
-#: Versions of the protocol, which are dates.
+#: Versions of the MCP protocol, which look like dates but are not volatile.
 PROTOCOLS = frozenset({"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"})
-#: The years a running server can write; the scenario itself uses none of them.
+#: Years of times that a running server writes; fixed times of the scenario have other years.
 YEAR = re.compile(r"20(?:2[5-9]|[34]\d)")
 VOLATILE = re.compile(
     rf"(?P<id>{ID})"
@@ -25,8 +25,8 @@ VOLATILE = re.compile(
     r"|(?P<secret>\bwbk?_[0-9A-Za-z_-]{16,})"
     r"|(?P<hash>(?<![0-9A-Za-z])(?:[0-9a-f]{64}|[0-9a-f]{40}|[0-9a-f]{32}|[0-9a-f]{16})(?![0-9A-Za-z]))"
 )
-#: Further forms that only texts for people have.
-SPOKEN = re.compile(
+#: Volatile values that occur only in pages and terminal output.
+HUMAN_READABLE = re.compile(
     r"(?P<month>\d{1,2} (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*(?: 20\d\d)?)"
     r"|(?P<ago>just now|(?<![\w.])\d+(?:\.\d+)? ?(?:s|m|h|min|minutes?|seconds?|hours?) ago)"
     r"|(?P<live>(?<=data-at=\")[0-9a-f]+\.\d+)"
@@ -36,7 +36,7 @@ SPOKEN = re.compile(
     r"|(?P<prefix>(?<![0-9A-Za-z<-])01[0-9a-f]{6}(?:-[0-9a-f]{0,4})?(?![0-9A-Za-z-]))"
     r"|(?P<duration>(?<![\w.])\d+(?:\.\d+)? ?(?:ms|s|sec|seconds?|min|minutes?)\b)"
 )
-#: Fields whose numbers are measurements.
+#: Names of fields whose numbers are measurements.
 MEASURED = re.compile(
     r"(?:seconds|elapsed|duration|latency|millis|Ms|_ms|bytesFree|pid|size_bytes)$"
 )
@@ -46,7 +46,10 @@ PROSE = frozenset({"message", "why"})
 
 
 class Normalizer:
-    """Placeholders in order of first appearance; equal values get equal placeholders."""
+    """Replaces volatile values by placeholders, numbered in order of first appearance.
+
+    Equal values get equal placeholders.
+    """
 
     def __init__(self, literals: Mapping[str, str], earlier: "Normalizer | None" = None) -> None:
         """Replace `literals` first; values that `earlier` has numbered keep their numbers."""
@@ -56,18 +59,22 @@ class Normalizer:
         self.mark = "t" if earlier else ""
 
     def number(self, kind: str, value: str) -> str:
-        """Return the placeholder of a value."""
+        """Return the numbered placeholder of a value."""
         if (kind, value) not in self.numbers:
             self.counts[kind] = self.counts.get(kind, 0) + 1
             self.numbers[kind, value] = f"<{kind}:{self.mark}{self.counts[kind]}>"
         return self.numbers[kind, value]
 
-    def text(self, text: str, *, spoken: bool = False) -> str:
-        """Return the text with placeholders; `spoken` also replaces human-readable times."""
+    def text(self, text: str, *, human_readable: bool = False) -> str:
+        """Return the text with placeholders; `human_readable` adds those of pages and terminals."""
         for literal, placeholder in self.literals:
             text = text.replace(literal, placeholder)
         text = VOLATILE.sub(self._replaced, text)
-        return SPOKEN.sub(lambda match: f"<{match.lastgroup}>", text) if spoken else text
+        return (
+            HUMAN_READABLE.sub(lambda match: f"<{match.lastgroup}>", text)
+            if human_readable
+            else text
+        )
 
     def value(self, value: Value, key: str = "") -> Value:
         """Return JSON with placeholders, in keys and in values."""
@@ -86,8 +93,8 @@ class Normalizer:
         if kind in {"time", "date"} and (value in PROTOCOLS or not YEAR.match(value)):
             return value
         if kind == "time":
-            # Two calls may see the same time or not, and zeros at its end are left out: neither
-            # is recorded, but how the zone is written is.
+            # Times get no number: whether two calls see the same time, and how many digits it has,
+            # differs between runs. The notation of the time zone is recorded.
             zone = re.search(r"(?:Z|(?:[+-]|%2B)\d\d(?:(?::|%3A)?\d\d)?)$", value[11:])
             return f"<time{zone[0] if zone else ''}>"
         if kind in {"date", "asset", "expiry"}:
@@ -96,7 +103,7 @@ class Normalizer:
 
 
 def without_prose(value: Value, keys: frozenset[str] = PROSE) -> tuple[Value, list[list[str]]]:
-    """Return the value without server-written prose, and the prose with the path of each text."""
+    """Return the value with `<prose>` for the fields `keys`, and their texts with their paths."""
     prose: list[list[str]] = []
 
     def visit(inner: Value, path: str, key: str) -> Value:

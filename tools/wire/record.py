@@ -1,16 +1,16 @@
-"""Record what a Waybook checkout answers, and compare two recordings.
+"""Record the replies of a Waybook checkout, and compare two recordings.
 
     record.py record OUT [--waybook PATH/.venv/bin/waybook] [--quick]
     record.py compare A B [--only wire,prose,texts]
 
-`record` starts a server with an empty data directory and plays one fixed scenario against it. The
-product is driven from outside only: HTTP, MCP, and the command line. Ids, times, hashes, ports and
-measurements become placeholders, so that two recordings of the same code are byte-identical.
+`record` starts a server with an empty data directory and runs a fixed scenario against it, through
+HTTP, MCP and the command line only. Ids, times, hashes, ports and measurements are replaced by
+placeholders, so that two recordings of the same code are byte-identical.
 
 A recording has three sections. `wire` is the interface: tool replies, status codes, headers, links
-and form fields of pages, JSON of commands, names of options. `prose` holds messages and
-descriptions written by the server inside such replies. `texts` holds pages and command-line output
-for people. `compare` prints a unified diff per entry and exits with 1 if a section differs.
+and form fields of pages, JSON of commands, names of options. `prose` has the
+messages and descriptions in these replies. `texts` has the pages and the command-line output for
+people. `compare` prints a unified diff per entry and exits with 1 if a section differs.
 """
 
 import argparse
@@ -30,7 +30,7 @@ SECTIONS = ("wire", "prose", "texts")
 
 
 def record(waybook: Path, *, quick: bool = False) -> dict[str, Any]:
-    """Play the scenario against this `waybook` and return the normalized recording."""
+    """Run the scenario against this `waybook` and return the normalized recording."""
     recorder = Recorder()
     with installation(waybook) as installed:
         surfaces.prepare(installed)
@@ -47,8 +47,8 @@ def _local_mode(recorder: Recorder, installed: Installation, *, quick: bool) -> 
     with installed.serving("--tools", "all") as server:
         mcp = Mcp(recorder, server)
         scenario.list_everything(mcp)
-        ids = {**scenario.play_plans(mcp), **scenario.play_runs(mcp, server)}
-        scenario.read_around(mcp, ids)
+        ids = {**scenario.call_plan_tools(mcp), **scenario.call_run_tools(mcp, server)}
+        scenario.read_prompts_and_resources(mcp, ids)
         _check_coverage(mcp)
         surfaces.record_rest(recorder, server, ids)
         surfaces.record_pages(recorder, server, ids)
@@ -103,7 +103,7 @@ def main(arguments: list[str]) -> int:
     recording = commands.add_parser("record", help="record a checkout")
     recording.add_argument("out", type=Path)
     recording.add_argument("--waybook", type=Path, default=ROOT / ".venv/bin/waybook")
-    recording.add_argument("--quick", action="store_true", help="leave the commands out")
+    recording.add_argument("--quick", action="store_true", help="record no commands")
     comparing = commands.add_parser("compare", help="compare two recordings")
     comparing.add_argument("first", type=Path)
     comparing.add_argument("second", type=Path)

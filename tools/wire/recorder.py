@@ -40,11 +40,11 @@ SAME = "the same JSON as structuredContent"
 
 
 class ScenarioError(Exception):
-    """A call of the scenario ended otherwise than the scenario needs."""
+    """A call of the scenario succeeded or was refused contrary to expectation."""
 
 
 class Recorder:
-    """Entries by name, as they came; normalized at the end."""
+    """Recorded entries by name; they are normalized at the end."""
 
     def __init__(self) -> None:
         self.wire: dict[str, tuple[Value, frozenset[str]]] = {}
@@ -53,59 +53,59 @@ class Recorder:
         self.refused: set[str] = set()
 
     def add(self, name: str, value: Value, prose: frozenset[str] = PROSE) -> None:
-        """Add an entry of the wire."""
-        self.wire[_free(name, self.wire)] = (value, prose)
+        """Add an entry to the section `wire`; `prose` are the names of its prose fields."""
+        self.wire[_unused_name(name, self.wire)] = (value, prose)
 
     def add_text(self, name: str, text: str) -> None:
-        """Add a text for people."""
-        self.texts[_free(name, self.texts)] = text
+        """Add a page or command output to the section `texts`."""
+        self.texts[_unused_name(name, self.texts)] = text
 
     def recording(self, literals: Mapping[str, str]) -> dict[str, Any]:
-        """Return everything recorded, normalized."""
+        """Return the normalized recording with its three sections."""
         normalizer = Normalizer(literals)
         wire, prose = {}, {}
         for name, (value, keys) in self.wire.items():
             wire[normalizer.text(name)], messages = without_prose(normalizer.value(value), keys)
             if messages:
                 prose[normalizer.text(name)] = messages
-        spoken = Normalizer(literals, earlier=normalizer)
-        texts = {
-            spoken.text(name): settled(name, spoken.text(text, spoken=True)).splitlines()
-            for name, text in self.texts.items()
-        }
+        text_normalizer = Normalizer(literals, earlier=normalizer)
+        texts = {}
+        for name, text in self.texts.items():
+            normalized = text_normalizer.text(text, human_readable=True)
+            texts[text_normalizer.text(name)] = remove_races(name, normalized).splitlines()
         return {"wire": wire, "prose": prose, "texts": texts}
 
 
-def settled(name: str, text: str) -> str:
-    """Return a normalized text without what the server writes after it has replied."""
-    # Calls are logged, and the last use of a token is noted, in the background.
+def remove_races(name: str, text: str) -> str:
+    """Return a normalized text without parts that depend on timing and on the machine."""
+    # The server logs calls and the last use of a token in the background, after its reply.
     text = re.sub(r'(<details class="card" id="calls">).*?</details>', r"\1", text, flags=re.DOTALL)
     if name.endswith(("/tokens", "/tokens: add user")):
         never = r'<span class="soft">never</span>'
         text = re.sub(rf"<td>(?:{never}|<time .*?</time>)</td>", "<td><used></td>", text)
     text = re.sub(r"\d+(?:\.\d+)? GB free", "<n> GB free", text)
-    text = _without_figures(name, text)
-    return _in_plain_columns(text) if name.startswith("waybook ") else text
+    text = _remove_measurements(name, text)
+    return _collapse_columns(text) if name.startswith("waybook ") else text
 
 
-def _without_figures(name: str, text: str) -> str:
-    """Return a text without numbers if it is a page of measurements."""
+def _remove_measurements(name: str, text: str) -> str:
+    """Replace all numbers of a text if it is a page of measurements."""
     if not re.search(r"GET /(?:calls|health)$|waybook backup", name):
         return text
     text = re.sub(r"\d+(?:[.,]\d+)*", "<n>", text)
-    # The slowest tools come first.
+    # The page lists the slowest tools first, and that order differs between runs.
     return "\n".join(sorted(text.splitlines())) if name.endswith("/calls") else text
 
 
-def _in_plain_columns(text: str) -> str:
-    """Return a terminal's text without what depends on the width of times, ids and bars."""
+def _collapse_columns(text: str) -> str:
+    """Collapse the padding of terminal output: it depends on the width of times, ids and bars."""
     text = re.sub(r"━+[ ━]*", "━ ", text)
     text = re.sub(r" {2,}", "  ", re.sub(r"(─)─+", r"\1", text))
     return re.sub(r" +(?=│?$)", "", text, flags=re.MULTILINE)
 
 
 class Mcp:
-    """An MCP client whose every exchange is recorded."""
+    """MCP client that records every exchange."""
 
     def __init__(self, recorder: Recorder, server: Server, token: str | None = None) -> None:
         self.recorder, self.server = recorder, server
@@ -117,10 +117,10 @@ class Mcp:
     def exchange(
         self, name: str, method: str, params: Mapping[str, object], prose: frozenset[str] = PROSE
     ) -> dict[str, Any]:
-        """Send one request of the older revisions, record and return the JSON-RPC message."""
+        """Send a request of the older revisions; record and return the JSON-RPC reply."""
         message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         reply = self.server.request("POST", "/mcp", json.dumps(message), **LEGACY, **self.token)
-        return self._recorded(name, message, reply, prose)
+        return self._record(name, message, reply, prose)
 
     def modern(
         self,
@@ -130,7 +130,7 @@ class Mcp:
         capabilities: Mapping[str, object],
         prose: frozenset[str] = PROSE,
     ) -> dict[str, Any]:
-        """Send one request of the stateless revision, record and return the JSON-RPC message."""
+        """Send a request of the stateless revision; record and return the JSON-RPC reply."""
         meta = {
             "io.modelcontextprotocol/protocolVersion": MODERN_VERSION,
             "io.modelcontextprotocol/clientCapabilities": capabilities,
@@ -145,9 +145,9 @@ class Mcp:
         if "name" in params:
             headers["mcp_name"] = str(params["name"])
         reply = self.server.request("POST", "/mcp", json.dumps(message), **headers, **self.token)
-        return self._recorded(name, message, reply, prose)
+        return self._record(name, message, reply, prose)
 
-    def _recorded(
+    def _record(
         self, name: str, message: Value, reply: Response, prose: frozenset[str]
     ) -> dict[str, Any]:
         body: dict[str, Any] = json.loads(reply.body)
@@ -161,7 +161,7 @@ class Mcp:
     # Tools
 
     def attempt(self, name: str, tool: str, arguments: Mapping[str, object]) -> dict[str, Any]:
-        """Call a tool, whatever comes of it."""
+        """Call a tool that may succeed or be refused, and return its result."""
         body = self.exchange(name, "tools/call", {"name": tool, "arguments": arguments})
         result: dict[str, Any] = body.get("result") or {"isError": True, "structuredContent": {}}
         outcome = self.recorder.refused if result["isError"] else self.recorder.succeeded
@@ -169,7 +169,7 @@ class Mcp:
         return result
 
     def call(self, tool: str, case: str = "", /, **arguments: object) -> dict[str, Any]:
-        """Call a tool that must succeed; at its first call, also try malformed arguments."""
+        """Call a tool that must succeed; its first call is repeated with malformed arguments."""
         result = self.attempt(f"tool {tool}: {case or 'ok'}", tool, arguments)
         if result["isError"]:
             raise ScenarioError(f"{tool} ({case}) was refused: {result}")
@@ -188,7 +188,7 @@ class Mcp:
     def _probe(self, tool: str, arguments: Mapping[str, object]) -> None:
         """Call with an unknown argument, without required ones, and with wrong types and ids."""
         schema = self.schemas[tool]
-        # With the key of the first call they would all be refused for reusing it.
+        # Reusing the idempotency key of the first call would be refused for that reason alone.
         arguments = {k: v for k, v in arguments.items() if k != "idempotencyKey"}
         self.refuse(tool, "unknown argument", **{**arguments, "nonsense": 1})
         for name in schema.get("required", []):
@@ -205,14 +205,14 @@ class Mcp:
 
 
 def http_entry(reply: Response) -> dict[str, Any]:
-    """Return status, headers and body of a response, JSON as a value and text as lines."""
+    """Return status, headers and body of a response: JSON as a value, other text as lines."""
     headers = {name: _header(name, reply.headers[name]) for name in sorted(reply.headers)}
     recorded = {name: value for name, value in headers.items() if name in HEADERS}
     return {"status": reply.status, "headers": recorded, **_body(reply.body)}
 
 
 def _header(name: str, value: str) -> str:
-    # The value of a cookie and a nonce are random; the attributes are not.
+    # The values of cookies and nonces are random; the attributes of cookies are recorded.
     value = re.sub(r"'nonce-[^']+'", "'nonce-<nonce>'", value)
     return re.sub(r"^([^=]+)=[^;]*", r"\1=<cookie>", value) if name == "set-cookie" else value
 
@@ -223,32 +223,32 @@ def _body(text: str) -> dict[str, Any]:
     except ValueError:
         return {"text": text.splitlines()}
     compact = json.dumps(value, separators=(",", ":"), ensure_ascii=False) == text.rstrip("\n")
-    return {"form": "compact JSON" if compact else "JSON", "body": unfolded(value)}
+    return {"form": "compact JSON" if compact else "JSON", "body": parse_embedded_json(value)}
 
 
-def unfolded(value: Value) -> Value:
-    """Return a tool's result with the JSON in its text as JSON."""
+def parse_embedded_json(value: Value) -> Value:
+    """Return a reply in which JSON inside a text field is replaced by its value."""
     match value:
         case {"result": {"content": [{"text": str(text)}, *_] as content} as result}:
-            inner = _json_in(text)
+            inner = _parse_json(text)
             if inner is not None:
                 same = inner == result.get("structuredContent")
                 content[0]["text"] = SAME if same else inner
         case {"result": {"contents": [{"text": str(text)}, *_] as contents}}:
-            inner = _json_in(text)
+            inner = _parse_json(text)
             contents[0]["text"] = text.splitlines() if inner is None else inner
     return value
 
 
-def _json_in(text: str) -> Value:
+def _parse_json(text: str) -> Value:
     try:
         return json.loads(text)
     except ValueError:
         return None
 
 
-class _Skeleton(HTMLParser):
-    """The addresses, forms and fields of a page."""
+class _InterfaceParser(HTMLParser):
+    """Parser that collects the links, forms and fields of a page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -270,9 +270,9 @@ class _Skeleton(HTMLParser):
             (self.forms[-1]["fields"] if self.forms else self.loose).append(shown)
 
 
-def skeleton(page: str) -> dict[str, Any]:
-    """Return what of a page is interface: links, forms and fields, without words and marks."""
-    parser = _Skeleton()
+def page_interface(page: str) -> dict[str, Any]:
+    """Return the links, forms and fields of a page, without its text and markup."""
+    parser = _InterfaceParser()
     parser.feed(page)
     return {"links": [*parser.links], "forms": parser.forms, "fields": parser.loose}
 
@@ -280,11 +280,11 @@ def skeleton(page: str) -> dict[str, Any]:
 def record_page(
     recorder: Recorder, name: str, reply: Response, request: Iterable[str] = ()
 ) -> None:
-    """Record a page: its interface in the wire, its words in the texts."""
+    """Record a page: links, forms and fields in `wire`, the HTML in `texts`."""
     entry = http_entry(Response(reply.status, reply.headers, "{}"))
     del entry["body"], entry["form"]
     if reply.headers.get("content-type", "").startswith("text/html"):
-        entry |= skeleton(reply.body)
+        entry |= page_interface(reply.body)
         recorder.add_text(name, reply.body)
     else:
         entry |= _body(reply.body)
@@ -294,11 +294,11 @@ def record_page(
 def record_command(
     recorder: Recorder, installation: Installation, *arguments: str, stdin: str = ""
 ) -> Value:
-    """Run a command and record it: JSON in the wire, anything else in the texts."""
+    """Run a command and record it: JSON in `wire`, other output in `texts`."""
     done = installation.run(*arguments, stdin=stdin)
     name = f"waybook {' '.join(arguments)}"
-    lines = [_json_in(line) for line in done.stdout.splitlines()]
-    value = _json_in(done.stdout)
+    lines = [_parse_json(line) for line in done.stdout.splitlines()]
+    value = _parse_json(done.stdout)
     if value is None and lines and None not in lines:
         value = lines
     if value is None:
@@ -311,7 +311,7 @@ def record_command(
     return value
 
 
-def _free(name: str, taken: Mapping[str, object]) -> str:
+def _unused_name(name: str, taken: Mapping[str, object]) -> str:
     numbered, n = name, 1
     while numbered in taken:
         n += 1

@@ -1,4 +1,4 @@
-"""The tool calls of a recording: one fixed story in which every tool succeeds and is refused."""
+"""Tool calls of a recording: a fixed scenario in which every tool succeeds and is refused."""
 
 import json
 from typing import Any
@@ -21,12 +21,12 @@ SOURCE = {
 
 
 def step(instructions: str = "Look it up.", **more: object) -> Body:
-    """A step of a plan."""
+    """Return the arguments of a plan step."""
     return {"stepType": "search", "instructions": instructions, **more}
 
 
 def definition(slug: str, **more: object) -> Body:
-    """A workflow of two stages, the second of which every model works on."""
+    """Return a DAG definition of two stages: one document per model, then one for all."""
 
     def stage(name: str, strategy: str, inputs: list[Body]) -> Body:
         output = {"documentKey": name, "render": "{{ content|markdown }}"}
@@ -67,8 +67,8 @@ def list_everything(mcp: Mcp) -> None:
 # Plans
 
 
-def play_plans(mcp: Mcp) -> dict[str, str]:
-    """Play the plan tools; return ids that pages and commands show."""
+def call_plan_tools(mcp: Mcp) -> dict[str, str]:
+    """Call all plan tools; return the ids that pages and commands need."""
     plan = _worked_plan(mcp)
     ids = {"plan": plan["planId"], "step": plan["stepIds"][0]}
     ids |= _reviews(mcp)
@@ -85,7 +85,7 @@ def play_plans(mcp: Mcp) -> dict[str, str]:
 
 
 def _worked_plan(mcp: Mcp) -> Body:
-    """Work through the main loop: create, claim, read, submit, branch, stale attempts, replays."""
+    """Complete a plan: claims, results, branches, stale attempts and repeated calls."""
     arguments: Body = {
         "name": "Rivers",
         "researchQuestion": "Which river is longest?",
@@ -256,7 +256,7 @@ def _reviews(mcp: Mcp) -> dict[str, str]:
 
 
 def _elicited(mcp: Mcp, step_id: str) -> None:
-    """Ask for a review in a client that shows forms, and answer the form."""
+    """Request a review from a client that supports elicitation, and answer the form."""
     capabilities: Body = {"elicitation": {"form": {}}}
     call: Body = {"name": "request_user_review", "arguments": {"stepId": step_id, "summary": "So?"}}
     pending = mcp.modern("elicitation: asked", "tools/call", call, capabilities)["result"]
@@ -305,7 +305,7 @@ def _modifications(mcp: Mcp) -> None:
 
 
 def _endings(mcp: Mcp) -> None:
-    """Fail a plan by a condition, and call every writing tool on it."""
+    """Let a condition fail a plan, then call every plan tool that writes."""
     condition = {
         "afterStepOrder": 1,
         "conditionExpression": "result.n == 0",
@@ -410,8 +410,8 @@ def _skills(mcp: Mcp) -> None:
 # Runs
 
 
-def play_runs(mcp: Mcp, server: Server) -> dict[str, str]:
-    """Play the run tools; return ids that pages and commands show."""
+def call_run_tools(mcp: Mcp, server: Server) -> dict[str, str]:
+    """Call all run tools; return the ids that pages and commands need."""
     mcp.call("add_dag", definition=definition("two-views"))
     mcp.call("add_dag", "same again", definition=definition("two-views"))
     mcp.call("add_dag", "next version", definition=definition("two-views", description="Newer."))
@@ -429,9 +429,9 @@ def play_runs(mcp: Mcp, server: Server) -> dict[str, str]:
     ids = _worked_run(mcp, server)
     _failing_run(mcp)
     waiting = _run(mcp, "Waiting", "two-views")
-    # The background writes to the audit too: its turn must come at the same place each time.
+    # The server renders in the background and writes audit entries; waiting here fixes their order.
     for count, model in enumerate("ab", 1):
-        _hand_in(mcp, _job(mcp, waiting, modelId=model), "# A view")
+        _submit_job(mcp, _job(mcp, waiting, modelId=model), "# A view")
         _rendered(server, waiting["runId"], count)
     return {**ids, "waitingRun": waiting["runId"]}
 
@@ -447,23 +447,23 @@ def _job(mcp: Mcp, run: Body, **more: object) -> Body:
     return job
 
 
-def _hand_in(mcp: Mcp, job: Body, content: object, **more: object) -> Body:
+def _submit_job(mcp: Mcp, job: Body, content: object, **more: object) -> Body:
     claimed = {"jobId": job["jobId"], "attempt": job["attempt"]}
     return mcp.call("submit_job_result", "in passing", **claimed, content=content, **more)
 
 
 def _rendered(server: Server, run_id: str, count: int) -> list[Body]:
-    """Wait until the background has rendered so many documents of a run."""
+    """Wait until the server has rendered `count` documents of a run, and return them."""
     documents: list[Body] = []
 
-    def are_there() -> bool:
+    def are_rendered() -> bool:
         report = _json(server, f"/api/runs/{run_id}/progress")
         documents[:] = [
             document for stage in report["stages"] for document in stage.get("documents") or []
         ]
         return len(documents) >= count
 
-    wait_until(are_there, f"{count} documents are rendered")
+    wait_until(are_rendered, f"{count} documents are rendered")
     return documents
 
 
@@ -473,7 +473,7 @@ def _json(server: Server, path: str) -> Body:
 
 
 def _worked_run(mcp: Mcp, server: Server) -> dict[str, str]:
-    """Work through the first stage, give feedback, and begin the second."""
+    """Complete the first stage of a run, give feedback, and continue with the second stage."""
     arguments: Body = {"dagSlug": "deep-research", "name": "Lakes", "models": ["a", "b"]}
     question = {"question": "Which lake is deepest?"}
     run = mcp.call("start_run", **arguments, input=question, idempotencyKey="run-1")
@@ -523,7 +523,7 @@ def _worked_run(mcp: Mcp, server: Server) -> dict[str, str]:
 
 
 def _second_stage(mcp: Mcp, server: Server, run: Body) -> dict[str, str]:
-    """Read inputs, give a job back, finish two others and regenerate a document."""
+    """Read inputs, fail a job, complete two others and regenerate a document."""
     target = {"runId": run["runId"]}
     gathering = _job(mcp, run, modelId="b")
     brief = next(item for item in gathering["inputs"] if "documentId" in item)
@@ -534,9 +534,9 @@ def _second_stage(mcp: Mcp, server: Server, run: Body) -> dict[str, str]:
     claimed = {**job_id, "attempt": gathering["attempt"]}
     mcp.call("fail_job", **claimed, error="The line is dead.", retryable=True)
     mcp.refuse("fail_job", "twice", **claimed, error="Again.", retryable=True)
-    _hand_in(mcp, _job(mcp, run, modelId="a"), "# Findings of a", usage=USAGE)
+    _submit_job(mcp, _job(mcp, run, modelId="a"), "# Findings of a", usage=USAGE)
     _rendered(server, run["runId"], 2)
-    done = _hand_in(mcp, _job(mcp, run, modelId="c"), "# Findings of c", usage=USAGE)
+    done = _submit_job(mcp, _job(mcp, run, modelId="c"), "# Findings of c", usage=USAGE)
     mcp.call("get_next_job", "backing off", **target, modelId="b")
     documents = _rendered(server, run["runId"], 3)
     _look_at_run(mcp, run["runId"], "half done")
@@ -578,8 +578,8 @@ def _failing_run(mcp: Mcp) -> None:
 # Prompts, completions, resources
 
 
-def read_around(mcp: Mcp, ids: dict[str, str]) -> None:
-    """Read prompts, completions and lists of resources of a populated org."""
+def read_prompts_and_resources(mcp: Mcp, ids: dict[str, str]) -> None:
+    """Read the prompts, completions and resources of an org that has plans and runs."""
     for name, arguments in (
         ("resume_plan", {"planId": ids["plan"]}),
         ("plan_research", {"question": "Why?"}),

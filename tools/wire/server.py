@@ -1,4 +1,4 @@
-"""A Waybook server with an empty data directory, and plain HTTP requests to it."""
+"""Waybook server with an empty data directory, and an HTTP client for it."""
 
 import http.client
 import os
@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 START_SECONDS = 180
-#: Any text of this length is accepted as the form token, if cookie and form agree.
+#: CSRF token of forms: any text of this length is valid if cookie and form field are equal.
 FORM_TOKEN = "t" * 43
 FORM = {
     "cookie": f"waybook_form={FORM_TOKEN}",
@@ -25,7 +25,7 @@ FORM = {
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """An HTTP response, read to its end."""
+    """HTTP response with its complete body."""
 
     status: int
     headers: Mapping[str, str]
@@ -34,7 +34,7 @@ class Response:
 
 @dataclass
 class Server:
-    """One process of `waybook serve`."""
+    """Process of `waybook serve`."""
 
     port: int
     process: "subprocess.Popen[bytes]"
@@ -52,7 +52,7 @@ class Server:
             connection.close()
 
     def form(self, path: str, fields: Mapping[str, str], **headers: str) -> Response:
-        """Send a form as the dashboard's own pages do."""
+        """Submit a form like a page of the dashboard, with its CSRF token."""
         usual = {name.replace("-", "_"): value for name, value in FORM.items()}
         body = urlencode({"token": FORM_TOKEN, **fields})
         return self.request("POST", path, body, **{**usual, **headers})
@@ -60,7 +60,7 @@ class Server:
 
 @dataclass
 class Installation:
-    """A `waybook` command with its own home, data directory and settings."""
+    """The `waybook` command with its own home, data directory and settings."""
 
     waybook: Path
     home: Path
@@ -73,7 +73,7 @@ class Installation:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment of every process, without settings of the surrounding one."""
+        """The environment variables of every process, without the caller's settings."""
         inherited = {
             k: v for k, v in os.environ.items() if k in {"PATH", "TMPDIR", "USER", "LOGNAME"}
         }
@@ -81,7 +81,7 @@ class Installation:
         return {**inherited, **fixed, "NO_COLOR": "1", **self.settings}
 
     def run(self, *arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
-        """Run one command to its end."""
+        """Run a command and return its output and exit code."""
         return subprocess.run(
             [str(self.waybook), *arguments],
             env=self.environment,
@@ -95,7 +95,7 @@ class Installation:
 
     @contextmanager
     def serving(self, *options: str) -> Iterator[Server]:
-        """A server on a free port, until the block ends."""
+        """Run a server on a free port for the length of the block."""
         port = free_port()
         command = [str(self.waybook), "serve", "--port", str(port), "--data-dir", str(self.data)]
         with (self.home / "server.log").open("ab") as log:
@@ -112,17 +112,17 @@ class Installation:
 
 
 def free_port() -> int:
-    """Return a port that is free now."""
+    """Return a currently free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def wait_until(condition: Callable[[], bool], what: str) -> None:
-    """Poll until the condition holds.
+    """Poll until the condition is true.
 
     Raises:
-        SystemExit: it did not within the time limit.
+        SystemExit: the condition was not true within the time limit.
     """
     deadline = time.monotonic() + START_SECONDS
     while not condition():
@@ -133,13 +133,13 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
 
 @contextmanager
 def installation(waybook: Path) -> Iterator[Installation]:
-    """An installation in a temporary directory, removed at the end."""
+    """Yield an installation in a temporary directory, which is removed at the end."""
     home = Path(tempfile.mkdtemp(prefix="waybook-wire-"))
     home.chmod(0o755)
     try:
         yield Installation(waybook, home)
     finally:
-        # The embedded server ends shortly after its last client, and may still write until then.
+        # The embedded PostgreSQL ends shortly after its last client and may write files until then.
         deadline = time.monotonic() + START_SECONDS
         while home.exists() and time.monotonic() < deadline:
             shutil.rmtree(home, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The other surfaces of a recording: REST, pages, forms, commands, stdio, webhooks, server mode."""
+"""Recorded interfaces other than MCP tools: REST, pages, forms, commands, stdio, webhooks, auth."""
 
 import json
 import re
@@ -17,9 +17,9 @@ from recorder import (
     Mcp,
     Recorder,
     http_entry,
+    parse_embedded_json,
     record_command,
     record_page,
-    unfolded,
 )
 from scenario import definition, list_everything
 from server import FORM, Installation, Response, Server, wait_until
@@ -42,7 +42,7 @@ Received = list[dict[str, Any]]
 
 
 def prepare(installed: Installation) -> None:
-    """Write the skill and the settings that every process of the recording uses."""
+    """Write the files and settings that every process of the recording uses."""
     folder = installed.home / "skills" / "survey"
     (folder / "references").mkdir(parents=True)
     (folder / "SKILL.md").write_text(SKILL)
@@ -60,7 +60,7 @@ def prepare(installed: Installation) -> None:
 
 
 def record_rest(recorder: Recorder, server: Server, ids: dict[str, str]) -> None:
-    """Record the routes that openapi.json describes, and those for operators."""
+    """Record all routes of openapi.json, the health and metrics routes, and invalid requests."""
     described = server.request("GET", "/api/openapi.json")
     recorder.add("GET /api/openapi.json", http_entry(described), DESCRIBED)
     requested = set()
@@ -150,7 +150,7 @@ def _record_page(recorder: Recorder, name: str, reply: Response) -> None:
 
 
 def record_forms(recorder: Recorder, server: Server, ids: dict[str, str]) -> None:
-    """Record the forms of the dashboard, refused and accepted."""
+    """Record submissions of the dashboard's forms, valid and invalid."""
     plan, waiting = f"/plans/{ids['reviewedPlan']}", f"/plans/{ids['waitingPlan']}"
     step = f"{waiting}/steps/{ids['waitingStep']}"
     review = {"planId": ids["waitingPlan"], "reviewId": ids["review"]}
@@ -194,7 +194,7 @@ def record_forms(recorder: Recorder, server: Server, ids: dict[str, str]) -> Non
 
 
 def record_commands(recorder: Recorder, installed: Installation, ids: dict[str, str]) -> None:
-    """Record the JSON of the commands that read, and the help of all."""
+    """Record the output of the commands, as text and as JSON, and the help of all commands."""
     plan, run = ids["plan"], ids["run"]
     for line in (
         "--version",
@@ -258,7 +258,7 @@ def record_commands(recorder: Recorder, installed: Installation, ids: dict[str, 
 
 
 def _record_shape(recorder: Recorder, installed: Installation, *arguments: str) -> None:
-    """Record a command whose values are measurements: its keys in the wire, the rest as text."""
+    """Record a command that prints measurements: its keys in `wire`, its output in `texts`."""
     done = installed.run(*arguments)
     name, value = f"waybook {arguments[0]} --json", json.loads(done.stdout)
     recorder.add(name, {"exit": done.returncode, "shape": _shape(value)})
@@ -266,7 +266,7 @@ def _record_shape(recorder: Recorder, installed: Installation, *arguments: str) 
 
 
 def _shape(value: Any) -> Any:  # noqa: ANN401 - JSON
-    """Return the keys of a JSON value, with the types of what they hold."""
+    """Return a JSON value with each scalar replaced by the name of its type."""
     if isinstance(value, dict):
         return {key: _shape(inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -275,7 +275,7 @@ def _shape(value: Any) -> Any:  # noqa: ANN401 - JSON
 
 
 def _record_help(recorder: Recorder, installed: Installation, *command: str) -> None:
-    """Record the help of a command and of its subcommands; its option names are interface."""
+    """Record the help of a command and of its subcommands: the option names in `wire`."""
     text = installed.run(*command, "--help").stdout
     name = f"waybook {' '.join((*command, '--help'))}"
     options = sorted(
@@ -293,7 +293,7 @@ def _record_help(recorder: Recorder, installed: Installation, *command: str) -> 
 
 
 def record_stdio(recorder: Recorder, installed: Installation) -> None:
-    """Record the tool lists of each profile, and one call, over standard input and output."""
+    """Record the tool list of each profile and one tool call, over MCP stdio."""
     client = {"protocolVersion": "2025-11-25", "capabilities": {}}
     messages: list[dict[str, Any]] = [
         {
@@ -327,7 +327,9 @@ def record_stdio(recorder: Recorder, installed: Installation) -> None:
                 if "id" in message:
                     reply = json.loads(process.stdout.readline())
                     prose = PROSE if message["method"] == "tools/call" else DESCRIBED
-                    recorder.add(f"stdio {profile} {message['method']}", unfolded(reply), prose)
+                    recorder.add(
+                        f"stdio {profile} {message['method']}", parse_embedded_json(reply), prose
+                    )
             process.stdin.close()
             process.wait(60)
 
@@ -337,7 +339,7 @@ def record_stdio(recorder: Recorder, installed: Installation) -> None:
 
 @contextmanager
 def receiver(installed: Installation) -> Iterator[tuple[Received, int]]:
-    """A webhook receiver that keeps what it is sent; the installation is set up to use it."""
+    """Run a webhook receiver for the installation; yield its received messages and its port."""
     received: Received = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -349,7 +351,7 @@ def receiver(installed: Installation) -> Iterator[tuple[Received, int]]:
             self.end_headers()
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as inherited
-            """Stay quiet."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         port = server.server_address[1]
@@ -361,7 +363,7 @@ def receiver(installed: Installation) -> Iterator[tuple[Received, int]]:
 
 
 def record_webhooks(recorder: Recorder, installed: Installation, received: Received) -> None:
-    """Record the webhook messages sent during the scenario, in the order of their events."""
+    """Record the webhook messages of the scenario in the order of their events."""
     listed = ("webhooks", "list", "--limit", "1000", "--json")
 
     def are_delivered() -> bool:
@@ -381,7 +383,7 @@ def record_webhooks(recorder: Recorder, installed: Installation, received: Recei
 
 
 def record_server_mode(recorder: Recorder, installed: Installation) -> dict[str, str]:
-    """Record a server that asks for tokens: orgs, users, scopes, sign-in; return literals."""
+    """Record a server that requires tokens; return the literals to replace in the recording."""
     for line in (
         "org add acme --name Acme",
         "org add acme",
@@ -429,9 +431,9 @@ def record_server_mode(recorder: Recorder, installed: Installation) -> dict[str,
 
 
 def _record_tokens(recorder: Recorder, server: Server, tokens: dict[str, str]) -> None:
-    stranger = Mcp(recorder, server)
-    stranger.label = "no token: "
-    stranger.exchange("ping", "ping", {})
+    anonymous = Mcp(recorder, server)
+    anonymous.label = "no token: "
+    anonymous.exchange("ping", "ping", {})
     forged = Mcp(recorder, server, "wb_" + "x" * 40)
     forged.label = "unknown token: "
     forged.exchange("tools/list", "tools/list", {})
@@ -459,7 +461,7 @@ def _record_tokens(recorder: Recorder, server: Server, tokens: dict[str, str]) -
 
 
 def _example(schema: dict[str, Any]) -> object:
-    """Return a value of a property's type."""
+    """Return an example value for the schema of an argument."""
     if "enum" in schema:
         return schema["enum"][0]
     values = {"integer": 1, "number": 1, "boolean": True, "array": [], "object": {}}

@@ -1,4 +1,4 @@
-"""One target under atheris: `one.py TARGET FOLDER [options of libFuzzer]`."""
+"""Run one fuzz target under atheris: `fuzz_target.py TARGET FOLDER [options of libFuzzer]`."""
 
 import sys
 from pathlib import Path
@@ -15,7 +15,7 @@ with atheris.instrument_imports(include=["waybook", "fuzz"]):
 
 
 def main() -> None:
-    """Let it look."""
+    """Fuzz the target named by the first argument; libFuzzer reads the others."""
     target, *rest = sys.argv[1:]
     atheris.Setup([sys.argv[0], *rest], TARGETS[target])
     atheris.Fuzz()
