@@ -42,7 +42,7 @@ class Turns:
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
-async def test_repeat_after_any_error_continues_and_logs_at_most_one_traceback(
+async def test_repeat_after_error_continues_and_logs_no_second_traceback(
     alone: OrgEnv, caplog: pytest.LogCaptureFixture, error: Exception
 ) -> None:
     services, turns, seen = alone.dispatcher.services, Turns(error, error, error), []
@@ -63,7 +63,7 @@ async def test_repeat_after_any_error_continues_and_logs_at_most_one_traceback(
     assert len(traced) == (0 if isinstance(error, Unavailable) else 1)
 
 
-async def test_repeat_canceled_during_turn_or_pause_raises_cancelled_error(alone: OrgEnv) -> None:
+async def test_repeat_canceled_during_work_or_pause_raises_cancelled_error(alone: OrgEnv) -> None:
     services, begun = alone.dispatcher.services, asyncio.Event()
 
     async def turn() -> None:
@@ -128,7 +128,7 @@ def test_loop_health_check_repeated_failures_has_state_fail(alone: OrgEnv) -> No
     assert [check.state for check in about_loops(loops)] == [CheckState.FAIL]
 
 
-async def test_work_in_every_org_first_org_fails_remaining_orgs_are_processed(
+async def test_work_in_every_org_first_org_fails_still_processes_other_orgs(
     own_world: OrgEnv,
 ) -> None:
     services, seen = own_world.dispatcher.services, list[UUID]()

@@ -45,7 +45,7 @@ def test_network_guard_applies_to_subprocesses(noted: Path) -> None:
     assert UNREACHABLE in noted.read_text()
 
 
-def test_network_guard_suppressed_attempt_still_fails_test(noted: Path) -> None:
+def test_network_guard_caught_connection_error_still_fails_test(noted: Path) -> None:
     noted.touch()
     fail_on_network_use(noted)
     with suppress(OSError):

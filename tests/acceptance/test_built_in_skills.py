@@ -168,7 +168,7 @@ def test_built_in_skills_have_expected_step_counts() -> None:
 
 
 @pytest.mark.parametrize("name", SKILLS)
-def test_skill_body_named_tools_exist_and_accept_shown_arguments(name: str) -> None:
+def test_skill_text_mentions_only_existing_tools_with_valid_arguments(name: str) -> None:
     body = SKILLS[name].body
     tools = {"create_research_plan": PLANS[name]}
     if name == "deep-research":
@@ -270,7 +270,7 @@ async def test_deep_research_weak_results_adds_search_and_revision(skilled: Agen
     await check_the_end(worker, await worker.work())
 
 
-async def test_deep_research_review_modified_repeats_step_and_review(
+async def test_deep_research_modify_decision_repeats_step_and_review(
     skilled: AgentClient,
 ) -> None:
     worker = Worker(skilled, "deep-research")

@@ -110,16 +110,18 @@ async def check_documents(agent: AgentClient, run: Body, before: Any) -> None:  
 
 @decision("B1", "B3", "B10", "B13")
 @pytest.mark.parametrize("n", [1, 2, 3])
-async def test_dialectic_creates_the_expected_jobs_and_completes(world: OrgEnv, n: int) -> None:
+async def test_dialectic_workflow_creates_expected_jobs_and_completes(
+    world: OrgEnv, n: int
+) -> None:
     await make_dialectic(world, n)
 
 
-async def test_dialectic_with_four_models_creates_the_expected_jobs(alone: OrgEnv) -> None:
+async def test_dialectic_workflow_with_four_models_creates_expected_jobs(alone: OrgEnv) -> None:
     await make_dialectic(alone, 4)
 
 
 @decision("B10")
-async def test_feedback_changes_models_between_stages_job_counts_match_map(
+async def test_run_with_models_changed_by_feedback_creates_jobs_expected_by_map(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     """Use fewer, other and more models; the created jobs match the counts in the map."""

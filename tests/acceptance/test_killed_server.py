@@ -99,7 +99,7 @@ async def test_get_next_step_killed_after_commit_session_resumes_step(
     assert (await agent.submit(taken, sessionId="s"))["progress"]["done"] == 1
 
 
-async def test_submit_step_result_killed_after_commit_retry_is_replayed(
+async def test_submit_step_result_killed_after_commit_retry_returns_stored_reply(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
@@ -118,7 +118,7 @@ async def test_submit_step_result_killed_after_commit_retry_is_replayed(
     assert (await resumed(agent, plan, "s"))["stepOrder"] == 2
 
 
-async def test_submit_step_result_killed_before_commit_session_keeps_step(
+async def test_submit_step_result_killed_before_commit_session_can_resume_step(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(1)

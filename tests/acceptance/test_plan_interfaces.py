@@ -63,7 +63,9 @@ def context(agent: AgentClient) -> RequestContext:
     return RequestContext(services=agent.dispatcher.services, caller=caller)
 
 
-async def test_plan_status_reply_shows_the_plan(agent: AgentClient, plan: Body) -> None:
+async def test_get_plan_status_reply_shows_expected_status_and_progress(
+    agent: AgentClient, plan: Body
+) -> None:
     reply = await agent.status(plan)
     lists = ("completedSteps", "failedSteps", "activeSteps", "pendingSteps")
     titles = {step["stepOrder"]: step.get("title") for name in lists for step in reply[name]}
@@ -84,7 +86,9 @@ async def test_plan_status_reply_shows_the_plan(agent: AgentClient, plan: Body) 
     assert shown == EXPECTED
 
 
-async def test_plan_list_reply_shows_the_plan(agent: AgentClient, plan: Body) -> None:
+async def test_list_active_plans_reply_shows_expected_status_and_progress(
+    agent: AgentClient, plan: Body
+) -> None:
     (listed,) = (await agent.call("list_active_plans"))["plans"]
     counts = listed["counts"]
     assert listed["planId"] == plan["planId"]
@@ -93,7 +97,9 @@ async def test_plan_list_reply_shows_the_plan(agent: AgentClient, plan: Body) ->
     assert shown == EXPECTED
 
 
-async def test_plans_command_shows_the_plan(agent: AgentClient, plan: Body) -> None:
+async def test_plans_command_shows_expected_status_and_progress(
+    agent: AgentClient, plan: Body
+) -> None:
     page = await plan_summaries(context(agent), PlanFilter(order=PlanOrder.ACTIVITY))
     listed: Body = _as_json(page.plans[0], "http://localhost")
     counts: Body = listed["counts"]
@@ -108,7 +114,9 @@ async def test_plans_command_shows_the_plan(agent: AgentClient, plan: Body) -> N
     assert (listed["planId"], shown) == (plan["planId"], EXPECTED)
 
 
-async def test_status_command_shows_the_plan(agent: AgentClient, plan: Body) -> None:
+async def test_status_command_shows_expected_status_and_progress(
+    agent: AgentClient, plan: Body
+) -> None:
     board = await read_plan_detail(context(agent), plan["planId"], PlanInclude.BOARD)
     console = Console(width=120, file=io.StringIO())
     console.print(plan_display(board, Viewport(width=120)))
@@ -127,7 +135,7 @@ async def test_status_command_shows_the_plan(agent: AgentClient, plan: Body) -> 
     assert shown == EXPECTED
 
 
-async def test_plan_page_shows_the_plan(world: OrgEnv, plan: Body) -> None:
+async def test_plan_page_shows_expected_status_and_progress(world: OrgEnv, plan: Body) -> None:
     async with make_browser(world.agent) as browser:
         text = await page(browser, f"/plans/{plan['planId']}")
     done, total = found(r"<b>(\d+)</b> of <b>(\d+)</b> done", text)
@@ -148,7 +156,7 @@ async def test_plan_page_shows_the_plan(world: OrgEnv, plan: Body) -> None:
     assert shown == EXPECTED
 
 
-async def test_plan_list_page_shows_the_plan(world: OrgEnv, plan: Body) -> None:
+async def test_plan_list_page_shows_expected_status_and_progress(world: OrgEnv, plan: Body) -> None:
     async with make_browser(world.agent) as browser:
         text = await page(browser, "/")
     row = text[text.index(f'id="p-{plan["planId"]}"') :]
@@ -159,7 +167,7 @@ async def test_plan_list_page_shows_the_plan(world: OrgEnv, plan: Body) -> None:
     assert (int(order), name) == (3, NAMES[2])
 
 
-async def test_plan_exports_show_the_plan(world: OrgEnv, plan: Body) -> None:
+async def test_plan_exports_show_expected_status_and_progress(world: OrgEnv, plan: Body) -> None:
     async with make_browser(world.agent) as browser:
         report = await page(browser, f"/plans/{plan['planId']}/export.md")
         rows: Body = (await browser.get(f"/plans/{plan['planId']}/export.json")).json()

@@ -101,7 +101,7 @@ async def all_as_it_should(world: OrgEnv, *, closed: int) -> None:
 
 
 @decision("B17")
-async def test_step_with_concurrent_done_and_failed_job_stays_open_until_retry(
+async def test_step_with_failed_job_stays_open_until_job_is_retried(
     two_lines: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The step closes after the failed job has been retried and completed."""

@@ -89,7 +89,7 @@ async def search_after_upgrade(data_dir: Path) -> None:
         assert [why["by"] for why in hits[0]["why"]] == ["meaning"]
 
 
-async def test_upgrade_from_pgvector_of_running_server_keeps_search_working(
+async def test_running_pgvector_server_after_upgrade_returns_search_results(
     old_data_dir: Path,
 ) -> None:
     await search_after_upgrade(old_data_dir)
@@ -100,7 +100,7 @@ async def test_upgrade_from_pgvector_of_running_server_keeps_search_working(
         assert left_behind(admin)[1] is False
 
 
-async def test_stopped_server_is_upgraded_before_listening(old_data_dir: Path) -> None:
+async def test_stopped_pgvector_server_is_upgraded_at_next_start(old_data_dir: Path) -> None:
     # The earlier version had a different bootstrap, so the server must run this version's bootstrap
     # at its start.
     remove_data_directory(old_data_dir)

@@ -116,7 +116,7 @@ async def test_webhook_sender_killed_after_commit_other_process_delivers(world: 
         assert [verified(request)["type"] for request in other.requests] == ["plan.completed"]
 
 
-async def test_webhook_sender_killed_before_noting_delivery_resends_same_id(
+async def test_webhook_sender_killed_before_storing_delivery_resends_same_id(
     world: OrgEnv, clock: FakeClock
 ) -> None:
     async with fake_endpoint(TAKEN) as other, make_webhook_env(world, other.url) as teller:

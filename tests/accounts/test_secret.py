@@ -28,7 +28,7 @@ def test_looks_like_token_well_formed_text_returns_true(letters: str) -> None:
 
 
 @given(st.text(max_size=60))
-def test_looks_like_token_any_text_returns_true_only_for_token_format(text: str) -> None:
+def test_looks_like_token_returns_true_only_for_token_format(text: str) -> None:
     ours = (
         text.startswith(PREFIX)
         and len(text) == len(PREFIX) + LENGTH

@@ -14,7 +14,7 @@ async def test_get_next_step_returns_author_and_creation_time_of_plan(world: Org
     assert (context["createdBy"], context["createdAt"]) == ("ann", NOON)
 
 
-async def test_step_author_and_time_are_equal_from_cached_and_stored_plan(world: OrgEnv) -> None:
+async def test_get_next_step_cached_plan_returns_same_author_as_stored_plan(world: OrgEnv) -> None:
     plan = await world.agent.plan()
     first = await world.agent.take(plan)
     second = await world.agent.elsewhere().take(plan)
@@ -29,7 +29,7 @@ async def test_list_active_plans_and_plan_status_return_plan_author(world: OrgEn
         assert (reply["createdBy"], reply["createdAt"]) == ("ann", NOON)
 
 
-async def test_completed_by_is_submitter_not_holder(world: OrgEnv) -> None:
+async def test_completed_by_shows_submitter_not_step_holder(world: OrgEnv) -> None:
     """The submitter is recorded even if another user, or no user, had claimed the step."""
     ann, bob = world.agent, world.agent.acting_as("bob")
     plan = await ann.plan(3)
@@ -49,7 +49,7 @@ async def test_completed_by_is_submitter_not_holder(world: OrgEnv) -> None:
     ] * 2
 
 
-async def test_completed_by_of_approved_step_is_review_requester(world: OrgEnv) -> None:
+async def test_approved_step_completed_by_shows_review_requester(world: OrgEnv) -> None:
     ann, bob = world.agent, world.agent.acting_as("bob")
     plan = await ann.plan(2)
     taken = await ann.take(plan)

@@ -65,7 +65,7 @@ async def work_through(agent: AgentClient, plan: Body, *, reviewed: bool) -> Non
 
 @settings(max_examples=40)
 @given(conditions=st.lists(branches(), min_size=1, max_size=6), data=st.data())
-def test_any_combination_of_branches_is_stored_as_decided(
+def test_plan_with_any_combination_of_branches_matches_replayed_audit(
     shared_place: ServerDatabase, conditions: list[Body], data: st.DataObject
 ) -> None:
     """At its end, the world fixture compares the replayed audit with the rows."""

@@ -83,7 +83,7 @@ async def test_caller_scopes_are_intersection_of_token_and_user_scopes(team: Tea
         await caller(team, there.token(scope=None))
 
 
-async def test_caller_org_comes_from_token_and_users_are_separate_per_org(
+async def test_issuer_token_determines_org_of_caller(
     team: Team,
 ) -> None:
     team.world.other_org_may_change = True

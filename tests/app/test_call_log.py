@@ -62,7 +62,7 @@ async def test_call_log_records_step_id_of_call(world: OrgEnv, agent: AgentClien
     ]
 
 
-async def test_a37_call_log_queue_is_bounded_and_counts_dropped_entries(
+async def test_a37_call_log_full_queue_drops_and_counts_new_entries(
     world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(calls, "MAX_QUEUED", 3)

@@ -70,14 +70,14 @@ def is_astray(leaf: Leaf, path: tuple[str, ...]) -> bool:
     return bool(OURS & {*path}) or not PLACES[leaf[-1]] & {*path}
 
 
-def test_canaries_are_unique_and_at_least_sixty() -> None:
+def test_injection_samples_are_unique_and_at_least_sixty() -> None:
     assert len({*CANARIES}) == len(CANARIES) >= 60
 
 
 @pytest.mark.parametrize(
     "path", [("next", "args", "query"), ("error", "message"), ("status",), ("hits", "why", "words")]
 )
-def test_is_astray_text_in_server_field_returns_true(path: tuple[str, ...]) -> None:
+def test_is_astray_user_text_in_server_field_returns_true(path: tuple[str, ...]) -> None:
     assert is_astray(("store_research", "title"), path)
 
 

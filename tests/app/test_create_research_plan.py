@@ -130,7 +130,7 @@ async def test_create_research_plan_invalid_arguments_create_nothing(
     assert rows == []
 
 
-async def test_create_plan_bare_name_in_condition_error_suggests_result_prefix(
+async def test_create_plan_condition_without_result_prefix_error_suggests_prefix(
     agent: AgentClient,
 ) -> None:
     condition = {**make_condition(1), "conditionExpression": "sources > 1"}

@@ -58,7 +58,7 @@ async def test_extract_data_invalid_candidate_returns_errors_with_paths(agent: A
     assert reply["next"]["tool"] == "extract_data"
 
 
-async def test_a_candidate_may_arrive_as_json_text(agent: AgentClient) -> None:
+async def test_extract_data_candidate_given_as_json_text_is_parsed(agent: AgentClient) -> None:
     reply = await agent.call("extract_data", schema=RIVER, candidate=json.dumps(NILE))
     assert reply["data"] == NILE
 
@@ -70,7 +70,7 @@ async def test_candidate_json_like_text_for_string_schema_stays_text(
     assert reply["data"] == "[1]"
 
 
-async def test_extract_data_many_errors_are_bounded(agent: AgentClient) -> None:
+async def test_extract_data_many_errors_returns_at_most_twenty(agent: AgentClient) -> None:
     names = [f"\x01{'x' * 100}{n}" for n in range(200)]
     schema = {"items": {"enum": names[:1]}}
     reply = await agent.call("extract_data", schema=schema, candidate=names)
@@ -83,7 +83,7 @@ async def test_extract_data_many_errors_are_bounded(agent: AgentClient) -> None:
 
 @settings(max_examples=150)
 @given(schema=SCHEMAS, candidate=JSON.filter(lambda value: value is not None))
-async def test_extract_data_candidate_is_accepted_iff_valid_against_schema(
+async def test_extract_data_accepts_candidate_only_if_valid_against_schema(
     schema: Any,  # noqa: ANN401 - any JSON
     candidate: Any,  # noqa: ANN401 - any JSON
 ) -> None:

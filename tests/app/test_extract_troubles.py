@@ -155,7 +155,7 @@ async def test_extract_data_model_refusal_is_reported(world: OrgEnv) -> None:
     assert "its model refused" in error["message"]
 
 
-async def test_endpoint_failure_next_arguments_lead_to_successful_extraction(world: OrgEnv) -> None:
+async def test_extract_data_after_endpoint_failure_suggested_call_succeeds(world: OrgEnv) -> None:
     async with fake_endpoint(answer({}, 500)) as other, model_requests(world, other.url) as agent:
         args: Body = {"text": TEXT, "schema": RIVER}
         error = await agent.refused("extract_data", **args)

@@ -9,7 +9,7 @@ TURNED = "Pay \u202eeno on"
 HIDDEN = "a\u200bb"
 
 
-async def test_step_with_hidden_characters_reports_odd_characters(world: OrgEnv) -> None:
+async def test_get_next_step_reports_hidden_characters_of_step(world: OrgEnv) -> None:
     plan = await world.agent.plan([make_step(TURNED, title=HIDDEN)])
     taken = await world.agent.take(plan)
     assert taken["instructions"] == TURNED
@@ -40,7 +40,7 @@ async def test_error_with_hidden_characters_reports_flag_in_details(world: OrgEn
     assert refused["details"]["oddCharacters"] == {"error.details.feedback": {"bidi": 1}}
 
 
-async def test_research_context_budget_includes_hidden_character_flag(world: OrgEnv) -> None:
+async def test_get_research_context_with_hidden_character_flag_fits_budget(world: OrgEnv) -> None:
     steps = [make_step(TURNED * 900, title=HIDDEN) for _ in range(6)]
     plan = await world.agent.plan(steps)
     for tokens in (500, 1_000, 12_000):
@@ -51,7 +51,9 @@ async def test_research_context_budget_includes_hidden_character_flag(world: Org
         assert len(orjson.dumps(reply)) <= 4 * tokens
 
 
-async def test_reply_with_many_flags_stays_within_size_limit(world: OrgEnv) -> None:
+async def test_reply_with_many_hidden_character_flags_stays_within_size_limit(
+    world: OrgEnv,
+) -> None:
     steps = [make_step(title=f"{TURNED * 10}{n}") for n in range(200)]
     plan = await world.agent.plan(steps)
     reply = await world.agent.status(plan)

@@ -73,7 +73,7 @@ async def test_other_orgs_id_is_answered_like_unknown_id(
     assert rows(world) == before
 
 
-async def test_foreign_ids_without_row_level_security_would_leak(
+async def test_foreign_id_calls_leak_when_row_level_security_is_disabled(
     own_world: OrgEnv,
 ) -> None:
     theirs = await create_foreign_records(own_world)

@@ -31,7 +31,7 @@ async def test_get_next_step_ready_step_returns_full_reply(
     assert (await agent.status(plan))["status"] == "executing"
 
 
-async def test_get_next_step_follows_reordered_steps(agent: AgentClient) -> None:
+async def test_get_next_step_returns_steps_in_reordered_sequence(agent: AgentClient) -> None:
     plan = await agent.plan(3)
     back = {"action": "reorder_steps", "stepIds": plan["stepIds"][::-1]}
     await agent.call("modify_plan", planId=plan["planId"], modifications=[back])
@@ -149,7 +149,9 @@ async def test_get_next_step_failed_plan_returns_reason(agent: AgentClient) -> N
     assert reply["next"]["tool"] == "get_research_context"
 
 
-async def test_get_next_step_after_modify_decision_goes_to_next_caller(agent: AgentClient) -> None:
+async def test_get_next_step_after_modify_decision_returns_step_to_any_caller(
+    agent: AgentClient,
+) -> None:
     from_page = agent.acting_as("pat", channel=Channel.DASHBOARD)
     plan = await agent.plan()
     taken = await agent.take(plan, sessionId="s")

@@ -40,7 +40,7 @@ async def test_check_issuer_plain_oauth_metadata_is_ok(there: FakeIssuer) -> Non
     assert (await checks_by_name(there))["issuer"].state is CheckState.OK
 
 
-async def test_check_issuer_name_mismatch_fails_with_both_names(there: FakeIssuer) -> None:
+async def test_check_issuer_wrong_name_error_shows_both_names(there: FakeIssuer) -> None:
     seen = await checks_by_name(there, oidc_issuer=f"{there.url}/")
     assert list(seen) == ["issuer"]
     assert seen["issuer"].state is CheckState.FAIL
@@ -89,14 +89,14 @@ async def test_check_issuer_without_usable_key_fails(there: FakeIssuer, publishe
     assert "RS256" in str(seen["issuer keys"].remedy)
 
 
-async def test_check_issuer_does_not_count_short_keys_as_usable(there: FakeIssuer) -> None:
+async def test_check_issuer_reports_short_keys_as_unusable(there: FakeIssuer) -> None:
     short = make_key("RS256")
     short.private = rsa_key(1024)
     there.keys = [short, make_key("EdDSA")]
     assert (await checks_by_name(there))["issuer keys"].message == "1 of 2 can be used: EdDSA"
 
 
-async def test_check_issuer_insecure_authorization_endpoint_fails_only_for_pages(
+async def test_check_issuer_insecure_authorization_endpoint_fails_sign_in_check(
     there: FakeIssuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     metadata = {**there.about(), "authorization_endpoint": "http://id.example.org/authorize"}

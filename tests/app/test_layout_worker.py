@@ -53,7 +53,7 @@ async def test_layout_worker_large_map_does_not_block_event_loop() -> None:
     assert await drawing
 
 
-async def test_layout_worker_alternates_between_orgs_and_full_queue_raises_busy() -> None:
+async def test_layout_worker_alternates_between_jobs_of_different_orgs() -> None:
     layout_worker, drawn, go_on = LayoutWorker(), list[UUID](), threading.Event()
 
     def work(org_id: UUID) -> Callable[[], None]:
@@ -85,7 +85,7 @@ def test_definition_cache_compiles_each_version_once_per_org() -> None:
     assert charts.current(OURS, slug, [rows[0]._replace(version=2)]).compiled_dag is not first
 
 
-async def test_large_maps_of_all_transports_are_drawn_by_worker(
+async def test_large_maps_of_tools_and_pages_are_drawn_by_layout_worker(
     world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(draughting, "MAX_INLINE_COST", 0)
@@ -134,7 +134,7 @@ async def test_layout_worker_picture_equals_in_process_rendering() -> None:
     assert 'href="/steps/s29"' in svg
 
 
-async def test_layout_worker_repeated_picture_comes_from_bounded_per_org_cache(
+async def test_layout_worker_draws_repeated_picture_once_per_org(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     drawn = list[bytes]()

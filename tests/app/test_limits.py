@@ -199,7 +199,7 @@ def test_limits_match_specification() -> None:
 
 
 @pytest.mark.parametrize("name", LIMITS)
-async def test_limit_maximum_is_accepted_and_one_more_rejected_without_writes(
+async def test_argument_at_limit_is_accepted_and_above_limit_is_rejected(
     alone: OrgEnv, admin: psycopg.Connection, name: str
 ) -> None:
     limit, agent = LIMITS[name], alone.agent

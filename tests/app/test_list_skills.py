@@ -22,7 +22,7 @@ def make_skill(name: str = "a-skill", **files: bytes) -> Skill:
     return Skill(name=name, description="x" * 1_024, body="Do it.", files=skill_files)
 
 
-async def test_list_skills_one_hundred_skills_fit_one_reply(world: OrgEnv) -> None:
+async def test_list_skills_returns_one_hundred_skills_within_size_limit(world: OrgEnv) -> None:
     agent = knowing(world, *(make_skill(f"{'skill-' * 10}{n:03}") for n in range(100)))
     reply = await agent.call("list_skills")
     assert len(reply["skills"]) == 100

@@ -23,7 +23,7 @@ async def hasty(shared_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
 
 
 @pytest.mark.parametrize("tool", LOCKING)
-async def test_locking_tool_on_locked_row_is_refused_as_busy_and_retryable(
+async def test_tool_that_takes_lock_returns_busy_while_row_is_locked(
     hasty: OrgEnv, tool: str
 ) -> None:
     agent = hasty.agent
@@ -44,7 +44,9 @@ async def test_locking_tool_on_locked_row_is_refused_as_busy_and_retryable(
 
 
 @pytest.mark.parametrize("tool", [tool for tool in TOOLS if tool not in LOCKING])
-async def test_non_locking_tool_on_locked_row_does_not_wait(hasty: OrgEnv, tool: str) -> None:
+async def test_tool_that_takes_no_lock_does_not_wait_for_locked_row(
+    hasty: OrgEnv, tool: str
+) -> None:
     args = await valid_call(hasty.agent, tool)
     async with hasty.database.org_transaction(hasty.agent.org_id) as tx:
         await tx.send("select from plan for update", "select from run for update")

@@ -44,7 +44,7 @@ def tamper(world: OrgEnv, statement: str) -> None:
         admin.execute(statement.encode(), {"org": world.agent.org_id})
 
 
-async def test_authenticate_token_returns_user_with_intersected_scopes(world: OrgEnv) -> None:
+async def test_authenticate_token_returns_scopes_that_token_and_user_share(world: OrgEnv) -> None:
     issued = await make_token(world.agent, may=(Scope.PLAN_WRITE,), scopes=(Scope.PLAN_READ,))
     caller = await authenticate_token(world.dispatcher.services, issued.secret, Channel.REST)
     assert caller.org_id == world.agent.org_id
@@ -53,7 +53,7 @@ async def test_authenticate_token_returns_user_with_intersected_scopes(world: Or
     assert caller.principal == f"token:{issued.token.id}"
 
 
-async def test_authenticate_token_is_valid_until_exact_expiry(world: OrgEnv) -> None:
+async def test_authenticate_token_accepts_token_only_before_expiry(world: OrgEnv) -> None:
     services, issued = world.dispatcher.services, await make_token(world.agent, days=90)
     for_ever = await another_token(world.agent, days=None)
     world.clock.advance(days=90, seconds=-1)

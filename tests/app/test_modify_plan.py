@@ -48,7 +48,7 @@ async def test_add_steps_inserts_at_requested_position_and_returns_new_steps(
     assert ids(first)[1:] == ids(appended)
 
 
-async def test_mixed_modifications_are_each_audited_with_rationale(
+async def test_modify_plan_writes_audit_entry_with_rationale_per_modification(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(4)
@@ -96,7 +96,7 @@ async def test_a31_reorder_steps_requires_exactly_all_step_ids(agent: AgentClien
         assert error["code"] in {"STALE_PLAN", "INVALID_INPUT"}, wrong
 
 
-async def test_one_invalid_modification_rejects_all_without_writes(
+async def test_modify_plan_with_one_invalid_modification_applies_no_modification(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
@@ -111,7 +111,7 @@ async def test_one_invalid_modification_rejects_all_without_writes(
     assert await world.stored(agent.org_id, plan["planId"]) == before
 
 
-async def test_a_dry_run_shows_the_difference_and_changes_nothing(
+async def test_modify_plan_dry_run_shows_difference_and_changes_nothing(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)
@@ -187,7 +187,7 @@ async def test_a4_failing_or_removing_last_open_step_completes_plan(agent: Agent
     assert (await modify(agent, plan, removing))["planStatus"] == "completed"
 
 
-async def test_modify_plan_awaiting_review_or_closed_is_rejected(agent: AgentClient) -> None:
+async def test_modify_plan_while_awaiting_review_or_closed_is_rejected(agent: AgentClient) -> None:
     adding = {"action": "add_steps", "steps": [make_step()]}
     plan = await agent.plan(2)
     taken = await agent.take(plan)

@@ -40,7 +40,9 @@ async def seq(world: OrgEnv, subject_id: str) -> int:
     return (await world.entries(world.agent.org_id, subject_id))[-1].seq
 
 
-async def test_plan_change_publishes_event_with_new_seq(own_world: OrgEnv, ear: Ear) -> None:
+async def test_plan_change_publishes_change_event_with_new_sequence_number(
+    own_world: OrgEnv, ear: Ear
+) -> None:
     agent = own_world.agent
     plan = await agent.plan(3)
     plan_id = plan["planId"]
@@ -60,7 +62,7 @@ async def test_plan_change_publishes_event_with_new_seq(own_world: OrgEnv, ear: 
     ]
 
 
-async def test_read_heartbeat_refusal_and_replay_publish_no_event(
+async def test_call_that_changes_nothing_publishes_no_change_event(
     own_world: OrgEnv, ear: Ear
 ) -> None:
     agent = own_world.agent

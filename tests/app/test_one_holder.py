@@ -27,7 +27,9 @@ async def make_wide_run(agent: AgentClient) -> Body:
     return await agent.run("wide", "abc")
 
 
-async def test_get_next_job_other_user_same_session_returns_other_job(agent: AgentClient) -> None:
+async def test_get_next_job_session_name_of_other_user_returns_other_job(
+    agent: AgentClient,
+) -> None:
     run = await make_wide_run(agent)
     first = await agent.job(run, sessionId="main")
     bob = agent.acting_as("bob")
@@ -38,7 +40,7 @@ async def test_get_next_job_other_user_same_session_returns_other_job(agent: Age
     assert (await bob.job(run, sessionId="main"))["jobId"] == second["jobId"]
 
 
-async def test_get_next_job_any_run_other_user_same_session_returns_other_job(
+async def test_get_next_job_any_run_session_name_of_other_user_returns_other_job(
     agent: AgentClient,
 ) -> None:
     await make_wide_run(agent)
@@ -57,7 +59,7 @@ async def test_idempotency_key_of_another_user_is_refused(agent: AgentClient, to
     assert (await agent.call(tool, **args))[ID_OF[tool]] == taken[ID_OF[tool]]
 
 
-async def test_plan_of_other_user_same_session_is_not_linked_to_skill(
+async def test_create_plan_same_session_of_other_user_links_no_skill_execution(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     started = await agent.call("start_skill", name="survey", sessionId="main")
@@ -130,7 +132,7 @@ class Office:
 
 @settings(max_examples=12)
 @given(st.randoms(use_true_random=False), st.integers(5, 40))
-def test_attempt_has_one_holder_when_users_share_session_names(
+def test_users_sharing_session_name_never_hold_same_attempt(
     shared_place: ServerDatabase, chance: Random, moves: int
 ) -> None:
     async def story() -> None:

@@ -50,7 +50,7 @@ async def test_store_research_output_is_stored_and_readable(agent: AgentClient) 
     assert output.file_name == "Rivers.v1.md"
 
 
-async def test_store_research_output_on_completed_plan_changes_audit_only(
+async def test_store_output_on_completed_plan_leaves_plan_and_steps_unchanged(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await make_done_plan(agent)
@@ -176,7 +176,7 @@ async def test_completed_plan_requests_output_required_by_skill(agent: AgentClie
     assert (await complete(agent, plan))["next"]["tool"] == "list_active_plans"
 
 
-async def test_plan_without_skill_misses_no_output_and_suggests_reading_results(
+async def test_completed_plan_without_skill_reports_no_missing_output(
     agent: AgentClient,
 ) -> None:
     plan = await make_done_plan(agent)

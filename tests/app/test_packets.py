@@ -72,7 +72,7 @@ async def make_setback(agent: AgentClient, plan: Body, taken: Body, random: Rand
 
 
 @pytest.mark.parametrize("seed", range(8))
-async def test_packet_stays_within_budget_and_fetch_calls_return_rest(
+async def test_context_reply_fits_budget_and_cut_parts_can_be_fetched(
     agent: AgentClient, seed: int
 ) -> None:
     random = Random(seed)  # noqa: S311 - a plan by chance, no secret
@@ -102,7 +102,7 @@ def check_complete(plan: Body, packet: Body, last: Body, results: dict[str, Json
         assert as_text(result) == as_text(results.get(step_id))
 
 
-async def test_context_packet_of_500_artifacts_needs_at_most_three_messages(
+async def test_context_tools_with_500_artifacts_send_at_most_three_messages(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = await agent.plan(2)
@@ -192,7 +192,7 @@ async def test_get_step_context_of_retry_has_failures_and_earlier_work(agent: Ag
     assert context["artifacts"] == []
 
 
-async def test_get_step_context_shows_feedback_once_even_after_rewrite(
+async def test_get_step_context_shows_feedback_once(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan(1)
@@ -211,7 +211,7 @@ async def test_get_step_context_shows_feedback_once_even_after_rewrite(
     assert context["feedback"][0]["feedback"] == "Add the sources."
 
 
-async def test_get_step_context_with_dependencies_lists_only_those_results(
+async def test_get_step_context_lists_only_results_of_dependencies(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan([make_step(), make_step(), make_step(), make_step(dependsOn=[1, 3])])
@@ -226,7 +226,7 @@ async def test_get_step_context_with_dependencies_lists_only_those_results(
     assert context["dependsOn"] == [plan["stepIds"][0], plan["stepIds"][2]]
 
 
-async def test_fetching_cut_parts_counts_as_heartbeat_of_step(world: OrgEnv) -> None:
+async def test_fetching_cut_context_parts_prevents_stall_of_step(world: OrgEnv) -> None:
     agent = world.agent
     plan = await agent.plan([make_step(), make_step()])
     await agent.submit(await agent.take(plan), "r" * 9_000)
@@ -266,7 +266,9 @@ async def test_context_part_of_other_org_is_not_found(world: OrgEnv) -> None:
     assert (await world.agent.refused("get_research_context", **named))["code"] == "NOT_FOUND"
 
 
-async def test_get_research_context_since_seq_lists_only_new_artifacts(agent: AgentClient) -> None:
+async def test_get_research_context_since_sequence_number_lists_new_artifacts(
+    agent: AgentClient,
+) -> None:
     plan = await agent.plan()
     await store_all(agent, plan, [(None, "Old", "old")])
     seq = (await agent.call("get_research_context", planId=plan["planId"]))["seq"]

@@ -198,9 +198,7 @@ PAIRS: dict[str, tuple[Party, Party, set[str], dict[str, bool]]] = {
 
 
 @pytest.mark.parametrize("name", PAIRS)
-async def test_a12_concurrent_pair_of_calls_leaves_plan_consistent(
-    world: OrgEnv, name: str
-) -> None:
+async def test_a12_two_concurrent_calls_leave_plan_consistent(world: OrgEnv, name: str) -> None:
     left, right, refusals, set_ = PAIRS[name]
     for round_ in range(ROUNDS):
         scene = await make_scene(world.agent, **set_)

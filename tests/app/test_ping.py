@@ -3,7 +3,7 @@
 from org_env import NOON, AgentClient
 
 
-async def test_ping_answers_with_the_time_of_the_database(agent: AgentClient) -> None:
+async def test_ping_returns_database_time(agent: AgentClient) -> None:
     answer = await agent.call("ping")
     assert answer["status"] == "ok"
     assert answer["now"] == NOON.isoformat()

@@ -42,7 +42,7 @@ def standings(*statuses: StepStatus) -> list[str]:
 
 
 @decision("X2")
-def test_step_statuses_map_to_four_progress_statuses() -> None:
+def test_plan_report_maps_every_step_status_to_progress_status() -> None:
     assert set(PROGRESS_BY_STATUS) == set(StepStatus)
     assert standings(*StepStatus) == [
         "not_started",
@@ -55,7 +55,7 @@ def test_step_statuses_map_to_four_progress_statuses() -> None:
 
 
 @decision("X1")
-def test_plan_report_completed_plan_with_failed_step_has_failed_stage() -> None:
+def test_plan_report_with_failed_step_shows_failed_stage() -> None:
     progress_report = checked_report(S.COMPLETED, S.FAILED, S.SKIPPED)
     (stage,) = progress_report["stages"]
     assert stage["status"] == "failed"
@@ -63,7 +63,7 @@ def test_plan_report_completed_plan_with_failed_step_has_failed_stage() -> None:
     assert progress_report["dagProgress"] == {"completedStages": 0, "totalStages": 1}
 
 
-def test_pending_step_before_completed_step_is_not_started() -> None:
+def test_plan_report_pending_step_before_completed_step_is_not_started() -> None:
     assert standings(S.PENDING, S.COMPLETED) == ["not_started", "completed"]
 
 
@@ -75,7 +75,7 @@ def test_step_in_progress_has_started_at() -> None:
 
 
 @given(st.lists(st.sampled_from(StepStatus)))
-def test_report_of_any_plan_satisfies_invariants_and_has_every_step(
+def test_plan_report_of_any_plan_is_valid_and_contains_every_step(
     statuses: list[StepStatus],
 ) -> None:
     assert len(stage_of(*statuses)["steps"] or ()) == len(statuses)
@@ -88,7 +88,7 @@ def test_report_of_plan_has_no_warnings(status: StepStatus) -> None:
     assert progress_report["stages"][0]["modelCount"] is None
 
 
-def test_plan_map_without_dependencies_is_chain_of_steps() -> None:
+def test_plan_map_without_dependencies_links_steps_in_order() -> None:
     plan = make_plan(*(make_step() for _ in range(3)))
     (stage,) = map_json(plan_structure(plan), {})["stages"]
     assert stage["order"] == [step.id for step in plan.steps]

@@ -92,7 +92,7 @@ async def test_quarantined_passage_is_indexed_again_after_one_day(deadly: OrgEnv
     assert len((await deadly.agent.call("search_sources", query="icy reservoir"))["hits"]) == 1
 
 
-async def test_try_everything_missing_embedding_table_fails_search_check(own_world: OrgEnv) -> None:
+async def test_doctor_missing_embedding_table_fails_search_check(own_world: OrgEnv) -> None:
     caller = Caller(org_id=own_world.agent.org_id, user="ann", channel=Channel.CLI)
     call = RequestContext(services=own_world.dispatcher.services, caller=caller)
     sound = {finding.name: finding for finding in await try_everything(call)}
@@ -105,7 +105,7 @@ async def test_try_everything_missing_embedding_table_fails_search_check(own_wor
     assert broken["write"].state is broken["render"].state is CheckState.OK
 
 
-async def test_doctor_trials_search_breaking_connection_reports_failure(own_world: OrgEnv) -> None:
+async def test_doctor_test_search_that_breaks_connection_reports_failure(own_world: OrgEnv) -> None:
     caller = Caller(org_id=own_world.agent.org_id, user="ann", channel=Channel.CLI)
     call = RequestContext(services=own_world.dispatcher.services, caller=caller)
     run(own_world.place, DEADLY)
@@ -114,7 +114,7 @@ async def test_doctor_trials_search_breaking_connection_reports_failure(own_worl
     assert broken["render"].state is CheckState.OK
 
 
-async def test_doctor_trials_failing_write_reports_failure_and_leaves_no_rows(
+async def test_doctor_failing_test_write_reports_failure(
     own_world: OrgEnv,
 ) -> None:
     caller = Caller(org_id=own_world.agent.org_id, user="ann", channel=Channel.CLI)

@@ -39,7 +39,7 @@ def test_token_bucket_never_exceeds_burst_plus_rate_in_any_interval(
 
 
 @given(RATES, BURSTS, TIMES, st.integers(1, 300))
-def test_token_bucket_call_after_retry_after_is_admitted(
+def test_token_bucket_admits_call_after_retry_after_has_passed(
     rate: int, burst: int, now: int, calls: int
 ) -> None:
     limit = TokenBuckets(rate, burst)
@@ -77,7 +77,7 @@ def test_retry_after_does_not_consume_tokens(rate: int, burst: int, orgs: list[i
         assert limit.retry_after(org, now) == limit.try_acquire(org, now)
 
 
-def test_token_buckets_forget_inactive_orgs() -> None:
+def test_token_buckets_delete_buckets_of_inactive_orgs() -> None:
     limit = TokenBuckets(60, 120)
     for org in range(10_000):
         now = org * NANOSECONDS // 100
@@ -137,7 +137,7 @@ async def test_call_over_limit_is_refused_with_retry_after(limited: Limited) -> 
 
 
 @ON_POSTGRES_18
-async def test_large_reply_counts_as_several_calls(agent: AgentClient) -> None:
+async def test_large_reply_consumes_several_rate_limit_tokens(agent: AgentClient) -> None:
     long = {"kind": "note", "title": "Long", "content": "x" * 100_000}
     stored, limited = await agent.call("store_research", **long), at_a_limit(agent)
     reply = await limited.call("get_artifact", artifactId=stored["artifactId"], detail=True)
@@ -146,7 +146,7 @@ async def test_large_reply_counts_as_several_calls(agent: AgentClient) -> None:
 
 
 @ON_POSTGRES_18
-async def test_expensive_conditions_count_as_several_calls(agent: AgentClient) -> None:
+async def test_expensive_condition_consumes_several_rate_limit_tokens(agent: AgentClient) -> None:
     expensive = "result.all(x, result.all(y, result.all(z, x + y + z >= 0)))"
     condition = {
         "afterStepOrder": 1,

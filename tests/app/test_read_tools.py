@@ -99,7 +99,7 @@ async def test_plan_status_of_executing_plan_has_all_fields(
     assert status["revision"] == 2
 
 
-async def test_a16_before_the_first_step_stored_and_derived_status_differ(
+async def test_a16_plan_before_first_step_is_planning_with_derived_executing(
     agent: AgentClient,
 ) -> None:
     status = await agent.status(await agent.plan())
@@ -118,7 +118,9 @@ async def test_a19_plan_status_current_step_is_step_awaiting_review(agent: Agent
     assert len(status["activeSteps"]) == 2
 
 
-async def test_skipped_steps_count_as_done_and_failed_ones_do_not(agent: AgentClient) -> None:
+async def test_plan_status_progress_includes_skipped_and_excludes_failed_steps(
+    agent: AgentClient,
+) -> None:
     plan = await agent.plan(3)
     skipped = await agent.take(plan)
     await agent.call("request_user_review", stepId=skipped["stepId"], summary="x")
@@ -272,7 +274,9 @@ async def test_get_research_context_returns_full_state_for_new_session(
     assert context["seq"] == len(await world.entries(agent.org_id, plan["planId"]))
 
 
-async def test_get_research_context_since_seq_returns_only_changes(agent: AgentClient) -> None:
+async def test_get_research_context_since_sequence_number_returns_only_changes(
+    agent: AgentClient,
+) -> None:
     plan = await agent.plan(5)
     await agent.submit(await agent.take(plan), "old")
     seq = (await agent.call("get_research_context", planId=plan["planId"]))["seq"]

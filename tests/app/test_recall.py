@@ -47,7 +47,7 @@ async def test_uncached_plan_first_call_sends_two_database_messages(
     assert len(messages) == 3
 
 
-async def test_plan_cache_sees_changes_of_other_process(agent: AgentClient) -> None:
+async def test_get_next_step_returns_step_not_claimed_by_other_process(agent: AgentClient) -> None:
     plan = await agent.plan(3)
     elsewhere = agent.elsewhere()
     first = await elsewhere.take(plan)
@@ -69,7 +69,7 @@ async def test_get_next_step_returns_instructions_changed_by_other_process(
     assert (await agent.take(plan))["instructions"] == "Look again."
 
 
-async def test_get_next_step_decision_in_other_process_overrides_cached_review(
+async def test_get_next_step_after_review_decided_by_other_process_returns_step(
     agent: AgentClient,
 ) -> None:
     """The cached plan awaits review, but a person has decided the review in another process."""
@@ -82,7 +82,7 @@ async def test_get_next_step_decision_in_other_process_overrides_cached_review(
     assert (await agent.take(plan))["stepOrder"] == 2
 
 
-async def test_submit_step_retried_in_other_process_overrides_cached_failure(
+async def test_submit_step_result_of_step_retried_by_other_process_is_accepted(
     agent: AgentClient,
 ) -> None:
     """The cached step has failed, but another process has retried it."""

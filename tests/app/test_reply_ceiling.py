@@ -123,7 +123,9 @@ async def test_every_read_tool_reply_stays_within_size_limit(agent: AgentClient)
     assert reading - seen <= WITHOUT_STORED
 
 
-async def test_get_artifact_in_detail_can_be_read_to_end(agent: AgentClient) -> None:
+async def test_get_artifact_with_detail_and_offset_returns_complete_text(
+    agent: AgentClient,
+) -> None:
     stored = await make_full_artifact(agent)
     args: Body = {"artifactId": stored["artifactId"], "detail": True}
     text = ""
@@ -155,7 +157,9 @@ async def test_reply_over_size_limit_returns_too_large_suggesting_narrower_call(
 
 
 @pytest.mark.usefixtures("low_ceiling")
-async def test_reply_over_ceiling_of_write_says_call_was_carried_out(agent: AgentClient) -> None:
+async def test_write_with_reply_over_size_limit_error_says_call_was_carried_out(
+    agent: AgentClient,
+) -> None:
     steps = [{"stepType": "search", "instructions": "Look."}]
     args: Body = {"name": "Rivers", "researchQuestion": "Which?", "steps": steps}
     error = await agent.refused("create_research_plan", **args)

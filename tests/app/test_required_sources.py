@@ -61,7 +61,7 @@ async def test_step_requiring_sources_can_be_removed(agent: AgentClient) -> None
     assert len(reply["steps"]) == 1
 
 
-async def test_approve_step_with_too_few_sources_completes_step(agent: AgentClient) -> None:
+async def test_approved_step_with_too_few_sources_is_completed(agent: AgentClient) -> None:
     plan, taken = await make_demanding_step(agent)
     args = {"stepId": taken["stepId"], "summary": "Enough?", "resultSummary": "found"}
     await agent.call("request_user_review", **args)
@@ -104,7 +104,7 @@ async def test_submit_requires_distinct_sources_stored_for_step(agent: AgentClie
     assert (await agent.status(plan))["counts"]["done"] == 1
 
 
-async def test_sources_of_other_step_or_org_are_not_counted(
+async def test_submit_step_result_ignores_sources_of_other_step_or_org(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     plan, taken = await make_demanding_step(agent)
@@ -117,7 +117,9 @@ async def test_sources_of_other_step_or_org_are_not_counted(
     assert error["details"]["sources"]["stored"] == 0
 
 
-async def test_sources_of_earlier_attempt_are_counted(agent: AgentClient) -> None:
+async def test_submit_step_result_accepts_sources_stored_in_earlier_attempt(
+    agent: AgentClient,
+) -> None:
     plan, taken = await make_demanding_step(agent)
     await stored(agent, taken, "a", "b")
     again = {"action": "retry_step", "stepId": taken["stepId"]}

@@ -77,7 +77,7 @@ async def test_store_research_with_step_of_other_plan_is_not_found(agent: AgentC
     assert (await agent.refused("store_research", **NOTE, **where))["code"] == "NOT_FOUND"
 
 
-async def test_store_research_for_step_counts_as_heartbeat(world: OrgEnv) -> None:
+async def test_store_research_for_step_prevents_stall(world: OrgEnv) -> None:
     agent = world.agent
     taken = await agent.take(await agent.plan())
     for _ in range(3):

@@ -35,14 +35,14 @@ def test_retry_advice_has_delay_and_idempotency_key() -> None:
 
 
 @pytest.mark.parametrize("tool", [name for name, tool in TOOLS.items() if not tool.reads_only])
-def test_retry_advice_after_unavailable_write_is_read_call(tool: str) -> None:
+def test_retry_advice_after_unavailable_write_suggests_read_call(tool: str) -> None:
     call = retry_call(Unavailable(), TOOLS[tool], {})
     assert call is not None
     assert TOOLS[call.tool].reads_only
     assert not call.is_retry
 
 
-def test_retry_advice_names_invalid_arguments_in_order_and_bounded() -> None:
+def test_retry_advice_lists_each_invalid_argument_once_in_order() -> None:
     assert why(TooLarge(argument="steps")) == "retry the same call, with less in steps"
     assert why(TooLarge(limit=3)) == "retry the same call, with less in it"
     faults = [{"at": at} for at in ("steps.0.title", "name", "steps.1", "researchQuestion")]
@@ -51,7 +51,7 @@ def test_retry_advice_names_invalid_arguments_in_order_and_bounded() -> None:
     assert why(BadRecipe(faults=[])) == "retry the same call, with what the message names corrected"
 
 
-def test_retry_advice_is_absent_without_useful_call_and_keeps_rule_advice() -> None:
+def test_retry_advice_is_absent_if_no_call_can_help() -> None:
     for error in (Forbidden(), NotFound(), EndpointFailed()):
         assert retry_call(error, TOOLS["get_next_step"], {}) is None
     own = NextCall("list_dags", {}, "see")

@@ -21,7 +21,7 @@ async def decide(agent: AgentClient, plan: Body, decision: str, **more: object) 
     return await agent.call("submit_user_decision", **args, **more)
 
 
-async def test_a_review_pauses_step_and_plan(world: OrgEnv, agent: AgentClient) -> None:
+async def test_request_user_review_pauses_step_and_plan(world: OrgEnv, agent: AgentClient) -> None:
     plan = await agent.plan()
     taken = await agent.take(plan)
     reply = await agent.call("request_user_review", stepId=taken["stepId"], summary="Right?")
@@ -42,7 +42,7 @@ async def test_a_review_pauses_step_and_plan(world: OrgEnv, agent: AgentClient) 
     )
 
 
-async def test_a28_second_review_is_rejected_while_work_in_progress_may_finish(
+async def test_a28_second_review_request_is_rejected_while_review_is_open(
     agent: AgentClient,
 ) -> None:
     plan = await agent.plan(3)
@@ -116,7 +116,7 @@ async def test_reject_fails_step_and_plan(agent: AgentClient) -> None:
     assert len(status["pendingSteps"]) == 1
 
 
-async def test_modify_decision_returns_step_with_feedback_and_new_attempt(
+async def test_modify_decision_adds_feedback_to_step_and_raises_attempt(
     agent: AgentClient,
 ) -> None:
     plan, taken = await under_review(agent)

@@ -40,7 +40,9 @@ async def test_add_dag_changed_definition_gets_new_version(
     assert [dag["version"] for dag in listed if dag["dagSlug"] == "views"] == [3]
 
 
-async def test_run_keeps_definition_version_from_start(agent: AgentClient) -> None:
+async def test_run_uses_definition_version_of_start_after_new_version_is_added(
+    agent: AgentClient,
+) -> None:
     await agent.call("add_dag", definition=views(prompt="The first version."))
     first = await agent.run("views")
     later = make_definition(
@@ -59,7 +61,7 @@ async def test_run_keeps_definition_version_from_start(agent: AgentClient) -> No
     assert (await agent.work_off(first))["status"] == "nothing_ready"
 
 
-async def test_run_uses_initial_definition_version_after_cache_reset(
+async def test_run_after_cache_reset_still_uses_definition_version_of_start(
     agent: AgentClient,
 ) -> None:
     """The definition cache is private to a process."""
@@ -117,7 +119,7 @@ async def test_new_builtin_version_applies_to_new_runs_only(
     assert (await agent.job(before))["prompt"] == "As it was."
 
 
-async def test_definition_of_user_named_waybook_overrides_builtin(agent: AgentClient) -> None:
+async def test_definition_added_by_user_named_waybook_overrides_builtin(agent: AgentClient) -> None:
     """A user may have the same name as the server; definitions they add belong to the user."""
     waybook = agent.acting_as("waybook")
     await waybook.call("add_dag", definition={**views(), "slug": "dialectic"})

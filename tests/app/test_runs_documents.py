@@ -132,7 +132,7 @@ async def test_submit_partial_result_with_several_documents_is_rejected(
     assert error["code"] == "INVALID_INPUT"
 
 
-async def test_failed_continuation_fails_unit_and_retry_resumes_part(
+async def test_retry_of_failed_continuation_job_resumes_partial_document(
     world: OrgEnv, agent: AgentClient, run: Body
 ) -> None:
     await agent.submit_documents(await agent.job(run))
@@ -181,7 +181,7 @@ async def test_regenerate_document_of_closed_step_leaves_progress_unchanged(
 
 
 @decision("B1")
-async def test_regenerate_document_of_open_step_delays_step_completion(
+async def test_regenerate_document_of_open_step_leaves_step_open_until_submitted(
     agent: AgentClient, run: Body
 ) -> None:
     await agent.submit_documents(await agent.job(run))

@@ -43,7 +43,7 @@ async def test_find_runs_orders_by_latest_activity_and_filters_by_name_or_id(
     assert by_id.id == older["runId"]
 
 
-async def test_run_state_follows_stage_states(agent: AgentClient) -> None:
+async def test_run_state_matches_state_of_stages(agent: AgentClient) -> None:
     run = await agent.run()
 
     async def state() -> tuple[RunState, str | None, str | None]:
@@ -118,7 +118,7 @@ async def test_list_documents_returns_latest_rendered_version(agent: AgentClient
     assert (await read_document(looking(agent), before.resource_id)).markdown.startswith("# One")
 
 
-async def test_list_documents_follows_map_order(agent: AgentClient) -> None:
+async def test_list_documents_returns_documents_in_workflow_order(agent: AgentClient) -> None:
     run = await agent.run()
     await agent.work_off(run)
     await agent.feedback(run, "scope")

@@ -59,7 +59,7 @@ async def test_get_next_job_expired_lease_passes_job_to_next_caller(
     assert (last.event, json.loads(last.details)["takenFrom"]) == ("step_started", "ann")
 
 
-async def test_late_job_result_is_rejected_and_stored_as_late_result(
+async def test_submit_job_result_with_outdated_attempt_is_stored_as_late_result(
     world: OrgEnv, agent: AgentClient, bob: AgentClient, clock: FakeClock, run: Body
 ) -> None:
     job = await agent.job(run)
@@ -85,7 +85,7 @@ async def _contents(world: OrgEnv, agent: AgentClient) -> list[str]:
     return [row[0] for row in results[0]]
 
 
-async def test_late_fail_job_is_rejected_and_changes_nothing(
+async def test_fail_job_with_outdated_attempt_is_rejected(
     agent: AgentClient, bob: AgentClient, clock: FakeClock, run: Body
 ) -> None:
     job = await agent.job(run)
@@ -97,7 +97,7 @@ async def test_late_fail_job_is_rejected_and_changes_nothing(
     assert (await bob.submit_documents(taken))["jobStatus"] == "completed"
 
 
-async def test_submit_job_result_after_lease_expiry_unclaimed_is_accepted(
+async def test_submit_job_result_after_lease_expiry_of_unreassigned_job_succeeds(
     agent: AgentClient, clock: FakeClock, run: Body
 ) -> None:
     job = await agent.job(run)
@@ -240,7 +240,7 @@ async def test_submit_and_fail_completed_job_are_refused(agent: AgentClient, run
 # Sessions
 
 
-async def test_get_next_job_same_session_resumes_job_unless_another(
+async def test_get_next_job_same_session_without_another_flag_resumes_job(
     agent: AgentClient, run: Body
 ) -> None:
     await agent.submit_documents(await agent.job(run))
@@ -255,7 +255,7 @@ async def test_get_next_job_same_session_resumes_job_unless_another(
     assert (await agent.job(run, sessionId="s"))["jobId"] == other["jobId"]
 
 
-async def test_get_next_job_session_with_reassigned_job_does_not_resume(
+async def test_get_next_job_does_not_resume_job_claimed_by_other_user(
     agent: AgentClient, bob: AgentClient, clock: FakeClock, run: Body
 ) -> None:
     await agent.job(run, sessionId="s")
@@ -304,7 +304,7 @@ async def test_get_next_job_filters_by_job_types(agent: AgentClient, run: Body) 
 # get_next_job without a run id
 
 
-async def test_get_next_job_without_run_returns_job_of_oldest_run(
+async def test_get_next_job_without_run_id_returns_job_of_oldest_run(
     agent: AgentClient, run: Body
 ) -> None:
     younger = await agent.run("two-steps")
@@ -331,7 +331,7 @@ async def test_get_next_job_without_run_id_resumes_job_of_session_first(
     assert reply["status"] == "nothing_ready"
 
 
-async def test_get_next_job_without_run_returns_job_with_expired_lease(
+async def test_get_next_job_without_run_id_returns_job_with_expired_lease(
     agent: AgentClient, clock: FakeClock, run: Body
 ) -> None:
     job = await agent.job(run)
@@ -340,7 +340,9 @@ async def test_get_next_job_without_run_returns_job_with_expired_lease(
     assert (await agent.call("get_next_job"))["jobId"] == job["jobId"]
 
 
-async def test_get_next_job_without_run_same_key_is_replayed(agent: AgentClient, run: Body) -> None:
+async def test_get_next_job_without_run_id_same_key_returns_first_reply(
+    agent: AgentClient, run: Body
+) -> None:
     first = await agent.call("get_next_job", idempotencyKey="k")
     assert first["status"] == "job_ready"
     again = await agent.call("get_next_job", idempotencyKey="k")

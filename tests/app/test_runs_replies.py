@@ -62,7 +62,9 @@ def test_truncate_returns_longest_prefix_within_limit(text: str, most: int) -> N
 
 
 @pytest.mark.parametrize("dag", ["dialectic", "deep-research"])
-async def test_builtin_dag_prompts_arrive_complete(agent: AgentClient, dag: str) -> None:
+async def test_get_next_job_returns_complete_prompts_of_builtin_workflows(
+    agent: AgentClient, dag: str
+) -> None:
     """No prompt contains a template marker, and each job is returned with its step's inputs."""
     shape = (await agent.call("get_dag_map", dagSlug=dag))["stages"]
     run = await agent.run(dag, models=["opus", "gpt"], input="Build a lighthouse.")
@@ -143,7 +145,9 @@ async def reading(agent: AgentClient, prompt: str = "Read.", **more: object) -> 
     return run
 
 
-async def test_job_long_inputs_are_cut_evenly_and_fully_retrievable(agent: AgentClient) -> None:
+async def test_get_next_job_long_inputs_are_cut_evenly_and_can_be_fetched(
+    agent: AgentClient,
+) -> None:
     run = await reading(agent, input={"brief": "B" * 100_000})
     job = await small(agent, "get_next_job", runId=run["runId"])
     by_author = {job_input.get("modelId", "brief"): job_input for job_input in job["inputs"]}
@@ -160,7 +164,7 @@ async def test_job_long_inputs_are_cut_evenly_and_fully_retrievable(agent: Agent
     assert sum(shares.values()) > 40_000
 
 
-async def test_job_long_prompt_is_cut_and_fully_retrievable(agent: AgentClient) -> None:
+async def test_get_next_job_long_prompt_is_cut_and_can_be_fetched(agent: AgentClient) -> None:
     text = "☃" * 60_000
     run = await reading(agent, prompt="Read {{ run.input }}!", input=text)
     job = await small(agent, "get_next_job", runId=run["runId"])
@@ -170,7 +174,7 @@ async def test_job_long_prompt_is_cut_and_fully_retrievable(agent: AgentClient) 
     assert await complete_text(agent, brief) == text
 
 
-async def test_get_next_job_long_so_far_is_cut_at_beginning(agent: AgentClient) -> None:
+async def test_get_next_job_long_partial_document_is_cut_at_beginning(agent: AgentClient) -> None:
     run = await reading(agent)
     parts = ["é" * 50_000, "ß" * 50_000]
     for part in parts:
@@ -188,7 +192,9 @@ async def test_get_next_job_long_so_far_is_cut_at_beginning(agent: AgentClient) 
     assert read == so_far
 
 
-async def test_job_long_previous_version_is_cut_and_fully_retrievable(agent: AgentClient) -> None:
+async def test_get_next_job_long_previous_version_is_cut_and_can_be_fetched(
+    agent: AgentClient,
+) -> None:
     run = await reading(agent)
     done = await agent.submit_documents(await agent.job(run), "ö" * 90_000)
     await agent.call("regenerate_document", documentId=done["documentIds"][0])
@@ -197,7 +203,9 @@ async def test_job_long_previous_version_is_cut_and_fully_retrievable(agent: Age
     assert job["previousVersion"] + rest == "ö" * 90_000
 
 
-async def test_feedback_inputs_of_several_stages_are_distinguished(agent: AgentClient) -> None:
+async def test_get_next_job_feedback_of_two_stages_is_returned_per_stage(
+    agent: AgentClient,
+) -> None:
     """The feedback on two stages is input of one step; each text is cut and read to its end."""
     wanted = [{"documentKey": "feedback", "stage": stage} for stage in ("one", "two")]
     last = make_recipe_step("last", inputsRequired=[*wanted, {"documentKey": "brief"}])
@@ -231,7 +239,7 @@ async def test_get_job_input_unknown_document_key_is_refused(agent: AgentClient)
 # Jobs with many inputs
 
 
-async def test_job_many_inputs_are_paged_completely(agent: AgentClient) -> None:
+async def test_get_next_job_many_inputs_are_paged_completely(agent: AgentClient) -> None:
     """The documents' names are so long that not all inputs can be listed in one reply."""
     each = make_recipe_step("each", "per_source_document_by_lineage")
     wanted = [{"documentKey": "each", "stage": "two"}]
@@ -265,7 +273,9 @@ async def test_job_many_inputs_are_paged_completely(agent: AgentClient) -> None:
     assert [stage["documentsAvailable"] for stage in cut["stages"]] == [12, 144, 0]
 
 
-async def test_job_many_documents_to_produce_are_paged_completely(agent: AgentClient) -> None:
+async def test_get_next_job_many_documents_to_produce_are_paged_completely(
+    agent: AgentClient,
+) -> None:
     outputs = [{"documentKey": f"{'文' * 100}{n}"} for n in range(40)]
     plan = make_recipe_step("plan", "all_to_one", jobType="PLAN", outputs=outputs)
     wanted = [{"documentKey": outputs[0]["documentKey"]}]
@@ -293,7 +303,9 @@ async def test_job_many_documents_to_produce_are_paged_completely(agent: AgentCl
 # Large definitions
 
 
-async def test_large_definition_replies_are_shortened_unless_detail(agent: AgentClient) -> None:
+async def test_reply_about_large_definition_is_shortened_unless_detail_is_set(
+    agent: AgentClient,
+) -> None:
     """The definition has four stages of eighty steps each, with names of maximum length."""
     steps = [make_recipe_step(f"{'步' * 190}{n}", "all_to_one") for n in range(80)]
     ways = [(steps[0]["stepKey"], step["stepKey"]) for step in steps[1:]]
@@ -344,7 +356,7 @@ async def test_get_next_job_many_open_jobs_reply_is_shortened(agent: AgentClient
     assert reply["open"]
 
 
-async def test_get_next_job_counts_open_jobs_up_to_limit(
+async def test_get_next_job_reply_shows_open_jobs_up_to_limit(
     agent: AgentClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jobs, "MAX_OPEN_COUNTED", 5)

@@ -343,7 +343,7 @@ def _code(answer: Answer) -> str | None:
     return str(error["code"]) if error else None
 
 
-def test_dispatcher_matches_rule_decisions(
+def test_tool_calls_in_any_order_give_same_results_as_plan_rules(
     shared_place: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fresh: deque[str] = deque()

@@ -23,7 +23,7 @@ async def test_a10_get_next_step_same_session_resumes_step(agent: AgentClient) -
     assert again == {**taken, "resumed": True}
 
 
-async def test_a10_get_next_step_another_returns_next_step(agent: AgentClient) -> None:
+async def test_a10_get_next_step_with_another_flag_returns_next_step(agent: AgentClient) -> None:
     plan = await agent.plan()
     first = await agent.take(plan, sessionId="mine")
     second = await agent.take(plan, sessionId="mine", another=True)
@@ -69,7 +69,9 @@ async def test_a10_get_next_step_after_submit_returns_next_step(agent: AgentClie
     assert (taken["stepOrder"], "resumed" in taken) == (2, False)
 
 
-async def test_a10_get_next_step_reclaimed_step_is_not_resumed(agent: AgentClient) -> None:
+async def test_a10_get_next_step_does_not_resume_step_claimed_by_other_user(
+    agent: AgentClient,
+) -> None:
     plan = await agent.plan()
     taken = await agent.take(plan, sessionId="mine")
     reclaiming = [{"action": "retry_step", "stepId": taken["stepId"]}]
@@ -101,7 +103,7 @@ async def test_a27_concurrent_calls_of_new_session_record_single_resumption(
     assert await resumptions(world, plan) == ["second"]
 
 
-async def test_a27_first_work_on_plan_records_no_resumption(
+async def test_a27_first_session_working_on_plan_records_no_resumption(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     plan = await agent.plan()
@@ -126,7 +128,9 @@ async def test_a27_first_call_of_new_session_with_any_tool_records_resumption(
     assert await resumptions(world, plan) == ["second"]
 
 
-async def test_a27_closed_plan_records_no_resumption(world: OrgEnv, agent: AgentClient) -> None:
+async def test_a27_new_session_on_closed_plan_records_no_resumption(
+    world: OrgEnv, agent: AgentClient
+) -> None:
     plan = await agent.plan(1)
     await agent.work_through(plan)
     before = await events(world, plan)

@@ -102,7 +102,7 @@ def test_skill_front_matter_invalid_field_raises_invalid_skill(
         parse_skill(make_text(**head), "a-skill")
 
 
-def test_a_description_may_have_1024_characters() -> None:
+def test_skill_description_of_1024_characters_is_accepted() -> None:
     assert parse_skill(make_text(description="x" * 1024), "a-skill").description == "x" * 1024
 
 
@@ -190,7 +190,7 @@ def test_read_skill_not_utf8_reports_error(tmp_path: Path) -> None:
     assert fault_of(tmp_path) == "SKILL.md is not UTF-8"
 
 
-def test_find_skills_over_limit_reports_error(
+def test_find_skills_more_skills_than_limit_reports_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loader, "MAX_SKILLS", 3)
@@ -220,7 +220,7 @@ def test_read_skill_reads_extra_files_as_bytes_without_hidden_files(tmp_path: Pa
     assert skill.file("references/../SKILL.md") is None
 
 
-def test_a_link_that_leads_out_of_the_folder_is_refused(tmp_path: Path) -> None:
+def test_skill_folder_with_link_to_outside_file_is_rejected(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("secret")
     (make_folder(tmp_path / "skills") / "more.md").symlink_to(secret)
@@ -235,12 +235,12 @@ def test_skill_file_linked_from_outside_folder_is_rejected(tmp_path: Path) -> No
     assert "leads out" in fault_of(tmp_path / "skills")
 
 
-def test_a_link_to_a_folder_is_refused(tmp_path: Path) -> None:
+def test_skill_folder_with_link_to_folder_is_rejected(tmp_path: Path) -> None:
     (make_folder(tmp_path) / "references").symlink_to("/")
     assert "links to folders are not read" in fault_of(tmp_path)
 
 
-def test_skill_broken_link_is_rejected(tmp_path: Path) -> None:
+def test_skill_folder_with_broken_link_is_rejected(tmp_path: Path) -> None:
     folder = make_folder(tmp_path)
     (folder / "gone.md").symlink_to(folder / "nothing")
     assert "cannot be read" in fault_of(tmp_path)
@@ -254,13 +254,13 @@ def test_skill_link_within_folder_and_linked_skill_folder_are_accepted(tmp_path:
     assert "a-skill" in {skill.name for skill in find_skills(str(tmp_path / "skills")).skills}
 
 
-def test_skill_named_pipe_is_rejected(tmp_path: Path) -> None:
+def test_skill_folder_with_named_pipe_is_rejected(tmp_path: Path) -> None:
     os.mkfifo(make_folder(tmp_path) / "pipe")
     assert fault_of(tmp_path) == "pipe is not a file"
 
 
 @pytest.mark.parametrize(("limit", "most"), [("MAX_FILES", 2), ("MAX_FOLDER_BYTES", 60)])
-def test_find_skills_folder_over_limit_is_skipped(
+def test_find_skills_folder_over_limit_reports_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
 ) -> None:
     folder = make_folder(tmp_path)

@@ -108,7 +108,7 @@ async def test_heartbeat_prevents_stall(agent: AgentClient, clock: FakeClock) ->
     assert (await agent.status(plan))["stalled"] is True
 
 
-async def test_a6_resume_resets_plan_status_while_stalled_field_stays_true(
+async def test_a6_resumed_plan_is_executing_while_old_step_stays_stalled(
     world: OrgEnv, agent: AgentClient, clock: FakeClock
 ) -> None:
     plan = await agent.plan(2)
@@ -139,7 +139,7 @@ async def test_a6_resumed_plan_stalls_again_after_renewed_inactivity(
     assert await noted(world, plan) == ["stall_detected", "resumed", "stall_detected"]
 
 
-async def test_a5_stalled_last_step_result_completes_plan(
+async def test_a5_result_for_stalled_last_step_completes_plan(
     agent: AgentClient, clock: FakeClock
 ) -> None:
     plan = await agent.plan(1)

@@ -36,7 +36,7 @@ async def make_plan_of(agent: AgentClient, *results: object) -> Body:
     return plan
 
 
-async def test_status_of_large_results_reads_and_returns_prefixes(agent: AgentClient) -> None:
+async def test_plan_status_with_large_results_returns_result_prefixes(agent: AgentClient) -> None:
     structured = {"rows": ["é" * 1_000] * 100}
     plan = await make_plan_of(agent, *[RESULT] * 12, structured, "short")
     statement = load.results_within_statement(plan["planId"], MAX_REPLY_BYTES)

@@ -84,7 +84,7 @@ async def test_submit_malformed_usage_returns_invalid_input_without_writes(
     assert (status["counts"]["done"], status["usage"]) == (0, ZERO)
 
 
-async def test_empty_usage_is_counted_as_zero(agent: AgentClient) -> None:
+async def test_submit_with_empty_usage_adds_zero_usage(agent: AgentClient) -> None:
     plan = await agent.plan(1)
     await agent.submit(await agent.take(plan), usage={})
     assert (await agent.status(plan))["usage"] == ZERO
@@ -97,7 +97,7 @@ async def test_cost_is_rounded_to_millionths_per_result(agent: AgentClient) -> N
     assert (await agent.status(plan))["usage"]["costUsd"] == 0.300001
 
 
-async def test_usage_of_refused_late_result_is_counted(agent: AgentClient) -> None:
+async def test_plan_usage_includes_usage_of_refused_late_result(agent: AgentClient) -> None:
     plan = await agent.plan(1)
     taken = await agent.take(plan)
     again = {"action": "retry_step", "stepId": taken["stepId"]}
@@ -113,7 +113,7 @@ async def test_usage_of_refused_late_result_is_counted(agent: AgentClient) -> No
 # Tests of the usage of an org.
 
 
-async def test_org_usage_counts_own_models_plans_and_runs(
+async def test_org_usage_lists_usage_by_model_plan_and_run(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     plan, run = await agent.plan(1, name="Lakes"), await agent.run()
@@ -142,7 +142,7 @@ async def test_org_usage_counts_own_models_plans_and_runs(
     assert (theirs.usage.results, theirs.models, theirs.work) == (0, (), ())
 
 
-async def test_org_usage_covers_thirty_days_or_requested_period(
+async def test_org_usage_includes_last_thirty_days_or_requested_period(
     world: OrgEnv, agent: AgentClient, clock: FakeClock
 ) -> None:
     began = clock.now

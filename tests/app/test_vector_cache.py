@@ -111,7 +111,7 @@ async def test_vector_cache_refresh_includes_transaction_committed_out_of_order(
     assert set(await near(library, FLOOD)) == {later, subject.id}
 
 
-async def test_vector_caches_converge_after_concurrent_searches_and_writes(
+async def test_vector_caches_after_concurrent_writes_return_same_results(
     library: SearchCorpus,
 ) -> None:
     other = another_process(library)
@@ -154,7 +154,7 @@ async def test_deleted_passage_is_not_returned_by_next_search(
         (Snapshot(running=120, database=5, at=1_000.0 + 86_400), False),  # deletion records expired
     ],
 )
-def test_held_continues_only_same_database_and_unexpired_later_snapshot(
+def test_vector_cache_is_reused_only_for_unexpired_later_snapshot(
     later: Snapshot,
     leads_on: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
@@ -162,7 +162,7 @@ def test_held_continues_only_same_database_and_unexpired_later_snapshot(
     assert held.continues(later) is leads_on
 
 
-async def test_vector_cache_discontinuous_snapshot_causes_full_read(
+async def test_vector_cache_snapshot_of_other_database_reloads_all_vectors(
     library: SearchCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = await library.store("flood", FLOOD)
@@ -176,7 +176,7 @@ async def test_vector_cache_discontinuous_snapshot_causes_full_read(
     assert pages == ["page"]
 
 
-async def test_vector_cache_more_changes_than_one_page_cause_full_read(
+async def test_vector_cache_more_changes_than_one_page_reloads_all_vectors(
     library: SearchCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await library.store("first", BEES)
@@ -192,7 +192,7 @@ async def test_vector_cache_more_changes_than_one_page_cause_full_read(
 # Bounds
 
 
-async def test_vector_cache_org_over_memory_limit_is_searched_page_by_page(
+async def test_vector_search_of_org_over_cache_limit_reads_page_by_page(
     library: SearchCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (embeddings, vector_cache, portable_search):
@@ -233,7 +233,7 @@ async def test_vector_cache_memory_per_passage_is_bounded(library: SearchCorpus)
 # Filters
 
 
-async def test_search_with_unselective_filter_filters_nearest_candidates(
+async def test_vector_search_with_broad_filter_returns_every_match(
     library: SearchCorpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kinds = ("note", "finding")
@@ -259,7 +259,7 @@ async def test_vector_cache_returns_no_vectors_of_other_model(library: SearchCor
 # Housekeeping
 
 
-async def test_passage_deletions_are_retained_for_two_days(
+async def test_retention_deletes_passage_deletion_records_after_two_days(
     library: SearchCorpus, shared_place: ServerDatabase
 ) -> None:
     for age in (timedelta(hours=47), timedelta(hours=49)):

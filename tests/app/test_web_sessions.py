@@ -58,16 +58,14 @@ async def test_session_started_by_token_has_identity_and_scopes_of_token(
     assert (known.caller.org_id, known.person.name) == (world.agent.org_id, "ann")
 
 
-async def test_web_session_of_person_has_own_credential_without_admin_scope(
-    world: OrgEnv, persons: str
-) -> None:
+async def test_web_session_of_issuer_user_has_no_admin_scope(world: OrgEnv, persons: str) -> None:
     known = await authenticate_session(world.dispatcher.services, persons)
     assert known.caller.credential == f"session:{known.person.session_id}"
     assert Scope.REVIEW in known.caller.scopes
     assert Scope.ADMIN not in known.caller.scopes
 
 
-async def test_a_session_ends_after_eight_idle_hours(world: OrgEnv, secret: str) -> None:
+async def test_web_session_ends_after_eight_idle_hours(world: OrgEnv, secret: str) -> None:
     world.clock.advance(hours=7, minutes=59)
     assert await counts(world, secret)
     world.clock.advance(hours=7, minutes=59)
@@ -76,7 +74,7 @@ async def test_a_session_ends_after_eight_idle_hours(world: OrgEnv, secret: str)
     assert not await counts(world, secret)
 
 
-async def test_open_page_does_not_extend_web_session(world: OrgEnv, secret: str) -> None:
+async def test_request_by_open_page_does_not_extend_web_session(world: OrgEnv, secret: str) -> None:
     for _ in range(2):
         world.clock.advance(hours=3)
         await authenticate_session(world.dispatcher.services, secret, notes=False)
@@ -110,7 +108,7 @@ async def test_expired_token_ends_web_sessions(world: OrgEnv) -> None:
     assert not await counts(world, started.secret)
 
 
-async def test_disabling_user_ends_own_sessions_only(
+async def test_disable_user_ends_only_sessions_of_disabled_user(
     world: OrgEnv, secret: str, persons: str
 ) -> None:
     await disable_user(at(world.agent), "ann")

@@ -136,7 +136,7 @@ async def test_delivery_answered_410_is_given_up_at_once(world: OrgEnv) -> None:
     assert (delivery.status, delivery.attempt) == (DeliveryStatus.GIVEN_UP, 1)
 
 
-async def test_retry_delivery_of_given_up_delivery_sends_again(world: OrgEnv) -> None:
+async def test_retry_delivery_sends_abandoned_delivery_again(world: OrgEnv) -> None:
     async with received_events(world, answer("", 410), TAKEN) as (other, teller):
         await make_review(teller.agent)
         await teller.deliver()

@@ -61,7 +61,7 @@ async def test_review_notification_has_requester_and_review_url(
     )
 
 
-async def test_plan_notifications_on_stall_completion_review_and_failure(
+async def test_webhook_is_sent_on_plan_stall_completion_review_and_failure(
     world: OrgEnv, clock: FakeClock
 ) -> None:
     async with received_events(world) as (other, teller):
@@ -90,7 +90,7 @@ async def test_plan_notifications_on_stall_completion_review_and_failure(
     assert payloads["plan.completed"]["progress"] == {"percent": 100, "done": 2, "total": 2}
 
 
-async def test_run_notifications_on_stage_failure_feedback_and_completion(
+async def test_webhook_is_sent_on_stage_failure_feedback_and_run_completion(
     world: OrgEnv,
 ) -> None:
     async with received_events(world) as (other, teller):
@@ -133,7 +133,7 @@ async def test_run_completed_on_start_sends_notification(world: OrgEnv) -> None:
         assert await events(teller) == ["run.completed"]
 
 
-async def test_notifications_are_limited_to_configured_events(world: OrgEnv) -> None:
+async def test_webhook_sends_only_configured_events(world: OrgEnv) -> None:
     only = frozenset({"plan.completed"})
     async with make_webhook_env(world, "http://127.0.0.1:1", events=only) as teller:
         await make_review(teller.agent)
@@ -171,7 +171,7 @@ async def test_replayed_call_sends_single_notification(world: OrgEnv) -> None:
         assert await events(teller) == ["plan.completed"]
 
 
-async def test_deliveries_are_limited_to_own_org(world: OrgEnv) -> None:
+async def test_webhook_delivery_of_other_org_is_not_sent_or_retried(world: OrgEnv) -> None:
     world.other_org_may_change = True
     async with (
         received_events(world) as (other, teller),

@@ -61,7 +61,7 @@ async def test_check_anchor_empty_database_reports_every_chain_missing(
     assert "is missing, and no erasure explains it" in next(iter(check.errors.values()))[0]
 
 
-async def test_check_anchor_older_consistent_copy_reports_error(
+async def test_check_anchor_restored_older_backup_reports_error(
     own_world: OrgEnv, tmp_path: Path
 ) -> None:
     plan = await own_world.agent.plan()
@@ -116,7 +116,7 @@ async def test_check_anchor_chain_deleted_after_erasure_reports_missing_entry(
     assert errors == [f"plan {plan['planId']}: entry 1 is missing, and no erasure explains it"]
 
 
-async def test_check_anchor_erasure_before_anchor_does_not_explain_deleted_chain(
+async def test_check_anchor_user_erased_before_anchor_reports_deleted_chain(
     own_world: OrgEnv, tmp_path: Path
 ) -> None:
     """An erasure before the anchor does not explain entries that are deleted after the anchor."""

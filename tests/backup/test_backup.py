@@ -187,9 +187,7 @@ def test_restore_backup_from_newer_program_raises_invalid_input(
         restore_into(copy, file)
 
 
-def test_backup_of_outdated_schema_raises_misconfigured_naming_migrate(
-    server: Server, tmp_path: Path
-) -> None:
+def test_backup_of_outdated_schema_error_suggests_migrate(server: Server, tmp_path: Path) -> None:
     with empty_database(server) as old:
         migrate(old.owner_dsn, up_to=5)
         with pytest.raises(Misconfigured, match="waybook migrate"):
@@ -255,7 +253,9 @@ async def test_canceled_backup_leaves_no_file(own_world: OrgEnv, tmp_path: Path)
     assert len(blocks) == 1
 
 
-def test_schema_contains_only_tables_that_backup_covers(shared_place: ServerDatabase) -> None:
+def test_schema_has_only_tables_and_triggers_that_backup_supports(
+    shared_place: ServerDatabase,
+) -> None:
     """The backup has no code for sequences, triggers, or tables without an org."""
     with psycopg.connect(shared_place.admin_dsn) as admin:
         carried = {table.name for table in org_tables(admin)}

@@ -66,7 +66,9 @@ async def test_synchronous_standby_has_every_acknowledged_call(tmp_path: Path) -
         assert (await compared(standby.place, anchor)).ok
 
 
-async def test_check_anchor_promoted_lagging_standby_reports_missing_plan(tmp_path: Path) -> None:
+async def test_check_anchor_after_failover_to_lagging_standby_reports_lost_plan(
+    tmp_path: Path,
+) -> None:
     anchor = tmp_path / "anchor.jsonl"
     with own_cluster() as primary:
         standby = primary.base_backup("--write-recovery-conf")

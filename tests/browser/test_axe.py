@@ -9,7 +9,7 @@ from browser.axe import PACKAGES, accessible
 from browser.served_site import Site
 
 
-async def test_accessible_page_with_unnamed_link_raises_assertion_error(
+async def test_accessibility_check_link_without_name_raises_assertion_error(
     page: Page, site: Site
 ) -> None:
     await page.goto(site.address)
@@ -19,7 +19,7 @@ async def test_accessible_page_with_unnamed_link_raises_assertion_error(
         await accessible(page)
 
 
-async def test_accessible_page_unreadable_in_dark_theme_raises_assertion_error(
+async def test_accessibility_check_unreadable_dark_theme_raises_assertion_error(
     page: Page, site: Site
 ) -> None:
     await page.goto(site.address)

@@ -34,9 +34,7 @@ async def tab(browser: Browser, site: Site, request: pytest.FixtureRequest) -> A
     assert site.faults == []
 
 
-async def test_inbox_review_returned_with_feedback_then_approved_completes_plan(
-    tab: Page, site: Site
-) -> None:
+async def test_inbox_request_changes_then_approve_completes_plan(tab: Page, site: Site) -> None:
     agent = site.world.agent
     plan = await agent.plan(1, name="Rivers of the south")
     await ask(site, plan)
@@ -77,7 +75,7 @@ async def test_inbox_reject_requires_confirmation_and_preserves_reason(
     assert (await agent.status(plan))["status"] == "failed"
 
 
-async def test_inbox_concurrent_decisions_second_reviewer_sees_first_decision(
+async def test_inbox_second_reviewer_sees_decision_of_first_reviewer(
     page: Page, site: Site
 ) -> None:
     agent = site.world.agent

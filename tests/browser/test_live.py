@@ -73,7 +73,7 @@ async def test_live_update_keeps_typed_text(page: Page, site: Site) -> None:
     await expect(field).to_have_count(0)
 
 
-async def test_many_tabs_receive_live_updates_and_reconnect_after_restart(
+async def test_many_open_tabs_reconnect_after_server_restart(
     world: OrgEnv, context: BrowserContext
 ) -> None:
     """A browser opens at most six connections per server, so all tabs share one stream."""

@@ -77,7 +77,7 @@ async def test_plan_map_in_chat_updates_live_and_records_review_decisions(
         assert (actor, channel, details["place"]) == ("pat", "mcp", "app")
 
 
-async def test_chat_map_of_run_continues_after_feedback(page: Page, site: Site) -> None:
+async def test_chat_map_of_run_starts_next_stage_after_feedback(page: Page, site: Site) -> None:
     agent = site.world.agent
     run = await agent.run()
     await agent.work_off(run)

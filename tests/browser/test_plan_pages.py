@@ -30,7 +30,7 @@ async def make_busy_plan(site: Site) -> Body:
     return plan
 
 
-async def test_plan_page_stalled_step_is_retried_by_user(page: Page, site: Site) -> None:
+async def test_plan_page_lets_user_retry_stalled_step(page: Page, site: Site) -> None:
     plan = await make_busy_plan(site)
     requests: list[str] = []
     page.on("request", lambda request: requests.append(request.url))

@@ -61,7 +61,7 @@ async def sign_in(tab: Page, secret: str) -> None:
     await tab.get_by_role("button", name="Sign in").click()
 
 
-async def test_sign_in_review_and_sign_out_leaves_no_page_readable(tab: Page, door: Door) -> None:
+async def test_sign_out_then_browser_back_shows_sign_in_page(tab: Page, door: Door) -> None:
     world, agent = door.world, door.world.agent
     await world.set_policy(ReviewPolicy.HUMAN)
     pat = await make_token(agent, "pat", scopes=(Scope.REVIEW,))

@@ -116,7 +116,7 @@ def test_audit_verify_chain_without_plan_row_reports_deletion(
     assert "it was deleted" in failed.stdout
 
 
-def test_audit_verify_covers_skill_executions(terminal: Terminal) -> None:
+def test_audit_verify_includes_skill_executions(terminal: Terminal) -> None:
     async def subjects(here: AppSession) -> set[tuple[str, str]]:
         return {(subject.kind, subject.id) for subject in await audited_subjects(here.call)}
 

@@ -29,7 +29,7 @@ def archive(terminal: Terminal, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return file
 
 
-def test_restore_into_empty_data_directory_passes_anchor_verification(
+def test_restored_database_passes_audit_verify_with_anchor(
     elsewhere: Terminal, archive: Path
 ) -> None:
     verify = ("audit", "verify", "--anchor", str(archive))

@@ -81,7 +81,7 @@ def test_mcp_over_stdio_answers_tool_call(terminal: Terminal) -> None:
         assert process.wait(timeout=20) == 0
 
 
-def test_client_works_over_http_and_server_stops_on_sigterm(terminal: Terminal) -> None:
+def test_http_client_calls_tools_and_server_exits_on_sigterm(terminal: Terminal) -> None:
     with open_process("serve", "--port", "0", "--data-dir", str(terminal.data_dir)) as process:
         assert process.stdout is not None
         address = process.stdout.readline().split()[-1]

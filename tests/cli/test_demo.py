@@ -195,7 +195,7 @@ async def test_simulated_clock_canceled_actor_does_not_stop_clock() -> None:
     assert clock.now == NINE + timedelta(minutes=2)
 
 
-async def test_simulated_clock_wakes_one_actor_at_a_time_if_another_is_canceled() -> None:
+async def test_simulated_clock_with_canceled_actor_wakes_one_actor_at_a_time() -> None:
     clock = make_clock()
     awake: list[str] = []
 
@@ -242,7 +242,7 @@ async def test_simulated_clock_actor_raises_stops_run() -> None:
     assert isinstance(outcomes[0], ValueError)
 
 
-async def test_simulated_clock_draws_once_per_frame_except_at_reading_pauses() -> None:
+async def test_simulated_clock_skips_frames_but_draws_at_reading_pause() -> None:
     clock = make_clock()
     drawn: list[timedelta] = []
 

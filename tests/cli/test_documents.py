@@ -30,7 +30,7 @@ def test_documents_are_listed_in_the_order_of_the_stages(terminal: Terminal, don
     assert "43 of 43 available" in output
 
 
-def test_documents_pending_are_rendered_before_listing(terminal: Terminal) -> None:
+def test_documents_command_renders_pending_documents_before_listing(terminal: Terminal) -> None:
     run_id = run_awaiting_feedback(terminal, "Not rendered yet")
     assert terminal.json_output("run", run_id)["stages"][0]["documentsAvailable"] == 0
     assert "4 of 4 available, of the stages begun so far" in terminal.say("documents", run_id)

@@ -68,7 +68,7 @@ def test_report_or_map_oversized_file_prints_too_large_error_as_json(
     assert done.stderr == ""
 
 
-def test_report_lines_too_long_line_does_not_stop_next(large: Path) -> None:
+def test_report_lines_after_too_long_line_answers_next_line(large: Path) -> None:
     limited = f'ulimit -v {ROOM}; exec "$@"'
     words = [sys.executable, "-m", "waybook", "report", str(large), "--lines"]
     done = subprocess.run(["sh", "-c", limited, "sh", *words], capture_output=True, check=True)
@@ -114,7 +114,7 @@ def test_input_not_utf8_is_refused_with_position() -> None:
 
 
 @pytest.mark.parametrize("name", bombs.DEFINITIONS)
-def test_dag_add_hostile_definition_is_refused_before_database_opens(name: str) -> None:
+def test_dag_add_hostile_definition_exits_with_error(name: str) -> None:
     done = here(*ADD, "-", "--json", typed=bombs.DEFINITIONS[name].encode())
     if done.exit_code == 1 and done.stdout:
         error = json.loads(done.stdout)["error"]

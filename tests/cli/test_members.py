@@ -27,7 +27,7 @@ def make_token(terminal: Terminal, org: str, user: str = "ann", *more: str) -> A
     return terminal.json_output("token", "add", user, "--label", "laptop", "--org", org, *more)
 
 
-def test_org_list_show_and_set_report_settings(terminal: Terminal, org: str) -> None:
+def test_org_set_changes_settings_shown_by_org_show(terminal: Terminal, org: str) -> None:
     assert org in [row["slug"] for row in terminal.json_output("org", "list")]
     assert org in terminal.say("org", "list", columns=160)
     terminal.say("org", "set", org, "--review-policy", "human", "--name", "Acme & Co")
@@ -44,9 +44,7 @@ def test_org_add_invalid_slug_is_refused(terminal: Terminal, slug: str) -> None:
     assert "a slug has" in failed.stderr
 
 
-def test_org_add_duplicate_fails_and_unknown_org_gets_suggestion(
-    terminal: Terminal, org: str
-) -> None:
+def test_org_add_duplicate_slug_fails(terminal: Terminal, org: str) -> None:
     again = terminal.run("org", "add", org)
     assert (again.exit_code, "already" in again.stderr) == (1, True)
     listing = terminal.run("user", "list", "--org", f"{org}x")
@@ -105,7 +103,7 @@ def test_token_add_prints_secret_once_with_usage(terminal: Terminal, org: str) -
     assert secret not in shown + json.dumps(listed)
 
 
-def test_token_add_expiry_defaults_and_scopes_limited_to_user(terminal: Terminal, org: str) -> None:
+def test_token_add_scopes_beyond_user_fails(terminal: Terminal, org: str) -> None:
     make_token(terminal, org)
     usual, never = (
         terminal.json_output("token", "add", "ann", "--label", "x", "--org", org, *more)
@@ -182,7 +180,7 @@ async def _over_stdio(terminal: Terminal, org: str, token: Any) -> None:  # noqa
     assert "FORBIDDEN" in str(refused.content[0])
 
 
-def test_audit_verify_and_list_work_with_org_admin_token(terminal: Terminal, org: str) -> None:
+def test_audit_commands_accept_org_admin_token(terminal: Terminal, org: str) -> None:
     token = make_token(terminal, org, "ann", "--scope", "admin")
     assert terminal.run("audit", "verify", "--token", token["token"]).exit_code == 0
     output = terminal.say("audit", "list", "--token", token["token"], columns=200)

@@ -65,7 +65,7 @@ def test_doctor_model_is_shown_and_key_redacted(
     assert "s3cret" not in output + terminal.run("doctor", "--port", "0", columns=160).output
 
 
-def test_doctor_unreachable_issuer_fails_and_is_named(
+def test_doctor_unreachable_issuer_fails_and_shows_issuer(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in (
@@ -94,7 +94,7 @@ def test_doctor_invalid_trusted_proxies_fail(
     assert (refused.exit_code, "trusted_proxies" in refused.stderr) == (1, True)
 
 
-def test_database_user_without_role_prints_required_grant(
+def test_commands_by_database_user_without_role_print_required_grant(
     terminal: Terminal, attachment: Attachment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     terminal.say("migrate")

@@ -45,7 +45,7 @@ def owner_check(terminal: Terminal) -> dict[str, str]:
     return dict(result)
 
 
-def test_doctor_owner_without_bypass_is_ok(
+def test_doctor_owner_subject_to_rls_passes(
     terminal: Terminal, own_place: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(own_place, monkeypatch)
@@ -54,7 +54,7 @@ def test_doctor_owner_without_bypass_is_ok(
     assert result["said"] == f"{own_place.server.owner}, which bypasses nothing"
 
 
-def test_doctor_owner_bypassing_rls_warns_with_working_advice(
+def test_doctor_warns_and_suggests_working_fix_if_owner_bypasses_rls(
     terminal: Terminal, exempt_place: ServerDatabase
 ) -> None:
     result = owner_check(terminal)
@@ -107,7 +107,7 @@ async def test_start_application_owner_bypassing_rls_logs_warning(
     assert "row-level security does not apply to it" in message
 
 
-def test_org_erase_by_owner_bypassing_rls_keeps_other_orgs(
+def test_org_erase_by_owner_bypassing_rls_does_not_delete_other_orgs(
     terminal: Terminal, exempt_place: ServerDatabase
 ) -> None:
     for slug in ("acme", "other"):

@@ -32,7 +32,7 @@ def test_cell_counts_gives_every_present_status_at_least_one_cell(
     assert all(cells[status] >= 1 for status, count in counts.items() if count)
 
 
-def test_spans_of_reports_outcome_and_separates_waiting() -> None:
+def test_spans_of_separates_work_from_waiting_for_review() -> None:
     moves = [
         StepStatusChange("a", minutes(0), StepStatus.IN_PROGRESS, "ann", None),
         StepStatusChange("a", minutes(5), StepStatus.FAILED, "ann", None),

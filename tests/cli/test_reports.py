@@ -72,7 +72,7 @@ def test_report_and_map_invalid_input_prints_json_error_and_exits_1(
     assert json.loads(refused.stdout)["error"]["code"] in {"INVALID_INPUT", "BAD_RECIPE"}
 
 
-def test_report_lines_invalid_line_does_not_stop_next() -> None:
+def test_report_lines_after_invalid_line_answers_next_line() -> None:
     lines = [json.dumps(SNAPSHOT), json.dumps(NO_SNAPSHOT), "", "{", json.dumps(SNAPSHOT)]
     result = run("report", "--lines", "-", typed="\r\n".join(lines))
     assert result.exit_code == 0

@@ -85,7 +85,7 @@ def test_run_prints_stages_and_steps(terminal: Terminal, half: str) -> None:
     assert "Move the reports to a queue." in output
 
 
-def test_run_json_is_report(terminal: Terminal, half: str) -> None:
+def test_run_command_with_json_flag_prints_valid_report(terminal: Terminal, half: str) -> None:
     report = terminal.json_output("run", half)
     assert list(report) == ["dagProgress", "stages", "warnings", "usage"]
     assert check(report) == []
@@ -102,7 +102,9 @@ async def tools_and_pages(here: AppSession, run_id: str) -> tuple[Body, Body, Bo
     return dags, run_map, report, pages[0], pages[1]
 
 
-def test_run_shows_same_figures_as_reply_page_and_command(terminal: Terminal, half: str) -> None:
+def test_run_figures_are_equal_in_tool_reply_page_and_command(
+    terminal: Terminal, half: str
+) -> None:
     dags, run_map, report, list_page, page = terminal.inside(
         lambda here: tools_and_pages(here, half)
     )
@@ -237,6 +239,6 @@ def test_audit_list_of_run_shows_event_labels(terminal: Terminal, half: str) -> 
     assert terminal.json_output("audit", "verify")["ok"]
 
 
-def test_audit_list_unknown_subject_names_plan_and_run(terminal: Terminal) -> None:
+def test_audit_list_unknown_subject_error_mentions_plan_and_run(terminal: Terminal) -> None:
     failed = terminal.run("audit", "list", "no such thing")
     assert "there is no plan and no run “no such thing” here" in failed.stderr

@@ -51,7 +51,7 @@ def test_usage_tables_fit_terminal_width(
     assert "$0.25" in output
 
 
-def test_usage_limit_option_reports_truncated_list(
+def test_usage_limit_option_shows_that_list_is_truncated(
     terminal: Terminal, spent: tuple[str, str]
 ) -> None:
     assert spent

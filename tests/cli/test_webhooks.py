@@ -49,7 +49,7 @@ def doctor(terminal: Terminal) -> dict[str, dict[str, str]]:
     return {check["check"]: check for check in json.loads(ran.stdout)["checks"]}
 
 
-def test_webhooks_test_is_delivered_and_listed(terminal: Terminal, receiver: Receiver) -> None:
+def test_webhooks_list_shows_delivered_test_message(terminal: Terminal, receiver: Receiver) -> None:
     assert terminal.say("webhooks", "test") == "✓ the test arrived (204)\n"
     assert receiver.got[-1]["type"] == "webhook.test"
     delivery = terminal.json_output("webhooks", "list", "--limit", "1")[0]
@@ -64,7 +64,7 @@ def test_webhooks_test_is_delivered_and_listed(terminal: Terminal, receiver: Rec
     assert doctor(terminal)["notices"]["state"] == "ok"
 
 
-def test_webhooks_test_undelivered_prints_error_and_can_be_retried(
+def test_webhooks_test_command_failed_delivery_can_be_retried(
     terminal: Terminal, receiver: Receiver
 ) -> None:
     receiver.status = 410
@@ -97,7 +97,7 @@ def test_review_command_stores_notification_for_delivery(
     assert {event["type"] for event in receiver.got} == {"plan.failed", "webhook.test"}
 
 
-def test_webhooks_without_url_are_reported_off(terminal: Terminal) -> None:
+def test_webhooks_test_command_without_webhook_url_fails(terminal: Terminal) -> None:
     failed = terminal.run("webhooks", "test")
     assert failed.exit_code == 1
     assert "webhooks are off: set webhook_url" in failed.output

@@ -282,7 +282,7 @@ def test_condition_corner_case_evaluates_as_in_cel(
         ("true ===!false", "true ==!false"),
     ],
 )
-def test_triple_equality_operators_match_cel_double_operators(
+def test_triple_equals_operators_give_same_result_as_cel_double_equals(
     ours: Reading, real: Reading, ours_only: str, in_cel: str
 ) -> None:
     assert ours(ours_only, VALUES) == real(in_cel, VALUES)

@@ -92,7 +92,7 @@ def test_condition_error_truncates_long_key() -> None:
     assert len(error) < 120
 
 
-def test_condition_non_json_value_reports_error() -> None:
+def test_evaluate_condition_reading_non_json_value_returns_error() -> None:
     values: dict[str, Json] = {"a": (1, 2), "b": {"c": b"", "d": [b""]}}
     for source in ("result.a == 1", "result.b.c == 1", "result.b.d[0] == 1", "1 in result.b.d"):
         error = outcome_of(source, values).error
@@ -129,7 +129,7 @@ def test_condition_cost_counts_nodes_and_macro_iterations() -> None:
 # Tests of compiled conditions as values.
 
 
-def test_compile_condition_returns_frozen_value_with_source() -> None:
+def test_compile_condition_returns_immutable_condition_with_source() -> None:
     condition = compile_condition(EXAMPLE)
     assert condition == compile_condition(EXAMPLE)
     assert condition.source == EXAMPLE

@@ -7,7 +7,7 @@ from waybook.conditions.evaluator import _compiled
 from waybook.conditions.syntax import Node
 
 
-def test_compiled_every_node_type_has_closure() -> None:
+def test_condition_compiler_handles_every_syntax_node_type() -> None:
     fallback = _compiled.dispatch(Node)
     kinds = [kind for kind in vars(syntax).values() if isinstance(kind, type)]
     nodes = [kind for kind in kinds if issubclass(kind, Node) and kind is not Node]

@@ -22,7 +22,7 @@ EVENTS = st.builds(
 
 
 @given(st.uuids(), st.lists(EVENTS, max_size=300))
-def test_encode_batches_round_trip_stays_within_max_payload(
+def test_encode_batches_payloads_fit_limit_and_decode_to_same_events(
     org_id: UUID, events: list[ChangeEvent]
 ) -> None:
     payloads = list(encode_batches("0a1b2c3d", org_id, events))

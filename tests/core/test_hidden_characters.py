@@ -81,7 +81,7 @@ def test_escape_hidden_leaves_no_hidden_character(text: str, kinds: dict[str, in
 
 
 @given(LIKELY)
-def test_escape_hidden_any_text_escapes_as_many_as_counted(text: str) -> None:
+def test_escape_hidden_number_of_escapes_equals_count_hidden_result(text: str) -> None:
     shown = escape_hidden(text)
     assert shown.count("⟦U+") - text.count("⟦U+") == sum(count_hidden(text).values())
     assert not count_hidden(shown).keys() & {"control", "bidi", "tag", "annotation"}

@@ -151,20 +151,20 @@ def check_moves(page_context: PlanDesk | RunDesk, moves: list[tuple[str, Actor, 
 
 
 @given(MOVES)
-def test_step_holder_any_call_order_is_single_user_and_session(
+def test_step_any_call_order_has_single_user_and_session_as_holder(
     moves: list[tuple[str, Actor, int]],
 ) -> None:
     check_moves(PlanDesk(), moves)
 
 
 @given(MOVES)
-def test_job_holder_any_call_order_is_single_user_and_session(
+def test_job_any_call_order_has_single_user_and_session_as_holder(
     moves: list[tuple[str, Actor, int]],
 ) -> None:
     check_moves(RunDesk(), moves)
 
 
-def test_next_job_held_job_of_other_user_returns_candidate() -> None:
+def test_next_job_when_held_job_belongs_to_other_user_returns_free_job() -> None:
     """The rule checks the holder itself, even if the store returns a job of another user."""
     ann, bob = (Actor(user, Channel.MCP, "main") for user in ("ann", "bob"))
     world = RunDesk().world

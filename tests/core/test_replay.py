@@ -23,7 +23,7 @@ MADE = Change(Entity.STEP, "s", "*", None, {"status": "pending"})
 
 
 @decision("A26")
-def test_plan_audit_replays_to_rows() -> None:
+def test_replay_of_plan_audit_returns_same_rows_as_plan() -> None:
     made = create(make_new_plan(make_new_step(), make_new_step(), make_new_step()), make_context())
     gone = modify(made.plan, (RemoveStep(made.plan.steps[1].id),), make_context())
     taken = next_step(gone.plan, make_context())
@@ -56,7 +56,7 @@ def test_replay_inconsistent_change_raises_replay_error(forged: Change) -> None:
         replay([MADE, forged])
 
 
-def test_differences_are_described_per_row() -> None:
+def test_differences_returns_message_for_each_row_that_differs() -> None:
     replayed: Rows = {
         "step": {"s1": {"status": "pending"}, "s2": {"status": "failed", "title": None}}
     }
@@ -82,6 +82,6 @@ def test_change_from_json_invalid_raises_replay_error(raw: dict[str, Json]) -> N
         change_from_json(raw)
 
 
-def test_rows_of_excludes_heartbeat() -> None:
+def test_rows_of_plan_omits_step_heartbeat_time() -> None:
     plan = make_plan(make_step())
     assert "last_seen_at" not in rows_of(plan)["step"][step_id(1)]

@@ -22,7 +22,7 @@ def lanes(draw: st.DrawFn) -> Lane:
 
 
 @given(lanes(), st.integers(0, 39), st.integers(1, 40))
-def test_steps_around_any_step_returns_connected_bounded_part(
+def test_steps_around_any_step_returns_connected_steps_within_limit(
     lane: Lane, place: int, most: int
 ) -> None:
     key = lane.steps[place % len(lane.steps)].key
@@ -54,6 +54,8 @@ def test_steps_around_chain_within_limit_returns_all_steps(lane: Lane, place: in
 
 
 @given(lanes(), st.integers(0, 40))
-def test_exceeds_compares_number_of_drawn_boxes(lane: Lane, boxes: int) -> None:
+def test_exceeds_returns_whether_lane_has_more_drawn_boxes_than_limit(
+    lane: Lane, boxes: int
+) -> None:
     drawn = len(stack_siblings(lane, STACK_FROM).boxes)
     assert exceeds(lane, boxes) == (drawn > boxes)

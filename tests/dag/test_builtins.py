@@ -90,7 +90,7 @@ ADDED = [
 
 @decision("B15")
 @pytest.mark.parametrize(("slug", "source", "target"), ADDED)
-def test_dialectic_without_added_edge_raises_hidden_dependency(
+def test_dialectic_definition_missing_edge_reports_hidden_dependency(
     slug: str, source: str, target: str
 ) -> None:
     definition = yaml.safe_load(TEXTS["dialectic"])

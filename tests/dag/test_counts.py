@@ -46,7 +46,7 @@ def test_dialectic_counts_with_three_models_total_221_units() -> None:
 
 
 @decision("B10")
-def test_leaves_inheriting_lineage_with_several_authors_count_lineage_once() -> None:
+def test_leaf_lineage_with_several_authors_is_listed_once() -> None:
     review = dialectic_counts(3)["review"]
     assert review.outputs["critique"] == 9
     assert review.leaves.lineages == tuple(f"propose/header/m{n}" for n in range(3))
@@ -54,7 +54,7 @@ def test_leaves_inheriting_lineage_with_several_authors_count_lineage_once() -> 
 
 
 @decision("B10")
-def test_leaves_starting_lineages_have_one_lineage_per_output() -> None:
+def test_leaf_steps_starting_lineages_add_lineage_per_output() -> None:
     merge = dialectic_counts(3)["merge"]
     assert merge.leaves.lineages == ("merge/requirements", "merge/architecture", "merge/stack")
     assert merge.leaves.authors == ("m0",)
@@ -82,7 +82,7 @@ def by_the_book(run: StageRun, step: RecipeStep) -> tuple[int, int]:
 
 
 @given(recipes(), models(), models())
-def test_counts_any_recipe_match_units_and_outputs_of_strategy(
+def test_counts_any_recipe_equal_reference_unit_and_output_counts(
     recipe: Recipe, now: list[str], before: list[str]
 ) -> None:
     run = make_stage_run(Stage("stage", "Stage", recipe), now, entry_origins(before))
@@ -95,7 +95,7 @@ def test_counts_any_recipe_match_units_and_outputs_of_strategy(
 
 
 @given(runs())
-def test_dag_counts_predict_leaves_of_every_stage_before_any_work(
+def test_dag_counts_any_dag_equals_counts_of_actual_stage_runs(
     drawn: tuple[Dag, dict[str, list[str]]],
 ) -> None:
     dag, models_of = drawn
@@ -108,7 +108,7 @@ def test_dag_counts_predict_leaves_of_every_stage_before_any_work(
 
 
 @decision("B12")
-def test_per_source_document_step_units_follow_producer_of_first_input() -> None:
+def test_per_source_document_step_has_unit_per_first_input_document() -> None:
     follower = make_step("c", S.PER_SOURCE_DOCUMENT, inputs=["b", "a"])
     steps = [make_step("a", S.ALL_TO_ONE), make_step("b", S.PER_MODEL), follower]
     run = make_stage_run(make_stage("s", *steps, edges=[("a", "c"), ("b", "c")]))
@@ -116,7 +116,7 @@ def test_per_source_document_step_units_follow_producer_of_first_input() -> None
 
 
 @decision("B12")
-def test_per_source_document_root_units_follow_prior_lineages_or_models() -> None:
+def test_per_source_document_root_has_unit_per_prior_lineage_or_model() -> None:
     stage = make_stage("s", make_step("a", S.PER_SOURCE_DOCUMENT))
     prior = origins_of(ProducedDocument("x", f"l/{number}") for number in range(7))
     assert counts_of(make_stage_run(stage, prior=prior)).units == {"a": 7}
@@ -127,7 +127,7 @@ def test_per_source_document_root_units_follow_prior_lineages_or_models() -> Non
 @pytest.mark.parametrize(
     ("child", "outputs"), [(S.PER_SOURCE_DOCUMENT, 3), (S.PER_MODEL, 1), (S.ALL_TO_ONE, 1)]
 )
-def test_plan_step_outputs_one_per_model_if_child_is_per_source_document(
+def test_plan_step_has_output_per_model_only_with_per_document_child(
     child: Strategy, outputs: int
 ) -> None:
     stage = make_stage("s", make_plan_step("p"), make_step("c", child), edges=[("p", "c")])
@@ -149,7 +149,7 @@ def test_skipped_step_has_no_units_and_passes_nothing_to_successors() -> None:
     assert counts.leaves.lineages == ("s/c/a", "s/c/b", "s/c/c")
 
 
-def test_stage_with_skipped_leaves_passes_no_origins() -> None:
+def test_stage_with_only_skipped_steps_passes_no_lineages_to_next_stage() -> None:
     dag = make_dag(
         make_stage("one", make_step("a", skip=True)),
         make_stage("two", make_step("b", S.PER_SOURCE_GROUP), make_step("c", S.PER_MODEL)),
@@ -180,7 +180,7 @@ def test_dag_counts_stage_without_models_has_no_per_model_units() -> None:
 
 
 @pytest.mark.parametrize("strategy", [S.PAIRWISE_BY_ORIGIN, S.PER_MODEL])
-def test_ten_thousand_steps_hundred_models_are_counted_not_enumerated(
+def test_counts_of_10000_steps_and_100_models_return_exact_total(
     strategy: Strategy,
 ) -> None:
     keys = [f"s{number}" for number in range(10_000)]
@@ -195,7 +195,7 @@ def test_ten_thousand_steps_hundred_models_are_counted_not_enumerated(
 
 
 @decision("B10")
-def test_ten_thousand_leaves_share_inherited_lineages() -> None:
+def test_stage_of_10000_leaf_steps_returns_inherited_lineages_once() -> None:
     prior = origins_of(ProducedDocument("x", f"l/{number}") for number in range(10_000))
     steps = [make_step(f"s{number}", S.PER_SOURCE_GROUP) for number in range(10_000)]
     counts = counts_of(make_stage_run(make_stage("s", *steps), ["x"], prior))
@@ -218,7 +218,7 @@ def test_documents_expected_without_templates_counts_execute_outputs() -> None:
     assert documents_expected(stage, counts_of(make_stage_run(stage))) == 2 * 3
 
 
-def test_rendered_plan_step_expects_document_per_output() -> None:
+def test_documents_expected_counts_rendered_outputs_of_plan_step() -> None:
     plan = make_plan_step("p", outputs=[make_output("plan", "# Plan")])
     child = make_step("c", S.PER_SOURCE_DOCUMENT, inputs=[make_input("plan")])
     stage = make_stage("s", plan, child, edges=[("p", "c")])

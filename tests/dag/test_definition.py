@@ -272,7 +272,7 @@ def test_read_definition_without_stages_or_steps_is_refused(
         ),
     ],
 )
-def test_read_definition_beyond_limits_is_refused_with_count(most: int, data: object) -> None:
+def test_read_definition_over_limit_error_shows_limit_and_count(most: int, data: object) -> None:
     assert f"must have at most {most:,}, not {most + 1:,}" in str(refusal(data).as_json())
 
 
@@ -284,7 +284,7 @@ def test_read_definition_many_errors_reports_limited_number() -> None:
     assert len(str(refused.as_json())) < 10_000
 
 
-def test_read_definition_not_runnable_is_refused_with_every_error() -> None:
+def test_read_definition_two_graph_errors_reports_both() -> None:
     stage = make_stage("one", make_step("a"), make_step("a"), edges=[("a", "x")])
     assert faults(write_definition(make_dag(stage))) == [
         ("duplicate_key", f"{STEPS_AT}[1].stepKey"),
@@ -345,7 +345,7 @@ def test_read_definition_deeply_nested_input_does_not_overflow_stack() -> None:
     ("render", "read"),
     [(True, DEFAULT_DOCUMENT), ("", DEFAULT_DOCUMENT), (False, None), (None, None), ("x", "x")],
 )
-def test_output_render_property_sets_default_or_own_template(
+def test_read_definition_output_render_property_selects_template(
     render: object, read: str | None
 ) -> None:
     outputs = [{"documentKey": "notes", "render": render}]

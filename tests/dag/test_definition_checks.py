@@ -173,7 +173,7 @@ def test_definition_errors_input_from_later_or_unknown_stage_is_reported(
     assert faults_in(dag) == [(fault, "stages[1].recipe.steps[0].inputsRequired[1].stage")]
 
 
-def test_definition_errors_invalid_transitions_reports_no_later_stage() -> None:
+def test_definition_errors_invalid_transitions_skips_later_stage_errors() -> None:
     middle = make_stage(
         "two", make_step("a", inputs=[make_input("z", "one"), make_input("z", "x")])
     )
@@ -270,7 +270,7 @@ SPOILT: Mapping[str, Callable[[Recipe], Recipe]] = {
 @pytest.mark.parametrize("fault", SPOILT)
 @settings(max_examples=30)
 @given(data=st.data(), dag=dags(max_stages=3))
-def test_definition_errors_invalidated_recipe_reports_expected_error(
+def test_definition_errors_each_recipe_mistake_returns_matching_error(
     fault: str, data: st.DataObject, dag: Dag
 ) -> None:
     place = data.draw(st.integers(0, len(dag.stages) - 1))
@@ -296,7 +296,7 @@ def _with_ways(dag: Dag, *ways: tuple[str, str]) -> Dag:
 @pytest.mark.parametrize("fault", STAGES_SPOILT)
 @settings(max_examples=30)
 @given(dag=dags(max_stages=3, max_steps=2))
-def test_definition_errors_invalidated_stages_report_expected_error(fault: str, dag: Dag) -> None:
+def test_definition_errors_each_stage_mistake_returns_matching_error(fault: str, dag: Dag) -> None:
     assert fault in {name for name, _ in faults_in(STAGES_SPOILT[fault](dag))}
 
 

@@ -54,7 +54,7 @@ def test_hidden_dependencies_chain_updating_same_document_is_accepted() -> None:
     assert hidden(*steps, edges=make_chain("a", "b", "c")) == []
 
 
-def test_hidden_dependencies_one_preceding_producer_is_sufficient() -> None:
+def test_hidden_dependencies_path_from_single_producer_is_sufficient() -> None:
     assert (
         hidden(MAKER, make_step("m", outputs=["x"]), READER, edges=make_chain("m", "reader")) == []
     )
@@ -82,7 +82,7 @@ def test_hidden_dependencies_optional_or_external_input_needs_no_path() -> None:
     assert hidden(MAKER, make_step("reader", inputs=inputs)) == []
 
 
-def test_hidden_dependency_input_naming_own_stage_is_reported() -> None:
+def test_hidden_dependencies_input_with_own_stage_slug_is_checked() -> None:
     (error,) = hidden(MAKER, make_step("reader", inputs=["y", make_input("x", "here")]))
     assert error.at == "recipe.steps[1].inputsRequired[1]"
 

@@ -43,7 +43,7 @@ def test_available_documents_render_job_without_document_warns_in_stage() -> Non
 
 
 @pytest.mark.parametrize("job_id", [None, "j2"])
-def test_available_documents_document_without_job_warns_without_stage(job_id: str | None) -> None:
+def test_available_documents_document_without_known_job_returns_warning(job_id: str | None) -> None:
     documents = available_documents([], [RESOURCE._replace(job_id=job_id)])
     warning = f"the rendered document 'r1' is of no RENDER job that is known ({job_id!r})"
     assert documents == {None: StageDocuments((), (warning,))}
@@ -76,7 +76,7 @@ def test_available_documents_job_without_stage_warns_and_omits_document() -> Non
     assert documents == {None: StageDocuments((), (warning,))}
 
 
-def test_available_documents_without_key_and_model_are_listed_and_warn() -> None:
+def test_available_documents_missing_key_and_model_returns_warnings() -> None:
     shelf = available_documents([RENDER._replace(document_key=None, model_id=None)], [RESOURCE])[
         "thesis"
     ]

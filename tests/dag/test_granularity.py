@@ -25,7 +25,7 @@ PRIOR = origins_of(
 )
 
 
-def test_granularity_table_covers_every_strategy() -> None:
+def test_granularity_table_has_row_for_every_strategy() -> None:
     assert set(GRANULARITY) == set(Strategy)
 
 
@@ -40,11 +40,11 @@ def test_granularity_table_covers_every_strategy() -> None:
         (S.PER_SOURCE_GROUP, 5),
     ],
 )
-def test_unit_count_is_product_of_axes(strategy: Strategy, count: int) -> None:
+def test_unit_count_each_strategy_returns_expected_number(strategy: Strategy, count: int) -> None:
     assert unit_count(strategy, ["a", "b", "c"], PRIOR) == count
 
 
-def test_granularity_inherited_lineage_and_each_worker_match_axes() -> None:
+def test_granularity_table_descent_and_worker_agree_with_axes() -> None:
     for row in GRANULARITY.values():
         assert (row.descent is Descent.INHERITED) == (Axis.LINEAGE in row.axes)
         assert (row.worker is Worker.EACH) == (Axis.MODEL in row.axes)
@@ -60,7 +60,7 @@ def test_granularity_inherited_lineage_and_each_worker_match_axes() -> None:
         (make_plan_step("p", S.PER_MODEL), make_step("c", S.PER_SOURCE_DOCUMENT), False),
     ],
 )
-def test_fans_out_only_all_to_one_plan_with_per_document_child(
+def test_fans_out_true_only_for_all_to_one_plan_with_per_document_child(
     step: RecipeStep, child: RecipeStep, *, fans: bool
 ) -> None:
     run = make_stage_run(make_stage("s", step, child, edges=[("p", "c")]))
@@ -74,7 +74,7 @@ def test_fans_out_ignores_grandchildren() -> None:
     assert not fans_out(steps[0], run.graph)
 
 
-def test_lineage_owners_first_author_else_models_in_turn() -> None:
+def test_lineage_owners_absent_author_is_replaced_by_models_in_turn() -> None:
     assert lineage_owners(["y", "z"], PRIOR) == {
         "l/0": "y",
         "l/1": "z",

@@ -26,7 +26,7 @@ HISTORIES = {
 @decision("B5", "B6")
 @settings(max_examples=25)
 @given(**HISTORIES)
-def test_report_any_history_completed_never_decreases(
+def test_report_any_history_completed_step_count_never_decreases(
     dag: Dag, chance: Random, *, closes: bool
 ) -> None:
     before: Report | None = None

@@ -112,7 +112,7 @@ def test_resolve_inputs_per_model_unit_gets_all_earlier_stage_documents() -> Non
         assert authors(resolved_input) == MODELS
 
 
-def test_resolve_inputs_model_without_own_documents_gets_all() -> None:
+def test_resolve_inputs_model_without_own_documents_gets_all_documents() -> None:
     here = make_resolved_dag(
         make_step("x", S.ALL_TO_ONE), make_step("y", inputs=["x"]), edges=[("x", "y")]
     )
@@ -122,7 +122,7 @@ def test_resolve_inputs_model_without_own_documents_gets_all() -> None:
 
 
 @decision("B12")
-def test_resolve_inputs_per_source_document_unit_gets_only_source() -> None:
+def test_resolve_inputs_per_document_unit_gets_only_source_document() -> None:
     steps = [make_plan_step("p"), make_step("c", S.PER_SOURCE_DOCUMENT, inputs=["p"])]
     here = make_resolved_dag(*steps, edges=[("p", "c")])
     for unit in here.units("s", "c"):
@@ -144,7 +144,7 @@ def test_resolve_inputs_primary_document_comes_from_predecessor_only() -> None:
         assert {doc.step_key for doc in second.documents} == {"m", "o"}
 
 
-def test_resolve_inputs_successor_of_pairwise_step_gets_exact_document() -> None:
+def test_resolve_inputs_each_unit_after_pairwise_step_gets_own_document() -> None:
     steps = [
         make_step("x", S.PAIRWISE_BY_ORIGIN),
         make_step("y", S.PER_SOURCE_DOCUMENT, inputs=["x"]),
@@ -166,7 +166,7 @@ def test_resolve_inputs_undeclared_inputs_are_outputs_of_predecessors() -> None:
     assert here.inputs_of("s", here.units("s", "x")[0]) == ()
 
 
-def test_resolve_inputs_per_source_document_undeclared_gets_source_only() -> None:
+def test_resolve_inputs_per_document_step_without_inputs_gets_source_only() -> None:
     source = make_step("x", S.PER_SOURCE_DOCUMENT_BY_LINEAGE, outputs=["one", "two"])
     here = make_resolved_dag(
         source, make_step("y", S.PER_SOURCE_DOCUMENT), edges=make_chain("x", "y")
@@ -214,7 +214,7 @@ def test_resolve_inputs_any_run_documents_match_input_stage_and_key(
 
 @decision("B12")
 @given(runs())
-def test_resolve_inputs_any_unit_with_source_gets_exactly_one_source(
+def test_resolve_inputs_unit_with_source_gets_exactly_that_document(
     drawn: tuple[Dag, dict[str, list[str]]],
 ) -> None:
     here = ResolvedDag(*drawn)
@@ -229,7 +229,7 @@ def test_resolve_inputs_any_unit_with_source_gets_exactly_one_source(
 
 
 @given(runs())
-def test_resolve_inputs_any_run_existing_document_is_never_missing(
+def test_resolve_inputs_existing_document_is_never_reported_missing(
     drawn: tuple[Dag, dict[str, list[str]]],
 ) -> None:
     here = ResolvedDag(*drawn)

@@ -56,7 +56,7 @@ def first(result: Report) -> tuple[dict[str, int], list[dict[str, object]]]:
     return stage["progress"], stage["steps"]  # type: ignore[return-value]  # they are not null
 
 
-def test_check_each_invariant_detects_own_violation() -> None:
+def test_check_report_each_violation_returns_matching_invariant() -> None:
     assert broken(lambda _: None) == []
     assert broken(lambda result: first(result)[0].update(completedSteps=1)) == [
         "completed_steps_add_up",
@@ -99,13 +99,13 @@ def test_stage_without_steps_is_not_completed() -> None:
     ],
     ids=["going on", "trying again", "a step undone", "a stage undone"],
 )
-def test_check_completed_decrease_is_violation_and_failed_decrease_is_not(
+def test_check_report_only_decrease_of_completed_count_is_violation(
     before: Report, after: Report, *, falls: bool
 ) -> None:
     assert check(after, before) == (["completed_never_decreases"] if falls else [])
 
 
-def test_check_stage_with_unknown_status_is_ignored() -> None:
+def test_check_report_ignores_stage_with_unknown_status() -> None:
     dark = make_report(a=DONE)
     dark["stages"][0] |= {"status": None, "progress": None, "steps": None}
     assert check(dark) == []

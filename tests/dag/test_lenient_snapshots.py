@@ -59,7 +59,9 @@ def test_read_leniently_stage_with_cycle_is_excluded_and_others_are_valid() -> N
     ],
     ids=["strategy", "type", "hidden dependency", "stage", "template"],
 )
-def test_read_leniently_error_outside_graph_still_orders_steps(spoil: Body, warning: str) -> None:
+def test_read_leniently_invalid_step_property_still_returns_step_order(
+    spoil: Body, warning: str
+) -> None:
     definition = make_definition()
     definition["stages"][0]["recipe"]["steps"][0] |= spoil
     result = read_leniently(definition)
@@ -92,7 +94,7 @@ def test_read_leniently_stage_without_valid_steps_or_edges_has_no_graph(recipe: 
     assert result.warnings["antithesis"]
 
 
-def test_read_leniently_bare_steps_keep_order_and_skip() -> None:
+def test_read_leniently_minimal_steps_returns_order_and_skip_flag() -> None:
     definition = make_definition()
     definition["stages"][1]["recipe"] = {
         "steps": [
@@ -130,7 +132,7 @@ def test_read_leniently_stage_without_unique_slug_is_named_by_position(slug: obj
     ],
     ids=str,
 )
-def test_read_leniently_invalid_transitions_has_graphs_but_no_valid_stage(
+def test_read_leniently_invalid_transitions_returns_no_valid_stage(
     ways: list[object],
 ) -> None:
     result = read_leniently({**make_definition(), "transitions": ways})

@@ -22,7 +22,7 @@ def test_entry_origins_creates_one_lineage_per_model() -> None:
     )
 
 
-def test_origins_of_lineage_records_first_author() -> None:
+def test_origins_of_lineage_with_two_authors_stores_first_author() -> None:
     left = origins_of(
         [ProducedDocument("a", "x"), ProducedDocument("b", "x"), ProducedDocument("b", "y")]
     )
@@ -45,7 +45,7 @@ def test_merge_origins_equals_origins_of_concatenated_documents(
 
 
 @given(MADE)
-def test_merge_origins_with_same_origins_changes_nothing(made: list[ProducedDocument]) -> None:
+def test_merge_origins_identical_origins_returns_same_origins(made: list[ProducedDocument]) -> None:
     origins = origins_of(made)
     assert merge_origins([origins, origins]) == origins
 

@@ -86,12 +86,12 @@ def test_overlay_closed_or_done_leaf_step_is_completed() -> None:
 
 @decision("B4")
 @pytest.mark.parametrize("reached", [CLOSED, DONE, RUNNING, FAILED])
-def test_overlay_step_with_evidence_on_any_descendant_is_completed(reached: Evidence) -> None:
+def test_overlay_step_with_work_on_any_descendant_is_completed(reached: Evidence) -> None:
     assert standings(last=reached)[:3] == [S.COMPLETED] * 3
     assert overlay(ROW, {"last": reached})["side"] is S.NOT_STARTED
 
 
-def test_overlay_step_with_one_reached_successor_is_completed() -> None:
+def test_overlay_step_with_started_successor_is_completed() -> None:
     statuses = overlay(ROW, {"side": RUNNING})
     assert (statuses["second"], statuses["third"]) == (S.COMPLETED, S.NOT_STARTED)
 
@@ -115,7 +115,7 @@ def test_overlay_skipped_root_step_is_completed() -> None:
     assert overlay(graph_of(make_recipe(make_step("a", skip=True))), {}) == {"a": S.COMPLETED}
 
 
-def test_overlay_work_on_skipped_step_sets_status() -> None:
+def test_overlay_skipped_step_with_jobs_gets_status_of_jobs() -> None:
     graph = graph_of(make_recipe(make_step("a", skip=True)))
     assert overlay(graph, {"a": FAILED}) == {"a": S.FAILED}
     assert overlay(graph, {"a": RUNNING}) == {"a": S.IN_PROGRESS}
@@ -188,7 +188,7 @@ def work(status: str, step: str | None = "first", kind: str = JobType.EXECUTE) -
     return step, kind, status
 
 
-def test_job_status_counts_every_status_once_except_superseded() -> None:
+def test_every_job_status_but_superseded_is_done_active_or_failed() -> None:
     assert set(COUNTS) == set(JobStatus)
     assert {status for status, count in COUNTS.items() if count.failed} == FAILED_JOB
     assert {status for status, count in COUNTS.items() if sum(count) != 1} == {"superseded"}
@@ -217,7 +217,7 @@ def test_evidence_of_ignores_superseded_stepless_and_render_jobs(job: JobEvidenc
 
 
 @decision("B16")
-def test_evidence_of_unknown_status_counts_as_unfinished_and_warns_once() -> None:
+def test_evidence_of_unknown_job_status_is_unfinished_and_warns_once() -> None:
     evidence_by_step, warnings = evidence_of([work("paused"), work("paused"), work("completed")])
     assert evidence_by_step == {"first": Evidence(done=1, active=2)}
     assert warnings == [
@@ -226,7 +226,7 @@ def test_evidence_of_unknown_status_counts_as_unfinished_and_warns_once() -> Non
 
 
 @decision("B5")
-def test_continuation_keeps_step_in_progress() -> None:
+def test_overlay_step_with_pending_continuation_stays_in_progress() -> None:
     before, _ = evidence_of([work("processing")])
     after, _ = evidence_of([work("completed"), work("pending")])
     assert overlay(ROW, before)["first"] is overlay(ROW, after)["first"] is S.IN_PROGRESS

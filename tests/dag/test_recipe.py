@@ -125,7 +125,9 @@ def test_graph_order_does_not_depend_on_edge_order(recipe: Recipe, data: st.Data
 
 
 @given(recipe=recipes(), data=st.data())
-def test_graph_of_edge_back_along_path_reports_cycle(recipe: Recipe, data: st.DataObject) -> None:
+def test_graph_of_recipe_with_backward_edge_reports_cycle(
+    recipe: Recipe, data: st.DataObject
+) -> None:
     graph = graph_of(recipe)
     start = end = data.draw(st.sampled_from(list(graph.order)))
     for _ in range(data.draw(st.integers(0, 4))):

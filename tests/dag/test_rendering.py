@@ -103,7 +103,7 @@ def test_render_hostile_markdown_has_no_links_or_unsafe_html(text: str) -> None:
         ("[1" + "0" * 5_000 + "]", "[1" + "0" * 5_000 + "]"),
     ],
 )
-def test_parse_content_json_object_or_list_is_parsed_else_text(text: str, content: Json) -> None:
+def test_parse_content_parses_only_json_objects_and_lists(text: str, content: Json) -> None:
     assert parse_content(text) == content
 
 
@@ -145,7 +145,7 @@ def test_render_json_nested_too_deeply_shows_raw_text() -> None:
 @pytest.mark.parametrize(
     "text", ["x" * (MAX_CHARACTERS + 1), "![" * (MAX_MARKUP_CHARACTERS // 2 + 1)]
 )
-def test_render_too_long_text_is_shown_without_layout(text: str) -> None:
+def test_render_too_long_text_is_shown_as_plain_text(text: str) -> None:
     document = page(text)
     assert document.markdown == text
     assert document.html.endswith(f"<pre><code>{text}</code></pre>\n")

@@ -166,7 +166,7 @@ CHAIN = make_dag(make_stage("thesis"), make_stage("antithesis"), make_stage("syn
 
 
 @decision("B16")
-def test_report_stage_not_walkable_is_null_and_other_stages_are_reported() -> None:
+def test_report_stage_without_valid_graph_has_null_status_and_progress() -> None:
     graphs = {slug: graph for slug, graph in graphs_of(CHAIN).items() if slug != "antithesis"}
     structure = Structure(dag=CHAIN, graphs=graphs, valid=frozenset(graphs))
     seen = {
@@ -215,7 +215,7 @@ def test_report_warnings_without_stage_are_sorted_and_unique_at_top_level() -> N
     assert all(stage["warnings"] == [] for stage in result["stages"])
 
 
-def test_report_given_step_statuses_are_not_inferred_from_later_steps() -> None:
+def test_report_given_step_status_is_not_changed_by_later_steps() -> None:
     """A plan knows the status of its steps: nothing is inferred from later steps."""
     standings = {"first": ProgressStatus.NOT_STARTED, "second": ProgressStatus.COMPLETED}
     dag = make_dag(make_stage("plan", *map(make_step, standings), edges=make_chain(*standings)))

@@ -59,7 +59,7 @@ def test_snapshot_closed_steps_are_completed_without_jobs() -> None:
 
 
 @decision("B14")
-def test_snapshot_stage_is_initiated_by_stage_run_or_job() -> None:
+def test_report_from_snapshot_lists_steps_only_of_stage_with_run_or_job() -> None:
     nothing = checked_report(make_snapshot(DAG))
     assert [stage["steps"] for stage in nothing["stages"]] == [[], []]
     assert statuses(thesis()) == ["not_started", "not_started"]
@@ -86,7 +86,7 @@ def test_snapshot_continuation_without_step_belongs_to_continued_step() -> None:
     assert stage["warnings"] == []
 
 
-def test_report_from_snapshot_cyclic_continuations_have_no_stage() -> None:
+def test_report_from_snapshot_cyclic_continuations_returns_warning() -> None:
     rounds = [
         {"id": "j1", "jobType": "PLAN", "status": "completed", "continues": "j2"},
         {"id": "j2", "jobType": "PLAN", "status": "completed", "continues": "j1"},
@@ -104,7 +104,7 @@ def test_report_from_snapshot_accepts_numeric_ids() -> None:
     ]
 
 
-def test_snapshot_document_fields_come_from_render_job_or_parent() -> None:
+def test_snapshot_document_fields_missing_in_render_job_come_from_parent() -> None:
     write = make_job("thesis", "write", "completed", id="j1", modelId="beta", documentKey="text")
     render = {"id": "j2", "jobType": "RENDER", "status": "completed", "parent": "j1"}
     resource = {"id": "r1", "resourceType": "rendered_document", "jobId": "j2"}
@@ -308,7 +308,7 @@ def test_snapshot_any_json_raises_only_waybook_error(data: object) -> None:
 # Maps
 
 
-def test_map_stage_models_come_from_stage_run_or_last_earlier_stage() -> None:
+def test_map_from_snapshot_stage_without_run_uses_models_of_earlier_stage() -> None:
     pairs = make_stage("synthesis", make_step("pairs", Strategy.PAIRWISE_BY_ORIGIN))
     snapshot = make_snapshot(
         make_dag(*DAG.stages, pairs), runs={"thesis": MODELS, "synthesis": ["a"]}

@@ -47,7 +47,7 @@ def test_primary_source_is_producer_of_first_input() -> None:
 
 
 @decision("B12")
-def test_primary_source_undeclared_inputs_is_only_predecessor() -> None:
+def test_primary_source_without_declared_inputs_returns_sole_predecessor() -> None:
     step = make_step("z", PER_DOCUMENT)
     assert source_of(step, make_step("a")) == "a"
     assert source_of(step, make_step("a"), make_step("b")) is None
@@ -63,7 +63,7 @@ def test_primary_source_of_per_model_step_is_none() -> None:
     assert source_of(make_step("z", Strategy.PER_MODEL, inputs=["a"]), make_step("a")) is None
 
 
-def test_primary_source_ambiguous_missing_or_other_stage_is_none() -> None:
+def test_primary_source_ambiguous_missing_or_in_other_stage_returns_none() -> None:
     a, b = make_step("a", outputs=["x"]), make_step("b", outputs=["x"])
     assert source_of(per_document("x"), a, b) is None
     assert source_of(per_document("y"), a, b) is None
@@ -73,7 +73,7 @@ def test_primary_source_ambiguous_missing_or_other_stage_is_none() -> None:
 
 @decision("B12")
 @given(recipe=recipes())
-def test_primary_source_per_source_document_exists_unless_step_is_root(
+def test_primary_source_exists_only_for_per_document_step_after_other_step(
     recipe: Recipe,
 ) -> None:
     graph = graph_of(recipe)

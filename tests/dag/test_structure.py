@@ -21,7 +21,7 @@ MODELS = ["alpha", "beta"]
 
 
 @given(dags())
-def test_stage_order_any_dag_follows_transitions(dag: Dag) -> None:
+def test_stage_order_any_dag_puts_source_of_transition_before_target(dag: Dag) -> None:
     order = stage_order(dag)
     assert sorted(order) == sorted(stage.slug for stage in dag.stages)
     assert all(order.index(way.source) < order.index(way.target) for way in dag.transitions)

@@ -116,7 +116,7 @@ VALUES = st.recursive(
 
 
 @given(VALUES, st.integers(1, 4))
-def test_iterate_with_several_names_returns_as_many_parts_per_item(value: Json, parts: int) -> None:
+def test_iterate_returns_requested_number_of_parts_for_each_item(value: Json, parts: int) -> None:
     items = iterate(value, parts)
     assert len(items) == len(iterate(value))
     assert all(isinstance(item, list) and len(item) == parts for item in items)

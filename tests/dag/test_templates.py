@@ -279,7 +279,7 @@ TEMPLATES = st.builds(
 
 @settings(max_examples=75, deadline=None)
 @given(template=TEMPLATES, content=JSON, text=st.text(max_size=20))
-def test_template_accepted_renders_any_data(template: str, content: Json, text: str) -> None:
+def test_template_without_errors_renders_any_data(template: str, content: Json, text: str) -> None:
     assert template_error(template, TemplateKind.DOCUMENT) is None
     rendered(template, content=content, text=text)
 

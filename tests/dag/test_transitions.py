@@ -65,7 +65,7 @@ def test_transition_errors_invalid_transitions_return_messages(
     assert error_messages(slugs, *ways) == messages
 
 
-def test_transition_errors_invalid_slugs_hide_consequential_errors() -> None:
+def test_transition_errors_invalid_slug_suppresses_follow_up_errors() -> None:
     assert error_messages("aab") == ["the slug 'a' is used twice"]
     assert error_messages("ab", ("x", "y")) == ["there is no stage 'x'", "there is no stage 'y'"]
 

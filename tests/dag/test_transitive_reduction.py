@@ -30,7 +30,7 @@ def graphs(draw: st.DrawFn) -> tuple[int, Edges]:
 
 
 @given(graphs())
-def test_transitive_reduction_keeps_reachability_and_no_implied_edge(
+def test_transitive_reduction_removes_exactly_redundant_edges(
     graph: tuple[int, Edges],
 ) -> None:
     count, edges = graph
@@ -47,7 +47,7 @@ def test_thin_edges_of_a_map_within_the_limit_changes_nothing() -> None:
     assert thin_edges(45, edges) == (edges, 0)
 
 
-def test_thin_edges_without_implied_edges_keeps_first_edges_of_each_box() -> None:
+def test_thin_edges_without_redundant_edges_keeps_limited_number_of_edges() -> None:
     # Every box of the first half precedes every box of the second half, so no edge is implied by
     # others.
     edges = [(a, b) for b in range(100, 200) for a in range(100)]
@@ -58,7 +58,7 @@ def test_thin_edges_without_implied_edges_keeps_first_edges_of_each_box() -> Non
     assert drawn_edges == sorted(drawn_edges, key=edges.index)
 
 
-def test_dense_map_svg_is_small_and_reports_undrawn_dependencies() -> None:
+def test_svg_of_dense_map_shows_number_of_undrawn_dependencies() -> None:
     steps = tuple(DiagramStep(f"s{n}", f"Step {n}") for n in range(200))
     edges = tuple((f"s{a}", f"s{b}") for a, b in dense(200))
     lane = Lane(slug="plan", name="", steps=steps, edges=edges)

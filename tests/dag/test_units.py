@@ -93,7 +93,7 @@ def test_units_per_model_step_start_separate_lineages() -> None:
 
 
 @decision("B13")
-def test_plan_step_that_fans_out_is_one_unit_with_output_per_model() -> None:
+def test_plan_step_that_fans_out_has_single_unit_with_output_per_model() -> None:
     steps = [make_plan_step("p"), make_step("c", S.PER_SOURCE_DOCUMENT)]
     run = make_stage_run(make_stage("s", *steps, edges=[("p", "c")]), ["a", "b"])
     [plan] = run.units("p")
@@ -105,7 +105,7 @@ def test_plan_step_that_fans_out_is_one_unit_with_output_per_model() -> None:
     ]
 
 
-def test_pairwise_units_combine_lineage_reviewer_and_model() -> None:
+def test_pairwise_step_has_unit_per_lineage_reviewer_and_model() -> None:
     prior = origins_of([ProducedDocument("r", "l/1"), ProducedDocument("q", "l/2")])
     units = make_stage_run(
         make_stage("s", make_step("x", S.PAIRWISE_BY_ORIGIN)), ["m"], prior
@@ -118,7 +118,7 @@ def test_pairwise_units_combine_lineage_reviewer_and_model() -> None:
     ]
 
 
-def test_units_after_pairwise_step_keep_reviewer() -> None:
+def test_unit_after_pairwise_step_has_same_reviewer_as_source() -> None:
     steps = [make_step("x", S.PAIRWISE_BY_ORIGIN), make_step("y", S.PER_SOURCE_DOCUMENT)]
     run = make_stage_run(make_stage("s", *steps, edges=[("x", "y")]))
     pairs = outputs_of(run.units("x"))
@@ -127,7 +127,7 @@ def test_units_after_pairwise_step_keep_reviewer() -> None:
 
 
 @pytest.mark.parametrize("strategy", [S.PER_SOURCE_DOCUMENT, S.PER_SOURCE_GROUP])
-def test_units_prior_lineage_goes_to_author_if_still_present(strategy: Strategy) -> None:
+def test_unit_of_prior_lineage_is_assigned_to_author_if_still_a_model(strategy: Strategy) -> None:
     prior = origins_of(
         [
             ProducedDocument("gone", "l/1"),
@@ -143,7 +143,7 @@ def test_units_prior_lineage_goes_to_author_if_still_present(strategy: Strategy)
     ]
 
 
-def test_units_chain_of_10000_steps_keeps_entry_lineages() -> None:
+def test_last_step_in_chain_of_10000_has_units_with_entry_lineages() -> None:
     keys = [f"s{number}" for number in range(10_000)]
     steps = [make_step(key, S.PER_SOURCE_DOCUMENT) for key in keys]
     run = make_stage_run(make_stage("s", *steps, edges=make_chain(*keys)))

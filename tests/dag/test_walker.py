@@ -140,7 +140,7 @@ def test_walker_any_stage_completes_after_any_job_events(recipe: Recipe, events:
 
 @decision("B5", "B10")
 @given(runs(), EVENTS)
-def test_walker_any_run_produces_expected_counts_in_every_stage(
+def test_walker_any_run_creates_expected_unit_count_in_every_stage(
     drawn: tuple[Dag, dict[str, list[str]]], events: Events
 ) -> None:
     dag, models_of = drawn
@@ -196,7 +196,7 @@ def test_start_skipped_step_closes_without_counting_units() -> None:
     assert start(skipping, {"b": 2}.__getitem__) == Walk(("a",), ("a", "b"))
 
 
-def test_start_stage_of_steps_without_units_completes_stage() -> None:
+def test_start_stage_without_any_units_closes_every_step() -> None:
     keys = [f"s{number}" for number in range(10_000)]
     chain = graph(*make_chain(*keys))
     step_changes = start(chain, none)
@@ -215,7 +215,7 @@ def test_walk_step_with_failed_unit_blocks_only_successors() -> None:
 
 
 @given(recipes())
-def test_start_counts_units_of_each_opened_step_once(recipe: Recipe) -> None:
+def test_start_requests_unit_count_of_each_unskipped_step_once(recipe: Recipe) -> None:
     calls: Counter[str] = Counter()
 
     def count_of(key: str) -> int:

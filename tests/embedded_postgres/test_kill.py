@@ -73,7 +73,7 @@ def test_killed_supervisor_is_replaced_and_server_keeps_running(used: Path) -> N
     eventually(lambda: not postmasters(cluster), "the server taken over has stopped")
 
 
-def test_supervisor_survives_sigint_and_sighup_in_separate_session(used: Path) -> None:
+def test_supervisor_runs_in_own_session_and_survives_sigint_and_sighup(used: Path) -> None:
     with open_client(used) as client:
         dsn = client.complete()["app_dsn"]
         (keeper,) = keepers(used)
@@ -112,7 +112,7 @@ def kill_keeper(used: Path) -> None:
     eventually(lambda: not is_held(ControlDirectory(used).supervisor_lock), "the keeper is dead")
 
 
-def test_orphan_server_is_adopted_by_next_client_and_stopped_after(used: Path) -> None:
+def test_orphan_server_is_reused_by_next_client_and_then_stopped(used: Path) -> None:
     cluster = server_home(used).cluster
     orphan = make_orphan(used)
     with attach(used, durable=False, grace_seconds=0) as attachment:
@@ -184,7 +184,7 @@ def check_complete(data_dir: Path) -> None:
 
 
 @pytest.mark.parametrize("moment", list(MOMENTS)[1:])
-def test_first_start_all_processes_killed_is_completed_by_next_start(
+def test_next_start_completes_first_start_after_all_processes_were_killed(
     data_dir: Path, moment: str
 ) -> None:
     client = begin(data_dir, moment)
@@ -196,7 +196,7 @@ def test_first_start_all_processes_killed_is_completed_by_next_start(
 
 
 @pytest.mark.parametrize("moment", ["initdb is at work", "the database is there"])
-def test_first_start_supervisor_killed_is_completed_by_next_start(
+def test_next_start_completes_first_start_after_supervisor_was_killed(
     data_dir: Path, moment: str
 ) -> None:
     client = begin(data_dir, moment)

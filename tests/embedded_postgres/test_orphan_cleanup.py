@@ -62,7 +62,7 @@ def removed_after_a_month(base: Path) -> list[Path]:
     return [*remove_orphans([base]), *remove_orphans([base], time.time() + LATER)]
 
 
-def test_supervisor_data_directory_deleted_exits_and_cluster_is_removed(hidden: Path) -> None:
+def test_supervisor_exits_when_data_directory_is_deleted(hidden: Path) -> None:
     with open_client(hidden, grace=60) as client:
         assert "app_dsn" in client.complete()
         home, keeping = server_home(hidden), keepers(hidden)
@@ -78,7 +78,7 @@ def test_supervisor_data_directory_deleted_exits_and_cluster_is_removed(hidden: 
     assert not record_of(home).exists()
 
 
-def test_crashed_supervisor_cluster_is_marked_at_start_and_removed_later(hidden: Path) -> None:
+def test_orphaned_cluster_of_killed_supervisor_is_marked_then_removed(hidden: Path) -> None:
     with open_client(hidden, grace=60) as client:
         assert "app_dsn" in client.complete()
         home = server_home(hidden)

@@ -92,7 +92,7 @@ def test_a_symbolic_link_in_place_of_the_socket_directory_is_refused(
 
 
 @root_only
-def test_root_unreachable_data_directory_stays_closed_uses_shared_base() -> None:
+def test_attach_as_root_unreachable_data_directory_uses_shared_base() -> None:
     with make_data_directory(0o700) as home:
         data_dir = home / ".local" / "share" / "waybook"
         data_dir.mkdir(parents=True, mode=0o700)
@@ -110,7 +110,7 @@ def test_root_unreachable_data_directory_stays_closed_uses_shared_base() -> None
 
 
 @root_only
-def test_root_reachable_data_directory_keeps_parent_permissions(data_dir: Path) -> None:
+def test_attach_as_root_leaves_parent_directory_permissions_unchanged(data_dir: Path) -> None:
     before = permissions(data_dir.parent)
     with attach(data_dir, durable=False, grace_seconds=0):
         account = server_account()
@@ -135,7 +135,7 @@ def test_attach_external_cluster_missing_raises_misconfigured() -> None:
 
 
 @root_only
-def test_attach_unreachable_binaries_are_copied_and_left_unchanged(data_dir: Path) -> None:
+def test_attach_copies_binaries_that_server_account_cannot_reach(data_dir: Path) -> None:
     with make_data_directory(0o700) as hidden:
         carried = carrier()
         copy = hidden / carried.name
@@ -162,7 +162,7 @@ def test_attach_unreachable_binaries_are_copied_and_left_unchanged(data_dir: Pat
 
 
 @root_only
-def test_non_root_user_files_are_private_and_inside_data_directory(data_dir: Path) -> None:
+def test_server_started_by_non_root_user_has_private_files(data_dir: Path) -> None:
     other_uid = 65534
     around = Surroundings(
         python=make_interpreter_for(other_uid),

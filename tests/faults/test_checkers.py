@@ -71,7 +71,7 @@ def started() -> Rows:
     return Rows(audit=[make_entry(1, "step_started", stepId=STEP, attempt=1)])
 
 
-def test_check_valid_history_reports_no_violation() -> None:
+def test_checker_accepts_valid_history() -> None:
     assert caught(evidence(make_claim(), rows=started())) == set()
 
 
@@ -79,15 +79,15 @@ def test_checkers_exist_for_all_twelve_properties() -> None:
     assert len({checker.__name__ for checker in CHECKERS}) == 12
 
 
-def test_acknowledged_call_without_effect_is_caught() -> None:
+def test_checker_reports_acknowledged_call_without_effect() -> None:
     assert caught(evidence(make_call("create_research_plan"))) == {"acknowledged_effects"}
 
 
-def test_acknowledged_claim_without_audit_entry_is_caught() -> None:
+def test_checker_reports_acknowledged_claim_without_audit_entry() -> None:
     assert caught(evidence(make_claim())) == {"acknowledged_effects"}
 
 
-def test_idempotency_key_with_two_effects_is_caught() -> None:
+def test_checker_reports_idempotency_key_with_two_effects() -> None:
     rows = Rows()
     rows.effects["create_research_plan", KEY] = 2
     assert caught(evidence(make_call("create_research_plan"), rows=rows)) == {
@@ -95,37 +95,37 @@ def test_idempotency_key_with_two_effects_is_caught() -> None:
     }
 
 
-def test_call_with_unknown_outcome_and_one_effect_passes() -> None:
+def test_checker_accepts_unknown_outcome_with_single_effect() -> None:
     rows = Rows()
     rows.effects["create_research_plan", KEY] = 1
     unknown = make_call("create_research_plan", outcome=Outcome.UNKNOWN)
     assert caught(evidence(unknown, rows=rows)) == set()
 
 
-def test_refused_call_with_effect_is_caught() -> None:
+def test_checker_reports_refused_call_with_effect() -> None:
     rows = Rows()
     rows.effects["submit_step_result", KEY] = 1
     refused = make_call("submit_step_result", outcome=Outcome.REFUSED, code="INVALID_TRANSITION")
     assert caught(evidence(refused, rows=rows)) == {"single_effect_per_key"}
 
 
-def test_acknowledged_call_without_stored_answer_is_caught() -> None:
+def test_checker_reports_acknowledged_call_without_stored_answer() -> None:
     run_evidence = evidence(make_claim(), rows=started())
     run_evidence.rows.answers.clear()
     assert caught(run_evidence) == {"single_effect_per_key"}
 
 
 @pytest.mark.parametrize(("user", "session"), [("bob", "main"), ("ann", "side")])
-def test_attempt_claimed_by_two_holders_is_caught(user: str, session: str) -> None:
+def test_checker_reports_attempt_claimed_by_two_holders(user: str, session: str) -> None:
     run_evidence = evidence(make_claim(), make_claim(user, session), rows=started())
     assert caught(run_evidence) == {"single_holder"}
 
 
-def test_attempt_handed_twice_to_same_holder_is_sound() -> None:
+def test_checker_accepts_attempt_returned_twice_to_same_holder() -> None:
     assert caught(evidence(make_claim(), make_claim(), rows=started())) == set()
 
 
-def test_holder_with_two_claimed_steps_is_caught() -> None:
+def test_checker_reports_holder_with_two_claimed_steps() -> None:
     rows = Rows(
         audit=[
             make_entry(1, "step_started", held(STEP), stepId=STEP, attempt=1),
@@ -146,14 +146,14 @@ def jobs_started() -> Rows:
 
 
 @pytest.mark.parametrize(("at", "expected"), [(1.0, {"single_holder"}), (7.0, set[str]())])
-def test_job_taken_over_within_lease_is_caught(at: float, expected: set[str]) -> None:
+def test_checker_reports_job_taken_over_within_lease(at: float, expected: set[str]) -> None:
     run_evidence = evidence(
         make_job_claim("ann", 1, 0.0), make_job_claim("bob", 2, at), rows=jobs_started()
     )
     assert caught(run_evidence) == expected
 
 
-def test_job_taken_over_after_fail_job_is_sound() -> None:
+def test_checker_accepts_job_taken_over_after_fail_job() -> None:
     fail_call = make_call("fail_job", args={"jobId": JOB, "attempt": 1})
     rows = jobs_started()
     rows.effects["fail_job", KEY] = 1
@@ -161,7 +161,7 @@ def test_job_taken_over_after_fail_job_is_sound() -> None:
     assert caught(evidence(*claims, fail_call, rows=rows)) == set()
 
 
-def test_stale_result_counted_for_newer_attempt_is_caught() -> None:
+def test_checker_reports_stale_result_accepted_for_newer_attempt() -> None:
     rows = Rows(audit=[make_entry(1, "step_completed", stepId=STEP, attempt=2)])
     rows.effects["submit_step_result", KEY] = 1
     reply = {"planId": PLAN, "progress": {"done": 1}}
@@ -169,16 +169,16 @@ def test_stale_result_counted_for_newer_attempt_is_caught() -> None:
     assert caught(evidence(late, rows=rows)) == {"no_stale_result"}
 
 
-def test_audit_with_sequence_gap_is_caught() -> None:
+def test_checker_reports_gap_in_audit_sequence() -> None:
     rows = Rows(audit=[make_entry(1, "plan_modified"), make_entry(3, "plan_modified")])
     assert caught(evidence(rows=rows)) == {"audit_is_sealed"}
 
 
-def test_audit_with_a_broken_seal_is_caught() -> None:
+def test_checker_reports_audit_with_broken_seal() -> None:
     assert caught(evidence(rows=Rows(broken_chains=["entry 2"]))) == {"audit_is_sealed"}
 
 
-def test_rows_that_differ_from_the_replay_are_caught() -> None:
+def test_checker_reports_rows_that_differ_from_audit_replay() -> None:
     rows = Rows(replay_differences=["step.status"])
     assert caught(evidence(rows=rows)) == {"replay_equals_rows"}
 
@@ -189,16 +189,16 @@ def make_look(done: int, sent: float, received: float, **more: object) -> Call:
     return make_call("get_plan_status", key=None, reply=reply, **times)
 
 
-def test_decreasing_done_count_is_caught() -> None:
+def test_checker_reports_decreasing_done_count() -> None:
     run_evidence = evidence(make_look(3, 0.0, 1.0), make_look(2, 2.0, 3.0))
     assert caught(run_evidence) == {"counts_never_fall"}
 
 
-def test_differing_done_counts_of_overlapping_calls_pass() -> None:
+def test_checker_accepts_different_done_counts_of_overlapping_calls() -> None:
     assert caught(evidence(make_look(3, 0.0, 2.0), make_look(2, 1.0, 3.0))) == set()
 
 
-def test_older_done_count_in_replayed_answer_passes() -> None:
+def test_checker_accepts_older_done_count_in_replayed_answer() -> None:
     replayed = make_look(2, 2.0, 3.0, replayed=True)
     assert caught(evidence(make_look(3, 0.0, 1.0), replayed)) == set()
 
@@ -218,7 +218,7 @@ def make_run(*ended: int | None, closed: int | None, join_opened: int | None) ->
     return rows
 
 
-def test_fan_in_opening_successor_after_last_unit_passes() -> None:
+def test_checker_accepts_successor_opened_after_last_unit() -> None:
     assert caught(evidence(rows=make_run(1, 3, 2, closed=3, join_opened=3))) == set()
 
 
@@ -233,11 +233,11 @@ def test_fan_in_opening_successor_after_last_unit_passes() -> None:
     ],
     ids=["early", "closed-early", "never-opened", "never-closed", "opened-early"],
 )
-def test_fan_in_closing_or_opening_at_wrong_time_is_caught(rows: Rows) -> None:
+def test_checker_reports_fan_in_step_closed_or_opened_at_wrong_time(rows: Rows) -> None:
     assert caught(evidence(rows=rows)) == {"fan_in_is_exact"}
 
 
-def test_step_started_before_dependency_is_done_is_caught() -> None:
+def test_checker_reports_step_started_before_dependency_is_done() -> None:
     begun = [make_change(STEP, "status", "in_progress")]
     rows = Rows(
         audit=[
@@ -249,13 +249,13 @@ def test_step_started_before_dependency_is_done_is_caught() -> None:
     assert caught(evidence(rows=rows)) == {"fan_in_is_exact"}
 
 
-def test_canary_of_another_org_in_a_reply_is_caught() -> None:
+def test_checker_reports_canary_text_of_other_org_in_reply() -> None:
     run_evidence = evidence()
     run_evidence.history.inspect("alder", "this is canary-b of others")
     assert caught(run_evidence) == {"tenants_apart"}
 
 
-def test_id_of_another_org_in_a_reply_is_caught() -> None:
+def test_checker_reports_id_of_other_org_in_reply() -> None:
     run_evidence, known = evidence(), "01a1e2e2-c18b-751b-a970-74bef0bbdbca"
     run_evidence.history.inspect("alder", known)
     run_evidence.history.inspect("alder", known)
@@ -264,7 +264,7 @@ def test_id_of_another_org_in_a_reply_is_caught() -> None:
     assert caught(run_evidence) == {"tenants_apart"}
 
 
-def test_rows_visible_without_org_context_are_caught() -> None:
+def test_checker_reports_rows_visible_without_org_context() -> None:
     assert caught(evidence(unnamed_sees=("3 plans",))) == {"tenants_apart"}
 
 
@@ -277,18 +277,18 @@ def test_rows_visible_without_org_context_are_caught() -> None:
     ],
     ids=["plan", "run", "drain"],
 )
-def test_unfinished_work_after_recovery_is_caught(found: Evidence) -> None:
+def test_checker_reports_unfinished_work_after_recovery(found: Evidence) -> None:
     assert "nothing_stuck" in caught(found)
 
 
-def test_hung_call_is_caught() -> None:
+def test_checker_reports_hung_call() -> None:
     run_evidence = evidence()
     run_evidence.history.hung.append(Hung("ping", "direct", 0.0, 30.0))
     assert caught(run_evidence) == {"no_hung_call"}
 
 
 @pytest.mark.parametrize(("errors", "expected"), [(5, set[str]()), (6, {"few_internal_errors"})])
-def test_internal_errors_beyond_five_are_caught(errors: int, expected: set[str]) -> None:
+def test_checker_reports_more_than_five_internal_errors(errors: int, expected: set[str]) -> None:
     assert caught(evidence(internal_errors=("Traceback",) * errors)) == expected
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-CORPUS_FILE = Path(__file__).parent / "asked.json"
+CORPUS_FILE = Path(__file__).parent / "api_corpus.json"
 #: Maximum number of requests kept for each route and status, and maximum length of a request.
 MAX_PER_ROUTE_AND_STATUS = 8
 MAX_REQUEST_LENGTH = 1_000
@@ -30,7 +30,7 @@ def recorded_requests() -> list[RecordedRequest]:
     return [RecordedRequest(*row) for row in json.loads(CORPUS_FILE.read_text("utf-8"))]
 
 
-def replay_request(requests: Iterable[RecordedRequest]) -> None:
+def save_requests(requests: Iterable[RecordedRequest]) -> None:
     """Save the first requests of each kind of answer, without duplicates."""
     selected: list[RecordedRequest] = []
     kinds: Counter[tuple[str, str, int]] = Counter()

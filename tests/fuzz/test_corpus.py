@@ -12,7 +12,7 @@ def test_fuzz_corpus_input_raises_no_unexpected_error(target: str) -> None:
         TARGETS[target](data)
 
 
-def test_corpus_every_target_has_bounded_inputs() -> None:
+def test_fuzz_corpus_every_target_has_inputs_within_size_limits() -> None:
     assert {file.stem for file in CORPUS.iterdir()} == {*TARGETS}
     for target in TARGETS:
         assert 10 <= len(read_corpus(target)) <= MAX_INPUTS

@@ -50,7 +50,7 @@ async def failure(*plays: Play) -> tuple[EndpointFailed, EndpointServer]:
 
 
 @pytest.mark.parametrize("path", ["/v1", "/v1/", "/v1/embeddings"])
-async def test_vectors_request_sends_dimensions_and_api_key(path: str) -> None:
+async def test_embedding_request_contains_dimensions_and_api_key(path: str) -> None:
     async with open_model(answer(embeddings_reply([3.0, 4.0], [1.0])), path=path) as (other, model):
         first, second = await model.vectors(["a", "☃"])
         (request,) = other.requests
@@ -65,7 +65,7 @@ async def test_vectors_request_sends_dimensions_and_api_key(path: str) -> None:
     }
 
 
-async def test_vectors_dimensions_rejected_omits_dimensions_from_then_on() -> None:
+async def test_embedding_requests_omit_dimensions_after_first_rejection() -> None:
     wide = answer(embeddings_reply([1.0] * 1024))
     async with open_model(answer({"error": "no such parameter"}, 400), wide) as (other, model):
         for _ in range(2):
@@ -92,20 +92,20 @@ async def test_embedding_vectors_many_texts_are_sent_in_batches() -> None:
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503])
-async def test_vectors_transient_status_is_retried(status: int) -> None:
+async def test_embedding_request_transient_error_status_is_retried(status: int) -> None:
     async with open_model(answer({}, status), answer(embeddings_reply([1.0]))) as (other, model):
         assert len(await model.vectors(["a"])) == 1
         assert len(other.requests) == 2
 
 
-async def test_vectors_persistent_error_stops_after_max_attempts() -> None:
+async def test_embedding_request_persistent_error_stops_after_max_attempts() -> None:
     failed, other = await failure(answer({}, 500))
     assert failed.details["status"] == 500
     assert len(other.requests) == ATTEMPTS
 
 
 @pytest.mark.parametrize("status", [401, 403, 301])
-async def test_vectors_permanent_status_is_not_retried(status: int) -> None:
+async def test_embedding_request_permanent_error_status_is_not_retried(status: int) -> None:
     _, other = await failure(answer({}, status))
     assert len(other.requests) == 1
 
@@ -124,11 +124,11 @@ async def test_vectors_permanent_status_is_not_retried(status: int) -> None:
     ],
     ids=str,
 )
-async def test_vectors_malformed_response_raises_endpoint_failed(body: object) -> None:
+async def test_embedding_request_malformed_response_raises_endpoint_failed(body: object) -> None:
     await failure(answer(body))
 
 
-async def test_vectors_after_failure_sends_no_request_during_rest() -> None:
+async def test_embedding_model_sends_no_request_during_pause_after_failure() -> None:
     async with open_model(close_early, rest=3600) as (other, model):
         for _ in range(3):
             with pytest.raises(EndpointFailed):
@@ -136,7 +136,7 @@ async def test_vectors_after_failure_sends_no_request_during_rest() -> None:
         assert len(other.requests) == 1
 
 
-async def test_vectors_unreachable_endpoint_raises_endpoint_failed() -> None:
+async def test_embedding_request_unreachable_endpoint_raises_endpoint_failed() -> None:
     model = EmbeddingsClient(await unused_url(), "m", None, pause=0)
     with pytest.raises(EndpointFailed):
         await model.vectors(["a"])
@@ -149,7 +149,7 @@ async def test_embeddings_error_does_not_leak_api_key(caplog: pytest.LogCaptureF
     assert KEY not in caplog.text + str(failed) + str(failed.as_json())
 
 
-async def test_vectors_pending_request_does_not_block_event_loop() -> None:
+async def test_embedding_request_does_not_block_event_loop() -> None:
     async with open_model(answer(embeddings_reply([1.0]))) as (_, model):
         task = asyncio.create_task(model.vectors(["a"]))
         await asyncio.sleep(0)

@@ -64,7 +64,7 @@ def test_openai_read_returns_text_and_usage(content: Json) -> None:
     assert reply.usage == Usage(input_tokens=12, output_tokens=3, model="m-2030")
 
 
-def test_openai_read_length_limit_sets_truncated() -> None:
+def test_openai_answer_stopped_at_length_limit_is_marked_truncated() -> None:
     answer: Json = {"choices": [{"message": {"content": "[1"}, "finish_reason": "length"}]}
     reply = OPENAI.read(answer, "m")
     assert (reply.text, reply.truncated, reply.usage.model) == ("[1", True, "m")
@@ -131,7 +131,7 @@ def test_anthropic_read_returns_text_and_usage(blocks: list[Json], text: str) ->
     assert reply.usage == Usage(input_tokens=12, output_tokens=3, model="m-2030")
 
 
-def test_anthropic_read_max_tokens_sets_truncated() -> None:
+def test_anthropic_answer_stopped_at_max_tokens_is_marked_truncated() -> None:
     assert ANTHROPIC.read(make_message(stop="max_tokens"), "m").truncated
 
 

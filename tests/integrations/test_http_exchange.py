@@ -166,7 +166,7 @@ async def test_post_error_does_not_leak_api_key(
 
 
 @pytest.mark.parametrize("key", ["sk\nof-the-operator", "sk-öperator", "\x7foperator"])
-def test_client_invalid_header_key_raises_misconfigured_without_key(key: str) -> None:
+def test_http_client_invalid_api_key_error_does_not_show_key(key: str) -> None:
     with pytest.raises(Misconfigured) as refused:
         BoundedHttpClient("http://127.0.0.1", headers={"x-api-key": key})
     assert "operator" not in refused.value.message.replace("ö", "o")

@@ -71,7 +71,7 @@ def test_backoff_any_attempt_is_within_bounds(attempt: int, chance: float) -> No
 
 
 @given(st.lists(chances, min_size=40, max_size=40))
-def test_webhook_unaccepted_retries_up_to_max_delivery_time(
+def test_webhook_not_accepted_is_retried_until_max_delivery_time(
     chances: list[float],
 ) -> None:
     message, refused = (
@@ -139,7 +139,7 @@ def odd_in_all(value: Json) -> Json:
 
 
 @pytest.mark.parametrize("occasion", NotificationKind)
-def test_webhook_hidden_characters_are_flagged_in_json_escaped_in_text(
+def test_webhook_json_flags_and_text_escapes_hidden_characters(
     occasion: NotificationKind,
 ) -> None:
     plain = make_message(occasion)
@@ -214,7 +214,7 @@ def test_signature_headers_contain_hmac_sha256_of_id_timestamp_and_body(
     "secret",
     ["secret", "whsec_", "whsec_c2hvcnQ=", "whsec_!!!", base64.b64encode(b"k" * 32).decode()],
 )
-def test_parse_secrets_invalid_secret_raises_misconfigured_without_secret(secret: str) -> None:
+def test_parse_secrets_invalid_secret_error_does_not_show_secret(secret: str) -> None:
     with pytest.raises(Misconfigured) as refused:
         parse_secrets(secret)
     assert secret in {"secret", "whsec_"} or secret not in refused.value.message

@@ -191,7 +191,9 @@ def _modifications(name: str, number: int, plan: Plan, step: Step) -> tuple[Modi
 
 @decision("A26")
 @given(new=new_plans(), calls=moves)
-def test_plan_random_calls_audit_replays_to_rows(new: NewPlan, calls: list[Move]) -> None:
+def test_plan_after_random_calls_audit_replay_returns_same_rows(
+    new: NewPlan, calls: list[Move]
+) -> None:
     story = make_story(new)
     for move in calls:
         play(story, move)
@@ -208,9 +210,7 @@ def test_plan_random_calls_audit_replays_to_rows(new: NewPlan, calls: list[Move]
 
 @decision("A32")
 @given(new=new_plans(), calls=moves)
-def test_random_calls_done_count_never_decreases_and_percent_agrees(
-    new: NewPlan, calls: list[Move]
-) -> None:
+def test_plan_random_calls_done_count_never_decreases(new: NewPlan, calls: list[Move]) -> None:
     story, done = make_story(new), 0
     for move in calls:
         play(story, move)
@@ -222,7 +222,7 @@ def test_random_calls_done_count_never_decreases_and_percent_agrees(
 
 
 @given(new=new_plans(), calls=moves)
-def test_plan_random_calls_repeated_claim_and_submit_reaches_end(
+def test_plan_after_random_calls_can_still_reach_closed_status(
     new: NewPlan, calls: list[Move]
 ) -> None:
     story = make_story(new)
@@ -259,7 +259,7 @@ PLACES = ("add", "remove", "reorder")
     new=new_plans(),
     calls=st.lists(st.tuples(st.sampled_from(PLACES), st.integers(0, 2**12)), max_size=30),
 )
-def test_insert_remove_reorder_step_orders_stay_consecutive(
+def test_step_orders_stay_consecutive_after_insert_remove_and_reorder(
     new: NewPlan, calls: list[Move]
 ) -> None:
     story = make_story(replace(new, conditions=()))

@@ -77,7 +77,7 @@ def test_skip_to_over_in_progress_step_does_not_skip_running_step() -> None:
 
 
 @decision("A22")
-def test_branch_skip_to_earlier_step_is_recorded_no_op() -> None:
+def test_skip_to_branch_with_earlier_target_skips_no_step() -> None:
     done = submitted(make_running_plan(skip_to(1)))
     assert statuses(done.plan) == ["completed", "pending", "pending", "pending"]
     assert done.reply.branches[0].outcome is BranchOutcome.FIRED
@@ -92,7 +92,7 @@ def test_skip_to_missing_target_skips_nothing_and_adds_note() -> None:
 
 
 @decision("A22")
-def test_branch_skip_to_after_reorder_keeps_target_step() -> None:
+def test_skip_to_branch_after_reordering_still_skips_to_same_step() -> None:
     plan = modify(
         make_running_plan(skip_to(2)), (ReorderSteps(ids(1, 3, 2, 4)),), make_context()
     ).plan
@@ -119,7 +119,7 @@ def test_add_steps_branch_beyond_max_steps_has_outcome_error() -> None:
 
 
 @decision("A25")
-def test_fail_branch_fails_plan_with_single_step_completed_entry() -> None:
+def test_fail_branch_fails_plan_and_writes_single_audit_entry() -> None:
     done = submitted(
         make_running_plan(make_condition(1, "true", BranchAction.FAIL, reason="Enough."))
     )
@@ -177,7 +177,7 @@ def test_condition_already_evaluated_is_not_evaluated_again() -> None:
     assert "branches" not in done.entries[0].details
 
 
-def test_conditions_share_step_budget_and_cheap_condition_still_fires() -> None:
+def test_cheap_condition_after_expensive_conditions_still_fires() -> None:
     dear = "result.all(x, result.all(y, result.all(z, x + y + z >= 0)))"
     conditions = [
         make_condition(1, dear if number < MAX_CONDITIONS - 1 else "size(result) == 100")

@@ -26,7 +26,7 @@ def test_budget_json_reports_limited_parts_only() -> None:
     assert set(budget_json(Budget(cost_micros=1), Totals())) == {"costUsd"}
 
 
-def test_budget_warning_from_80_percent_and_stronger_above_100_percent() -> None:
+def test_budget_warning_starts_at_80_percent_and_changes_above_budget() -> None:
     warnings = [
         budget_json(TOKENS, Totals(input_tokens=used)).get("warning") for used in (799, 800)
     ]

@@ -19,7 +19,7 @@ def decisions_named_in(folder: Path) -> set[str]:
     return in_names | {name for names in named for name in re.findall(r"A\d+", names)}
 
 
-def test_plan_tests_cover_every_decision() -> None:
+def test_every_plan_decision_is_named_in_plan_tests() -> None:
     assert decisions_named_in(TESTS / "plan") == set(DECISIONS)
 
 
@@ -29,13 +29,13 @@ def test_plan_decisions_match_expected_numbers() -> None:
 
 
 @pytest.mark.parametrize(("name", "elsewhere"), ELSEWHERE.items())
-def test_decision_proven_elsewhere_is_named_in_listed_test_file(
+def test_decision_tested_in_other_folder_is_named_in_listed_test_file(
     name: str, elsewhere: ProofElsewhere
 ) -> None:
     assert elsewhere.place.startswith("tests/")
     assert name in decisions_named_in(TESTS.parent / elsewhere.place)
 
 
-def test_decision_unknown_name_raises_value_error() -> None:
+def test_decision_marker_unknown_name_raises_value_error() -> None:
     with pytest.raises(ValueError, match="A17"):
         decision("A17")

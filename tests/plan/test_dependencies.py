@@ -117,7 +117,7 @@ def waits(draw: st.DrawFn) -> list[tuple[int, ...]]:
 
 
 @given(waits(), st.randoms(use_true_random=False))
-def test_next_step_any_dependencies_complete_in_dependency_order(
+def test_next_step_any_dependencies_never_returns_blocked_step(
     dependencies: list[tuple[int, ...]], chance: Random
 ) -> None:
     plan = make_plan_of(*(waiting_for(*orders) for orders in dependencies))

@@ -23,7 +23,7 @@ def test_derive_plan_status_documented_examples_match(steps: str, status: str) -
 
 
 @pytest.mark.parametrize("count", range(5))
-def test_derive_plan_status_every_combination_follows_rule_order(count: int) -> None:
+def test_derive_plan_status_any_step_statuses_returns_expected_status(count: int) -> None:
     for steps in combinations_with_replacement(StepStatus, count):
         if not steps:
             expected = PlanStatus.PLANNING

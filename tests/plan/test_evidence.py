@@ -41,7 +41,7 @@ def test_submit_with_enough_sources_completes_step(required: int | None, stored:
     assert statuses(done.plan) == ["completed", "pending"]
 
 
-def test_submit_too_few_sources_lists_stored_sources() -> None:
+def test_submit_too_few_sources_error_lists_stored_sources() -> None:
     plan = make_plan_that_asks(3, 2)
     with pytest.raises(InvalidInput, match="needs 3 sources, 2 are stored") as refusal:
         submit(plan, step_id(1), SUBMISSION, make_context())
@@ -73,7 +73,7 @@ def test_submit_missing_fields_and_sources_are_reported_together() -> None:
     assert set(details) == {"missing", "resultSchema", "sources"}
 
 
-def test_submit_too_few_sources_error_lists_20_and_counts_all() -> None:
+def test_submit_too_few_sources_error_lists_only_20_sources() -> None:
     with pytest.raises(InvalidInput) as refusal:
         submit(make_plan_that_asks(50, 49), step_id(1), SUBMISSION, make_context())
     source_counts = refusal.value.details["sources"]

@@ -56,7 +56,7 @@ def test_is_json_recognizes_json_name_and_suffix() -> None:
     assert not is_json("text/markdown")
 
 
-def test_known_extensions_and_text_types_are_all_text_types() -> None:
+def test_every_known_media_type_is_accepted_as_text_type() -> None:
     assert [kind for kind in (*FILE_EXTENSIONS, *TEXT_TYPES) if parse_text_type(kind) != kind] == []
 
 

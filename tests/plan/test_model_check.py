@@ -25,7 +25,7 @@ MET = {
 }
 
 
-def test_plan_reachable_states_keep_invariants_and_can_reach_end(
+def test_every_reachable_plan_state_is_valid_and_can_be_closed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     walked = walk(BOUNDS)

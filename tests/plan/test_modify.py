@@ -214,7 +214,7 @@ def test_update_instructions_any_status_changes_text_and_audits_old_text(
 
 
 @decision("A1")
-def test_fail_step_pending_passes_through_in_progress() -> None:
+def test_fail_step_pending_step_is_set_in_progress_before_failed() -> None:
     done = modified(make_plan(make_step(), make_step()), FailStep(step_id(1), "No use."))
     assert moves_of(done, "s1") == [("pending", "in_progress"), ("in_progress", "failed")]
     assert events_of(done) == ["step_failed", "plan_modified"]
@@ -263,7 +263,7 @@ def test_retry_step_failed_sets_pending_with_next_attempt() -> None:
 
 
 @decision("A13", "A15")
-def test_retry_step_in_progress_passes_through_failed_with_next_attempt() -> None:
+def test_retry_step_in_progress_fails_step_then_sets_pending() -> None:
     done = modified(make_plan(make_step(S.IN_PROGRESS), make_step()), RetryStep(step_id(1)))
     assert moves_of(done, "s1") == [("in_progress", "failed"), ("failed", "pending")]
     assert done.plan.steps[0].attempt == 2
@@ -279,7 +279,7 @@ def test_retry_step_not_failed_or_in_progress_raises_invalid_transition(status: 
     assert refusal.value.details["allowedFrom"] == ["failed", "in_progress"]
 
 
-def test_modify_plan_settles_status_only_after_last_modification() -> None:
+def test_modify_plan_updates_status_only_after_last_modification() -> None:
     plan = make_plan(make_step(S.COMPLETED), make_step(S.IN_PROGRESS))
     done = modified(plan, FailStep(step_id(2), "?"), RetryStep(step_id(2)))
     assert done.plan.status is PlanStatus.EXECUTING

@@ -86,7 +86,7 @@ def test_next_step_nothing_pending_lists_active_and_failed_steps() -> None:
 
 
 @decision("A18")
-def test_next_step_emptied_plan_stays_planning_returns_nothing_pending() -> None:
+def test_next_step_plan_with_all_steps_removed_returns_nothing_pending() -> None:
     plan = make_created_plan(1)
     empty = modify(plan, (RemoveStep(plan.steps[0].id),), make_context()).plan
     assert empty.status is PlanStatus.PLANNING
@@ -105,7 +105,7 @@ def test_next_step_same_session_again_returns_held_step() -> None:
 
 
 @decision("A10")
-def test_next_step_same_session_with_another_returns_second_step() -> None:
+def test_next_step_with_another_option_returns_second_step_to_same_session() -> None:
     plan = next_step(make_created_plan(), make_context(ANN)).plan
     assert taken(plan, another=True).step.order == 2
 
@@ -122,7 +122,7 @@ def test_next_step_sequential_agents_get_different_steps() -> None:
     assert seen == [1, 2, 3]
 
 
-def test_next_step_same_session_name_of_other_user_gets_other_step() -> None:
+def test_next_step_other_user_with_same_session_name_gets_other_step() -> None:
     plan = next_step(make_created_plan(), make_context(ANN)).plan
     namesake = BOB._replace(session=ANN.session)
     assert held_step(plan, namesake) is None
@@ -139,7 +139,7 @@ def test_held_step_caller_without_session_returns_none() -> None:
 
 
 @pytest.mark.parametrize("actor", [ANN, BOB])
-def test_next_step_after_modify_decision_goes_to_next_caller(actor: Actor) -> None:
+def test_next_step_after_modify_decision_returns_step_to_any_caller(actor: Actor) -> None:
     waiting = make_plan(make_step(S.AWAITING_INPUT), make_step(), review=make_review(1))
     back = decide(waiting, DecisionKind.MODIFY, make_context(PAT), feedback="Again.").plan
     assert back.steps[0].held_by is None
@@ -151,7 +151,7 @@ def test_next_step_after_modify_decision_goes_to_next_caller(actor: Actor) -> No
 
 
 @decision("A37")
-def test_next_step_heartbeat_is_telemetry_and_not_audited() -> None:
+def test_next_step_records_heartbeat_but_not_in_audit() -> None:
     decided = next_step(make_plan(make_step()), make_context())
     assert decided.touched
     assert "last_seen_at" not in {change.field for change in changes_of(decided)}

@@ -26,7 +26,7 @@ COMPLETE = make_plan_in(PlanStatus.COMPLETED)
 
 
 @pytest.mark.parametrize("status", [s for s in PlanStatus if s is not PlanStatus.FAILED])
-def test_store_output_any_status_but_failed_stores_and_keeps_plan(
+def test_store_output_stores_output_in_any_plan_status_except_failed(
     status: PlanStatus,
 ) -> None:
     plan = make_plan_in(status)
@@ -106,7 +106,7 @@ def test_store_output_beyond_max_outputs_raises_too_large() -> None:
     assert not store_output(COMPLETE, REPORT, full, make_context()).reply.is_new
 
 
-def test_is_missing_until_output_of_required_media_type_is_stored() -> None:
+def test_output_is_missing_until_required_media_type_is_stored() -> None:
     there = stored(replace(REPORT, media_type="text/csv"))
     assert is_missing([], "text/markdown")
     assert is_missing(there, "text/markdown")
@@ -143,7 +143,7 @@ def stored(*handed_in: NewOutput) -> list[Output]:
         max_size=12,
     )
 )
-def test_store_output_any_sequence_has_gapless_versions_and_latest_text(
+def test_store_output_any_sequence_versions_have_no_gaps(
     handed_in: list[NewOutput],
 ) -> None:
     there = stored(*handed_in)

@@ -44,7 +44,7 @@ def test_mutation_of_closed_plan_raises_plan_terminal(
 
 @decision("A8")
 @pytest.mark.parametrize("status", CLOSED)
-def test_next_step_detect_stall_and_resume_on_closed_plan_write_nothing(status: PlanStatus) -> None:
+def test_closed_plan_next_step_stall_check_and_resume_write_nothing(status: PlanStatus) -> None:
     plan = make_plan(make_step(StepStatus.IN_PROGRESS), status=status, sessions=frozenset[str]())
     late = make_context(minutes=600)
     assert next_step(plan, late).entries == ()

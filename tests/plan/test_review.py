@@ -190,7 +190,7 @@ def test_decide_without_open_review_raises_not_awaiting_review() -> None:
 # Tests of the channel of a decision.
 
 
-def test_decide_modify_in_app_records_place_and_leaves_step_unassigned() -> None:
+def test_decide_modify_in_app_leaves_step_unassigned() -> None:
     plan = make_waiting_plan(S.PENDING)
     decided = decide(plan, K.MODIFY, make_context(), feedback="More.", place=ReviewSurface.APP)
     assert decided.entries[0].details["place"] == "app"

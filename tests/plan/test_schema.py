@@ -62,7 +62,7 @@ OF_UNKNOWN_COST = {
 }
 
 
-def test_unsupported_keywords_match_expected_set() -> None:
+def test_unsupported_schema_keywords_match_keywords_of_unknown_cost() -> None:
     assert UNSUPPORTED_KEYWORDS == OF_UNKNOWN_COST
 
 
@@ -154,7 +154,7 @@ def test_check_result_single_error_mentions_no_further_errors() -> None:
     assert "more)" not in refusal.value.message
 
 
-def test_check_result_many_errors_lists_first_max_errors() -> None:
+def test_check_result_many_errors_lists_limited_number_of_errors() -> None:
     with pytest.raises(InvalidInput) as refusal:
         check_result({"items": {"type": "null"}}, [1] * 100)
     errors = refusal.value.details["missing"]

@@ -56,7 +56,7 @@ def test_register_session_closed_plan_or_no_session_records_nothing() -> None:
 
 
 @decision("A39")
-def test_next_step_named_session_is_resumed_across_channels() -> None:
+def test_next_step_named_session_resumes_step_from_other_channel() -> None:
     plan = next_step(make_created_plan(), make_context(ANN)).plan
     elsewhere = ANN._replace(channel=PAT.channel)
     resumed = next_step(plan, make_context(elsewhere)).reply

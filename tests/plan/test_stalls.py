@@ -46,7 +46,7 @@ def test_a_step_is_stalled_only_after_thirty_minutes(minutes: float, *, stalled:
     assert bool(stalled_steps(plan, now=NOON + timedelta(minutes=minutes))) == stalled
 
 
-def test_stall_threshold_step_overrides_plan_overrides_server() -> None:
+def test_stall_threshold_prefers_step_then_plan_then_server_setting() -> None:
     plan = make_plan(make_step(), stall_seconds=120)
     assert stall_threshold(plan, make_step(stall_seconds=60)) == timedelta(minutes=1)
     assert stall_threshold(plan, make_step(stall_seconds=0)) == timedelta(0)
@@ -118,7 +118,7 @@ def test_resumed_plan_is_modifiable_and_not_stalled_before_threshold() -> None:
 
 
 @decision("A7")
-def test_stalled_steps_time_awaiting_review_is_not_counted() -> None:
+def test_stalled_steps_ignores_time_awaiting_review() -> None:
     waiting = make_plan(make_step(S.AWAITING_INPUT), review=make_review(1))
     assert stalled_steps(waiting, now=NOON + timedelta(days=3)) == ()
     days_later = make_context(ANN, minutes=3 * 24 * 60)

@@ -46,7 +46,7 @@ def test_transition_tables_match_documented_tables() -> None:
     }
 
 
-def test_transition_tables_cover_every_status() -> None:
+def test_transition_tables_have_entry_for_every_status() -> None:
     assert set(PLAN_MOVES) == set(PlanStatus)
     assert set(STEP_MOVES) == set(StepStatus)
 
@@ -57,7 +57,9 @@ def test_plan_transition_table_is_read_only() -> None:
 
 
 @pytest.mark.parametrize(("old", "new"), PLAN_PAIRS)
-def test_move_plan_follows_transition_table_only(old: PlanStatus, new: PlanStatus) -> None:
+def test_move_plan_allows_only_transitions_of_documented_table(
+    old: PlanStatus, new: PlanStatus
+) -> None:
     documented = new in PLAN_TABLE[old]
     assert can_move_plan(old, new) == documented
     if documented:
@@ -70,7 +72,9 @@ def test_move_plan_follows_transition_table_only(old: PlanStatus, new: PlanStatu
 
 
 @pytest.mark.parametrize(("old", "new"), STEP_PAIRS)
-def test_move_step_follows_transition_table_only(old: StepStatus, new: StepStatus) -> None:
+def test_move_step_allows_only_transitions_of_documented_table(
+    old: StepStatus, new: StepStatus
+) -> None:
     documented = new in STEP_TABLE[old]
     assert can_move_step(old, new) == documented
     if documented:
@@ -85,7 +89,7 @@ def test_plan_statuses_without_transitions_are_exactly_closed_statuses() -> None
     assert {status for status, moves in PLAN_MOVES.items() if not moves} == CLOSED_PLAN
 
 
-def test_done_step_has_no_transitions_and_failed_is_only_other_terminal() -> None:
+def test_step_statuses_without_transitions_are_exactly_done_statuses() -> None:
     assert {status for status, moves in STEP_MOVES.items() if not moves} == DONE_STEP
     assert {StepStatus.FAILED} == TERMINAL_STEP - DONE_STEP
 

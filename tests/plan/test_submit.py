@@ -59,7 +59,7 @@ def test_submit_usage_is_stored_with_result_and_added_to_plan() -> None:
     assert (change.old, change.new) == (plan.usage.as_json(), sums.as_json())
 
 
-def test_submit_pending_step_passes_through_in_progress() -> None:
+def test_submit_pending_step_is_set_in_progress_before_completed() -> None:
     done = submit(make_plan(make_step(), make_step()), step_id(1), DONE, make_context())
     assert moves_of(done, "s1") == [("pending", "in_progress"), ("in_progress", "completed")]
     assert moves_of(done, "p") == [("planning", "executing")]

@@ -33,15 +33,15 @@ def faults(control: Control) -> Iterator[str]:
             yield f"{control.name}: there is no {test}"
 
 
-def test_controls_table_matches_source_and_existing_tests() -> None:
+def test_security_controls_table_matches_source_and_existing_tests() -> None:
     assert len(CONTROLS) > 200
     assert [fault for control in CONTROLS for fault in faults(control)] == []
     assert [control.name for control in CONTROLS if not control.tests] == []
 
 
-def test_controls_cover_exactly_the_documented_threats() -> None:
+def test_security_controls_name_exactly_documented_threats() -> None:
     assert {control.threat for control in CONTROLS} == {*threats()}
 
 
-def test_control_names_are_unique() -> None:
+def test_security_control_names_are_unique() -> None:
     assert Counter(control.name for control in CONTROLS).most_common(1)[0][1] == 1

@@ -98,6 +98,6 @@ def test_readme_python_block_completes_a_plan(address: str) -> None:
     assert done.stdout == "completed {'percent': 100, 'done': 1, 'total': 1}\n", done.stderr
 
 
-def test_examples_are_all_run_by_this_module() -> None:
+def test_every_example_script_is_run_by_a_test() -> None:
     run = set(re.findall(r'output_of\("(\w+\.py)"', Path(__file__).read_text(encoding="utf-8")))
     assert run == {path.name for path in (ROOT / "examples").glob("*.py")}

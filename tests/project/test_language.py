@@ -9,22 +9,22 @@ SHOWN = 10
 
 
 @pytest.mark.parametrize("name", LIMITS)
-def test_language_measure_stays_within_limit(name: str) -> None:
+def test_writing_style_violations_stay_within_limit(name: str) -> None:
     hits = next(measure.hits for measure in measures(allowed=ALLOWED) if measure.name == name)
     first = [f"{hit.file}:{hit.line}: {hit.text[:80]}" for hit in hits[:SHOWN]]
     assert len(hits) <= LIMITS[name], first
 
 
-def test_language_limits_cover_every_measure() -> None:
+def test_every_writing_style_measure_has_limit() -> None:
     assert [measure.name for measure in measures()] == [*LIMITS]
 
 
-def test_every_language_measure_has_nonzero_total() -> None:
+def test_every_writing_style_measure_has_texts_to_check() -> None:
     assert {measure.name for measure in measures() if not measure.total} == set()
 
 
 @pytest.mark.parametrize("entry", ALLOWED, ids=lambda entry: entry.file)
-def test_language_allow_list_entry_is_still_needed(entry: Allowed) -> None:
+def test_writing_style_exception_is_still_needed(entry: Allowed) -> None:
     assert any(is_allowed(hit, [entry]) for measure in measures() for hit in measure.hits)
 
 

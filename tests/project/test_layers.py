@@ -15,7 +15,7 @@ from project.repository import ROOT
 HEAVY = ("psycopg", "mcp", "starlette", "waybook.app.dispatcher")
 
 
-def test_layers_name_existing_files_and_known_markers() -> None:
+def test_layers_table_lists_existing_paths_and_known_markers() -> None:
     assert [name for name in LAYERS if not (TESTS / name).exists()] == []
     assert set(LAYERS.values()) <= set(MARKERS)
 

@@ -50,7 +50,7 @@ def test_module_names_contain_no_generic_word() -> None:
     assert {name for name, parts in names.items() if parts & NAMELESS} == set()
 
 
-def test_module_docstring_opens_with_sentence_without_this_module_prefix() -> None:
+def test_module_docstring_starts_with_full_sentence() -> None:
     opened = {module.name: opening(module) for module in modules() if module.text}
     assert {name for name, sentence in opened.items() if not sentence.endswith((".", ":"))} == set()
     assert {

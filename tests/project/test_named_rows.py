@@ -130,7 +130,7 @@ def reads_by_position(module: Module) -> bool:
     return any(positional_reads(module.tree, named=module.name.startswith(APP)))
 
 
-def test_rows_outside_the_store_are_read_by_name() -> None:
+def test_code_outside_store_reads_row_columns_by_name() -> None:
     outside = [module for module in modules() if not module.name.startswith(STORE)]
     assert {module.name for module in outside if reads_by_position(module)} == set()
 
@@ -150,7 +150,7 @@ def test_rows_outside_the_store_are_read_by_name() -> None:
         "return rows[0][-1] if rows else 0",
     ],
 )
-def test_a_positional_read_is_found(text: str) -> None:
+def test_positional_read_check_reports_reads_by_position(text: str) -> None:
     tree = ast.parse(f"async def f(ctx, row, rows, locked):\n    {text}")
     assert any(positional_reads(tree, named=True))
 
@@ -165,6 +165,6 @@ def test_a_positional_read_is_found(text: str) -> None:
         "return rows[:5]",
     ],
 )
-def test_a_read_by_name_is_accepted(text: str) -> None:
+def test_positional_read_check_accepts_reads_by_name(text: str) -> None:
     tree = ast.parse(f"async def f(ctx, row, rows, locked):\n    {text}")
     assert not any(positional_reads(tree, named=True))

@@ -81,7 +81,7 @@ def test_owner_sql_always_filters_by_org() -> None:
     assert errors == {}
 
 
-def test_owner_unchecked_queries_contain_no_update_or_delete() -> None:
+def test_unchecked_queries_of_owner_role_never_update_or_delete() -> None:
     for module in owner_modules():
         queries = dict(pair for file in LOADED.findall(module.text) for pair in load(file).items())
         run = {name for name in RUN_UNCHECKED.findall(module.text) if name in queries}

@@ -121,7 +121,7 @@ def test_glossary_terms_are_sorted_and_used_in_source() -> None:
 KINDS = {".py", ".sql"}
 
 
-def test_decision_0011_lists_every_dependency() -> None:
+def test_dependency_decision_page_lists_every_dependency() -> None:
     text = read("decisions", "0011-what-we-depend-on.md")
     listed = (ROOT / "pyproject.toml").read_text("utf-8")
     block = re.search(r"^dependencies = \[\n(.*?)^\]", listed, re.MULTILINE | re.DOTALL)

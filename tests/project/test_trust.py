@@ -23,7 +23,7 @@ def test_every_threat_has_a_control_and_a_test() -> None:
         assert NAMED.search(proof), threat
 
 
-def test_trust_page_mentioned_tests_exist() -> None:
+def test_tests_named_on_trust_page_exist() -> None:
     for threat, (_, proof) in threats().items():
         for file, name in NAMED.findall(proof):
             tree = ast.parse((ROOT / file).read_text("utf-8"))

@@ -71,7 +71,7 @@ def test_embed_text_without_words_returns_neutral_vector(text: str) -> None:
     assert embed(text) == neutral_vector(DIMENSIONS)
 
 
-def test_embed_unknown_script_word_matches_only_same_word() -> None:
+def test_embed_words_in_unknown_script_get_different_vectors() -> None:
     word, other = "\u1c5a\u1c5b", "\u1c5c\u1c5d"
     assert embed(word) == embed(f"{word}!")
     assert embed(word) != embed(other)
@@ -94,14 +94,16 @@ def test_embed_ignores_accents_and_case() -> None:
         ("the engine was repaired", "fixing motors", "poetry in ancient Greece"),
     ],
 )
-def test_cosine_similarity_related_texts_is_higher(text: str, near: str, far: str) -> None:
+def test_cosine_similarity_is_higher_for_related_than_unrelated_texts(
+    text: str, near: str, far: str
+) -> None:
     assert (
         cosine_similarity(embed(text), embed(near))
         > cosine_similarity(embed(text), embed(far)) + 0.15
     )
 
 
-def test_embed_packed_integer_sums_match_scalar_sums() -> None:
+def test_embed_packed_integer_sums_equal_separately_computed_sums() -> None:
     """Sums computed in packed long integers equal sums computed one by one, even for many words."""
     table = builtin_word_vectors()
     names = [name for name in table.numbers if name.isalpha()][:3_000]

@@ -137,7 +137,7 @@ def test_packet_of_same_parts_is_byte_identical(thousand: Thousand) -> None:
         assert orjson.dumps(packed([replace(part) for part in parts], room)) == orjson.dumps(body)
 
 
-def test_build_packet_keeps_order_of_parts(thousand: Thousand) -> None:
+def test_build_packet_returns_parts_in_given_order(thousand: Thousand) -> None:
     for parts, _, body in thousand:
         names = [part.name for part in parts]
         assert [name for name in body if name in names] == [n for n in names if n in body]
@@ -241,7 +241,7 @@ def test_build_packet_every_part_gets_full_size_or_fair_share(thousand: Thousand
     assert shared > 500
 
 
-def test_build_packet_truncated_text_keeps_beginning(thousand: Thousand) -> None:
+def test_build_packet_truncated_text_has_at_least_minimum_size(thousand: Thousand) -> None:
     for parts, _, body in thousand:
         cut: Body = body.get("cut", {})
         for part in parts:
@@ -289,6 +289,6 @@ def test_truncate_returns_longest_prefix_within_limit(text: str, most: int) -> N
 
 
 @given(st.lists(st.integers(0, 1_000), max_size=30), st.integers(0, 10_000))
-def test_fair_share_capped_lengths_fit_budget(lengths: list[int], budget: int) -> None:
+def test_fair_share_lengths_cut_to_share_fit_in_budget(lengths: list[int], budget: int) -> None:
     share = fair_share(lengths, budget)
     assert sum(min(length, share) for length in lengths) <= budget

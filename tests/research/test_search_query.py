@@ -44,7 +44,9 @@ def test_parse_query_terms_contain_no_search_operators_or_stop_words(text: str) 
 
 @many
 @given(queries, st.floats(0.01, 1))
-def test_required_terms_optional_terms_weigh_less_than_minimum(text: str, least: float) -> None:
+def test_required_terms_omitted_terms_weigh_less_than_minimum_in_total(
+    text: str, least: float
+) -> None:
     """The total weight of the terms omitted from the search is too small for a hit."""
     question = parse_query(text)
     needed = question.required_terms(least)

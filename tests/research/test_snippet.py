@@ -31,7 +31,7 @@ def test_build_snippet_any_text_returns_bounded_verbatim_excerpt(
 
 @many
 @given(texts, st.integers(10, 120))
-def test_snippet_marks_are_ordered_and_cover_only_words(text: str, longest: int) -> None:
+def test_snippet_marks_are_sorted_and_contain_only_word_characters(text: str, longest: int) -> None:
     made = build_snippet(text, parse_query("dam river caf\u00e9"), longest)
     ends = [place for mark in made.marks for place in mark]
     assert ends == sorted(ends)
@@ -40,14 +40,14 @@ def test_snippet_marks_are_ordered_and_cover_only_words(text: str, longest: int)
 
 @many
 @given(texts)
-def test_highlight_without_markers_equals_snippet_text(text: str) -> None:
+def test_highlight_with_markers_removed_equals_snippet_text(text: str) -> None:
     made = build_snippet(text, parse_query("dam river"))
     plain_text = made.highlight("\x01", "\x02").replace("\x01", "").replace("\x02", "")
     if not set(text) & set("\x01\x02"):
         assert plain_text == ("…" * made.cut_before) + made.text + ("…" * made.cut_after)
 
 
-def test_snippet_window_covers_most_query_terms() -> None:
+def test_build_snippet_chooses_window_with_most_query_terms() -> None:
     made = build_snippet(TEXT, parse_query("dam on a river"), 100)
     assert "**dams**" in made.highlight()
     assert "**river**" in made.highlight()

@@ -52,7 +52,7 @@ def diamonds(draw: st.DrawFn) -> Dag:
 @decision("B1", "B3", "B5", "B6", "B10")
 @settings(max_examples=3000 if WIDE else 60)
 @given(st.one_of(dags(max_steps=5), diamonds()), CHANCE)
-def test_run_random_events_always_reaches_end(dag: Dag, chance: Random) -> None:
+def test_run_after_random_events_can_always_be_completed(dag: Dag, chance: Random) -> None:
     models = affordable(dag)
     world = make_run(dag, chance.sample(models, chance.randint(1, len(models))))
     crowd = WorkerSimulation(world, chance, models)

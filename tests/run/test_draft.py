@@ -42,7 +42,7 @@ def test_run_draft_entries_are_numbered_consecutively() -> None:
     assert decision.run.completed_at == NOON + timedelta(hours=2)
 
 
-def test_draft_unchanged_value_records_no_change() -> None:
+def test_run_draft_set_same_value_records_no_change() -> None:
     draft = make_draft()
     draft.set_step(draft.steps["only/a"], done=0, failed=1)
     draft.record(Event.PLAN_MODIFIED)
@@ -90,13 +90,13 @@ def test_run_draft_heartbeat_writes_no_entry() -> None:
     assert decision.entries == ()
 
 
-def test_draft_decide_with_refusal_returns_refusal() -> None:
+def test_run_draft_decide_with_refusal_returns_refusal() -> None:
     refusal = StaleAttempt()
     assert make_draft().decide(None, refusal=refusal).refusal is refusal
 
 
 @given(st.text(), st.text())
-def test_text_hash_distinguishes_parts_from_concatenation(text: str, other: str) -> None:
+def test_text_hash_of_two_parts_differs_from_hash_of_joined_text(text: str, other: str) -> None:
     assert text_hash(text, other) != text_hash(text + other)
     assert text_hash(text) == text_hash(text)
     assert len(text_hash(text, other)) == 64

@@ -49,7 +49,7 @@ def test_fail_job_records_error_and_new_status() -> None:
     }
 
 
-def test_fail_last_attempt_sets_retry_loop_failed() -> None:
+def test_fail_job_on_last_attempt_sets_status_retry_loop_failed() -> None:
     world = single_job()
     waits = []
     for _ in range(MAX_ATTEMPTS - 1):
@@ -71,7 +71,7 @@ def test_fail_not_retryable_job_is_failed_immediately() -> None:
 
 
 @decision("B8")
-def test_stage_with_failed_step_is_failed_while_other_jobs_are_processed() -> None:
+def test_stage_with_failed_step_and_open_jobs_has_status_failed() -> None:
     world = make_run(make_stage_run(make_step("a"), make_step("b")))
     world.fail(world.claim(), retryable=False)
     world.claim()
@@ -114,7 +114,7 @@ def test_fail_job_not_processing_raises_invalid_transition(status: JobStatus) ->
     assert refusal.value.next_call is not None
 
 
-def test_fail_job_regeneration_does_not_fail_step() -> None:
+def test_fail_job_of_regenerated_document_does_not_fail_step() -> None:
     world = single_job()
     world.work()
     world.regenerate(world.documents("a")[0].id)

@@ -32,7 +32,7 @@ def test_stale_attempt_error_names_current_holder_and_next_call() -> None:
 
 
 @pytest.mark.parametrize("attempt", [-1, 1, 5])
-def test_stale_attempt_error_unclaimed_job_reports_unknown_attempt(attempt: int) -> None:
+def test_stale_attempt_error_unclaimed_job_shows_current_attempt(attempt: int) -> None:
     (job,) = single_job().jobs("a")
     refusal = stale_attempt_error(job, attempt)
     assert refusal is not None
@@ -42,7 +42,7 @@ def test_stale_attempt_error_unclaimed_job_reports_unknown_attempt(attempt: int)
 
 
 @pytest.mark.parametrize("attempt", [0, 2, 5])
-def test_stale_attempt_error_held_job_reports_unknown_attempt_and_holder(attempt: int) -> None:
+def test_stale_attempt_error_unknown_attempt_shows_status_and_holder(attempt: int) -> None:
     refusal = stale_attempt_error(single_job().claim(BOB), attempt)
     assert refusal is not None
     assert refusal.message == (

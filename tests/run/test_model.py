@@ -10,7 +10,7 @@ from waybook.run.model import CompiledDag
 
 
 @given(dags())
-def test_dispatch_ranks_follow_stage_order_then_step_order(dag: Dag) -> None:
+def test_dispatch_ranks_are_sorted_by_stage_order_then_step_order(dag: Dag) -> None:
     compiled_dag = CompiledDag(dag, graphs_of(dag))
     in_turn = sorted(compiled_dag.dispatch_ranks, key=compiled_dag.dispatch_ranks.__getitem__)
     assert in_turn == [

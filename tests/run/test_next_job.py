@@ -72,7 +72,7 @@ def test_next_job_returns_jobs_in_step_order_without_duplicates() -> None:
     ]
 
 
-def test_get_next_job_matches_requested_model_or_any() -> None:
+def test_next_job_with_model_returns_only_jobs_of_that_model() -> None:
     world = make_run(make_stage_run(make_step("a")))
     assert world.claim(BOB, "beta").model == "beta"
     assert isinstance(world.ask(BOB, "beta", another=True), NothingReady)
@@ -94,7 +94,7 @@ def test_next_job_another_requested_returns_different_job() -> None:
     assert world.claim(ANN) != world.claim(ANN, another=True)
 
 
-def test_get_next_job_without_session_returns_different_job() -> None:
+def test_next_job_second_call_without_session_returns_different_job() -> None:
     world = make_run(make_stage_run(make_step("a")))
     first, second = (world.claim(PAT, another=False) for _ in range(2))
     assert first.id != second.id
@@ -123,7 +123,7 @@ def test_get_next_job_heartbeat_extends_lease() -> None:
     assert isinstance(world.ask(BOB), NothingReady)
 
 
-def test_get_next_job_after_fail_job_records_no_previous_holder() -> None:
+def test_next_job_claim_after_failed_job_records_no_previous_holder() -> None:
     world = single_job()
     world.fail(world.claim(ANN))
     world.pass_time()
@@ -203,7 +203,7 @@ def test_next_job_two_completed_stages_returns_both_awaiting_feedback() -> None:
 
 
 @pytest.mark.parametrize("slug", ["left", "right"])
-def test_get_next_job_reports_failed_stage_before_waiting_stage(slug: str) -> None:
+def test_next_job_failed_and_waiting_stages_returns_stage_failed(slug: str) -> None:
     ways = [("top", "left"), ("top", "right"), ("left", "end"), ("right", "end")]
     stages = map(make_stage, ("top", "left", "right", "end"))
     world = make_run(make_dag(*stages, transitions=ways), ["alpha"])
@@ -221,7 +221,7 @@ def test_get_next_job_last_stage_done_returns_run_complete() -> None:
     assert world.ask() == RunComplete()
 
 
-def test_get_next_job_regeneration_after_completion_is_claimable() -> None:
+def test_next_job_regeneration_job_of_completed_run_is_claimable() -> None:
     world = single_job()
     world.work()
     new_job = world.regenerate(world.documents("a")[0].id)

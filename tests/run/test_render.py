@@ -54,7 +54,7 @@ def test_render_without_pending_jobs_writes_nothing() -> None:
     assert world.events() == []
 
 
-def test_render_jobs_do_not_delay_stages_or_count_for_steps() -> None:
+def test_render_jobs_pending_do_not_delay_completion_of_stages() -> None:
     stages = [
         make_stage(slug, make_step(slug, outputs=[make_output("t", "# T")])) for slug in ("x", "y")
     ]
@@ -68,7 +68,7 @@ def test_render_jobs_do_not_delay_stages_or_count_for_steps() -> None:
     assert world.step("x").done == world.step("x").total == 2
 
 
-def test_document_regenerated_before_rendering_renders_both_versions() -> None:
+def test_document_regenerated_before_rendering_has_both_versions_rendered() -> None:
     world = two_documents()
     world.regenerate(world.documents("a")[0].id)
     world.work()

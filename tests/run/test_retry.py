@@ -49,7 +49,7 @@ def test_retry_failed_resets_every_failed_job_of_stage_in_place() -> None:
     assert world.run.completed_at is not None
 
 
-def test_retry_failed_restores_all_tries_and_continues_attempts() -> None:
+def test_retry_failed_job_gets_all_tries_and_next_attempt_numbers() -> None:
     world = make_run(make_stage_run(make_step("a", S.ALL_TO_ONE)))
     for _ in range(MAX_ATTEMPTS):
         world.fail(world.claim())
@@ -79,7 +79,7 @@ def test_retry_without_failed_jobs_changes_nothing() -> None:
     assert world.events() == []
 
 
-def test_retry_failed_processing_job_is_ignored() -> None:
+def test_retry_failed_job_in_processing_is_not_reset() -> None:
     world = two_steps()
     claimed = world.claim()
     moment = world.moment(BOB)
@@ -104,7 +104,7 @@ def test_retry_stage_not_started_returns_no_jobs() -> None:
     assert world.retry("two") == ()
 
 
-def test_retry_failed_job_of_closed_step_does_not_change_counts() -> None:
+def test_retry_failed_job_of_closed_step_leaves_step_counts_unchanged() -> None:
     world = make_run(make_stage_run(make_step("a", S.ALL_TO_ONE)))
     world.work()
     world.regenerate(world.documents("a")[0].id)
@@ -141,7 +141,7 @@ def test_regenerate_document_of_closed_step_keeps_step_closed() -> None:
     assert len(world.jobs("b")) == 2
 
 
-def test_regenerate_document_of_open_step_counts_job_again() -> None:
+def test_regenerate_document_in_open_step_decrements_done_count() -> None:
     world = two_steps()
     world.submit(world.claim(), "old")
     fresh = world.regenerate(world.documents("a")[0].id)
@@ -153,7 +153,7 @@ def test_regenerate_document_of_open_step_counts_job_again() -> None:
     assert world.run.completed_at == NOON
 
 
-def test_regenerate_in_open_step_delays_closing_until_new_version() -> None:
+def test_regenerate_document_in_open_step_delays_closing_of_step() -> None:
     world = two_steps()
     world.submit(world.claim(), "old")
     fresh = world.regenerate(world.documents("a")[0].id)
@@ -176,7 +176,7 @@ def test_regenerate_repeatedly_increments_version() -> None:
     assert [job.status for job in world.jobs("a")] == [*[J.SUPERSEDED] * 3, J.COMPLETED]
 
 
-def test_regenerate_rewrites_all_documents_of_job() -> None:
+def test_regenerate_document_rewrites_all_documents_of_same_job() -> None:
     plan = make_plan_step("plan", outputs=["goals", "means"])
     work = make_step("work", S.PER_SOURCE_DOCUMENT, inputs=[make_input("goals")])
     world = make_run(make_stage_run(plan, work, edges=[("plan", "work")]))
@@ -186,7 +186,7 @@ def test_regenerate_rewrites_all_documents_of_job() -> None:
     assert [document.version for document in world.documents("plan")] == [1, 1, 1, 1, 2, 2, 2, 2]
 
 
-def test_regenerate_in_parts_starts_from_empty_text() -> None:
+def test_regenerate_document_in_parts_contains_no_old_text() -> None:
     world = two_steps()
     world.submit(world.claim(), "Old, ", continues=True)
     world.work("a", text="older.")

@@ -34,7 +34,7 @@ def test_stage_start_opens_root_steps_with_all_jobs() -> None:
     assert world.step("a").opened_at == NOON
 
 
-def test_job_of_opened_step_carries_stage_step_type_and_model() -> None:
+def test_job_of_opened_step_has_stage_step_type_and_model() -> None:
     world = make_run(make_fork())
     (job,) = world.jobs("plan")
     assert (job.stage, job.step_key, job.job_type, job.model) == ("only", "plan", "PLAN", "alpha")
@@ -74,7 +74,7 @@ def test_parallel_branches_advance_independently() -> None:
     assert world.reached() == ["a", "x", "b"]
 
 
-def test_skipped_step_closes_in_turn_and_opens_successors() -> None:
+def test_skipped_step_after_predecessor_closes_and_opens_successors() -> None:
     steps = [make_step("a"), make_step("b", skip=True), make_step("c", skip=True), make_step("d")]
     world = make_run(make_stage_run(*steps, edges=make_chain("a", "b", "c", "d")))
     assert world.reached() == ["a"]
@@ -84,7 +84,7 @@ def test_skipped_step_closes_in_turn_and_opens_successors() -> None:
     assert world.step("b").total == 0
 
 
-def test_a_step_without_units_closes_at_once() -> None:
+def test_step_without_units_closes_immediately() -> None:
     nothing = make_stage("one", make_step("rest", skip=True))
     group = make_step("group", S.PER_SOURCE_GROUP)
     world = make_run(
@@ -107,7 +107,7 @@ def test_last_step_completes_stage_and_last_stage_completes_run() -> None:
     assert world.stage("two").completed_at == world.run.completed_at == NOON
 
 
-def test_run_completes_with_final_stage_regardless_of_definition_order() -> None:
+def test_run_completes_after_final_stage_in_any_definition_order() -> None:
     world = make_run(
         make_dag(make_stage("late"), make_stage("early"), transitions=[("early", "late")])
     )
@@ -119,7 +119,7 @@ def test_run_completes_with_final_stage_regardless_of_definition_order() -> None
 
 
 @decision("B10")
-def test_stage_continues_lineages_of_previous_stage_leaves() -> None:
+def test_stage_start_uses_document_lineages_of_previous_stage() -> None:
     review = make_step("review", S.PAIRWISE_BY_ORIGIN, inputs=[make_input("one-work", "one")])
     world = make_run(make_dag(make_stage("one"), make_stage("two", review)))
     world.work()

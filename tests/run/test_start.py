@@ -57,7 +57,7 @@ def test_start_run_audit_records_definition_and_input() -> None:
     }
 
 
-def test_start_run_first_stage_has_no_predecessor_regardless_of_order() -> None:
+def test_start_run_first_stage_listed_last_is_started_first() -> None:
     turned = make_dag(make_stage("late"), make_stage("early"), transitions=[("early", "late")])
     assert list(make_run(turned).run.stages) == ["early"]
 
@@ -68,7 +68,7 @@ def test_start_run_duplicate_models_are_used_once() -> None:
     assert [job.model for job in world.jobs("one-work")] == ["beta", "alpha"]
 
 
-def test_a_run_without_models_is_refused() -> None:
+def test_start_run_without_models_is_refused() -> None:
     with pytest.raises(InvalidInput, match="at least one model"):
         make_run(two_stages(), [])
 
@@ -82,7 +82,7 @@ def test_start_run_beyond_max_models_raises_too_large() -> None:
 
 
 @decision("B1", "B7")
-def test_a_run_in_which_every_step_is_skipped_is_complete_at_once() -> None:
+def test_start_run_with_all_steps_skipped_completes_run_immediately() -> None:
     world = make_run(
         make_stage_run(make_step("a", skip=True), make_step("b", skip=True), edges=[("a", "b")])
     )
@@ -110,7 +110,7 @@ def test_feedback_starts_the_next_stage_with_the_same_models() -> None:
 
 
 @decision("B16")
-def test_feedback_with_other_models_applies_to_next_stage_only() -> None:
+def test_feedback_with_other_models_changes_models_of_next_stage_only() -> None:
     world = make_run(two_stages())
     world.work()
     (started,) = world.feedback("one", models=["gamma", "gamma"])
@@ -119,7 +119,7 @@ def test_feedback_with_other_models_applies_to_next_stage_only() -> None:
     assert [job.model for job in world.jobs("two-work")] == ["gamma"]
 
 
-def test_feedback_with_empty_models_keeps_previous_models() -> None:
+def test_feedback_with_empty_model_list_reuses_previous_models() -> None:
     world = make_run(two_stages())
     world.work()
     assert world.feedback("one", models=[])[0].models == MODELS
@@ -171,7 +171,7 @@ def test_feedback_with_too_many_models_is_refused_and_can_be_repeated() -> None:
     assert world.feedback("one")
 
 
-def test_feedback_opening_fully_skipped_last_stage_completes_run() -> None:
+def test_feedback_before_last_stage_with_all_steps_skipped_completes_run() -> None:
     idle = make_stage("two", make_step("rest", skip=True))
     world = make_run(make_dag(make_stage("one"), idle))
     world.work()
@@ -189,7 +189,7 @@ def through_the_top() -> RunEnv:
     return world
 
 
-def test_feedback_starts_all_opened_stages() -> None:
+def test_feedback_starts_every_stage_that_can_start() -> None:
     assert through_the_top().reached() == ["top-work", "left-work", "right-work"]
 
 
@@ -203,7 +203,7 @@ def test_stage_with_two_predecessors_starts_after_feedback_on_both(first: str, s
     assert (started.slug, started.models) == ("end", ("gamma",))
 
 
-def test_stage_join_with_incomplete_predecessor_does_not_start() -> None:
+def test_stage_with_incomplete_second_predecessor_does_not_start() -> None:
     world = through_the_top()
     world.work("left-work")
     assert world.feedback("left") == ()
@@ -213,7 +213,7 @@ def test_stage_join_with_incomplete_predecessor_does_not_start() -> None:
 
 
 @decision("B10")
-def test_stage_with_two_predecessors_continues_lineages_of_both() -> None:
+def test_stage_with_two_predecessors_uses_document_lineages_of_both() -> None:
     world = through_the_top()
     world.work()
     world.feedback("right")
@@ -262,7 +262,7 @@ def test_start_stage_without_feedback_raises_invalid_transition() -> None:
 
 
 @pytest.mark.parametrize(("requested", "models"), [(None, MODELS), (["gamma"], ("gamma",))])
-def test_start_open_stage_after_feedback_uses_requested_or_previous_models(
+def test_start_stage_after_feedback_uses_given_or_previous_models(
     requested: list[str] | None, models: tuple[str, ...]
 ) -> None:
     world = make_run(two_stages())

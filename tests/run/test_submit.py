@@ -81,7 +81,7 @@ def test_submit_job_audit_contains_document_hash_instead_of_text() -> None:
 
 
 @decision("B17")
-def test_submit_increments_done_and_last_job_closes_step() -> None:
+def test_submit_job_last_job_of_step_closes_step() -> None:
     world = make_run(make_stage_run(make_step("a"), make_step("b"), edges=[("a", "b")]))
     first, second = world.claim(), world.claim(BOB)
     world.submit(first, "text")
@@ -142,7 +142,7 @@ def test_submit_stale_attempt_raises_error_and_stores_late_result(
 
 
 @decision("B5")
-def test_submit_job_part_completes_job_and_creates_continuation() -> None:
+def test_submit_job_partial_text_creates_continuation_job() -> None:
     world = single_job()
     job = world.claim()
     done = world.submit(job, "One, ", continues=True)
@@ -159,7 +159,7 @@ def test_submit_job_part_completes_job_and_creates_continuation() -> None:
 
 
 @given(st.lists(st.text(max_size=20), min_size=1, max_size=8))
-def test_submit_job_last_part_completes_unit_with_joined_text(
+def test_submit_job_last_part_stores_document_with_joined_text(
     parts: list[str],
 ) -> None:
     world = single_job()
@@ -173,7 +173,7 @@ def test_submit_job_last_part_completes_unit_with_joined_text(
     assert len(world.jobs("a")) == len(parts)
 
 
-def test_retry_failed_continuation_document_contains_all_parts() -> None:
+def test_retry_failed_continuation_job_document_contains_all_parts() -> None:
     world = single_job()
     world.submit(world.claim(), "One, ", continues=True)
     world.fail(world.claim(), retryable=False)
@@ -239,7 +239,7 @@ def test_submit_job_assigns_texts_by_document_key_and_model(
     assert [content for _, _, content in places(world, "plan")] == expected.split()
 
 
-def test_submit_job_missing_documents_are_listed_and_nothing_is_stored() -> None:
+def test_submit_job_missing_documents_error_lists_missing_documents() -> None:
     world = make_plan_for_all()
     job = world.claim()
     with pytest.raises(InvalidInput, match="3 of 4 documents are missing") as refusal:
@@ -277,7 +277,7 @@ def test_submit_duplicate_document_raises_invalid_input() -> None:
 
 
 @pytest.mark.parametrize(("key", "model"), [("aims", None), ("goals", "gamma"), (None, "gamma")])
-def test_submit_job_unknown_document_is_refused_with_valid_keys_and_models(
+def test_submit_job_unknown_document_error_lists_valid_keys_and_models(
     key: str | None, model: str | None
 ) -> None:
     world = make_plan_for_all()

@@ -72,7 +72,7 @@ async def test_pool_after_25_resets_of_all_connections_serves_every_call(
 
 
 @pytest.mark.parametrize("bytes_before_reset", [1, 100, 50_000, 1_000_000])
-async def test_pool_after_a_reset_within_or_after_an_answer_recovers(
+async def test_pool_recovers_after_connection_reset_during_or_after_answer(
     linked: tuple[FaultLink, Database], bytes_before_reset: int
 ) -> None:
     link, database = linked
@@ -101,7 +101,7 @@ async def test_pool_idle_connection_reset_is_replaced_before_use(
     assert await succeed(database, CALLS) == [True] * CALLS
 
 
-async def test_pool_unanswered_message_fails_at_deadline_and_frees_slot(
+async def test_pool_unanswered_message_fails_at_deadline_and_frees_connection(
     linked: tuple[FaultLink, Database],
 ) -> None:
     link, database = linked
@@ -114,7 +114,7 @@ async def test_pool_unanswered_message_fails_at_deadline_and_frees_slot(
     assert not database.pool.is_stuck()
 
 
-async def test_canceled_call_unresponsive_network_ends_within_deadline(
+async def test_canceled_database_call_on_stalled_network_ends_by_deadline(
     linked: tuple[FaultLink, Database],
 ) -> None:
     link, database = linked
@@ -130,7 +130,7 @@ async def test_canceled_call_unresponsive_network_ends_within_deadline(
     assert await succeed(database, CALLS) == [True] * CALLS
 
 
-async def test_large_message_unresponsive_network_fails_at_deadline(
+async def test_send_large_message_over_stalled_network_fails_at_deadline(
     linked: tuple[FaultLink, Database],
 ) -> None:
     link, database = linked
@@ -145,7 +145,7 @@ async def test_large_message_unresponsive_network_fails_at_deadline(
     assert await call(database)
 
 
-async def test_transaction_refused_rollback_fails_raises_original_refusal(
+async def test_transaction_failed_rollback_raises_original_error(
     linked: tuple[FaultLink, Database],
 ) -> None:
     link, database = linked
@@ -176,7 +176,7 @@ async def test_locks_of_unresponsive_client_are_released_after_idle_timeout(
                 await waiting.commit("select pg_advisory_xact_lock(7)")
 
 
-async def test_pool_with_a_connection_held_too_long_is_stuck(
+async def test_pool_is_stuck_while_connection_is_held_too_long(
     place: ServerDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pool = ConnectionPool(place.app_dsn)
@@ -188,7 +188,9 @@ async def test_pool_with_a_connection_held_too_long_is_stuck(
         assert not pool.is_stuck()
 
 
-async def test_call_database_unreachable_succeeds_after_reconnect(place: ServerDatabase) -> None:
+async def test_database_call_while_unreachable_succeeds_after_reconnect(
+    place: ServerDatabase,
+) -> None:
     with fault_link(place.app_dsn) as (link, dsn):
         target, link.target = link.target, "/nowhere"
         with closing(Database(ConnectionPool(dsn), role=place.server.role)) as database:
@@ -199,7 +201,7 @@ async def test_call_database_unreachable_succeeds_after_reconnect(place: ServerD
             assert await calling
 
 
-async def test_pool_server_connection_limit_reached_shares_open_connections(
+async def test_pool_at_server_connection_limit_shares_open_connections(
     linked: tuple[FaultLink, Database], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, database = linked
@@ -215,7 +217,7 @@ async def test_pool_server_connection_limit_reached_shares_open_connections(
     assert await waiting == [True] * CALLS
 
 
-async def test_pool_server_connection_limit_reached_uses_returned_connection(
+async def test_pool_at_server_connection_limit_uses_returned_connection(
     linked: tuple[FaultLink, Database], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A connection returned while another call is connecting is free at once."""

@@ -56,7 +56,7 @@ async def test_bus_subscriber_receives_own_org_events_only(bus: Bus) -> None:
     assert bus.subscribed_orgs() == []
 
 
-async def test_change_feed_read_returns_event_or_times_out(bus: Bus) -> None:
+async def test_change_feed_read_returns_event_or_empty_after_timeout(bus: Bus) -> None:
     with listening(bus) as feed:
         assert await feed.read(0) == ()
         reading = asyncio.create_task(feed.read(PATIENCE))
@@ -66,7 +66,7 @@ async def test_change_feed_read_returns_event_or_times_out(bus: Bus) -> None:
         assert feed.take() == ()
 
 
-def test_bus_receive_known_version_is_not_delivered_again(bus: Bus) -> None:
+def test_bus_receive_already_delivered_version_is_not_delivered_again(bus: Bus) -> None:
     with listening(bus) as feed:
         bus.publish(OURS, change_event(version=3))
         assert feed.take() == topics()
@@ -77,7 +77,7 @@ def test_bus_receive_known_version_is_not_delivered_again(bus: Bus) -> None:
         assert feed.take() == topics()
 
 
-def test_bus_slow_subscriber_queue_is_bounded_and_gets_all_topics(bus: Bus) -> None:
+def test_bus_slow_subscriber_over_limit_gets_all_topics_event(bus: Bus) -> None:
     with listening(bus) as slow, listening(bus) as other:
         for number in range(MAX_TOPICS):
             bus.publish(OURS, change_event(number))
@@ -163,7 +163,7 @@ def test_bus_position_does_not_change_with_other_org_events(bus: Bus) -> None:
     assert bus.position(OURS) != seen
 
 
-def test_bus_resubscribe_evicted_org_gets_all_topics(
+def test_bus_resubscribe_org_no_longer_tracked_gets_all_topics(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = bus.position(OURS)
@@ -180,7 +180,7 @@ def test_bus_resubscribe_evicted_org_gets_all_topics(
     listed=st.booleans(),
     other_listed=st.booleans(),
 )
-def test_merge_events_same_plan_keeps_max_version_and_all_topics(
+def test_merge_events_of_same_plan_has_highest_version_and_all_topics(
     version: int, other_version: int, *, listed: bool, other_listed: bool
 ) -> None:
     event = change_event(version=version, list_changed=listed)

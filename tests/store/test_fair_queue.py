@@ -70,7 +70,7 @@ class Room:
 
 
 @given(SIZES, EVENTS)
-def test_fair_queue_serves_least_holding_org_first_and_fifo_within_org(
+def test_fair_queue_waiting_org_with_fewest_slots_is_served_first(
     size: int, events: list[tuple[str, str]]
 ) -> None:
     room = Room(size)
@@ -82,7 +82,7 @@ def test_fair_queue_serves_least_holding_org_first_and_fifo_within_org(
             assert content == [], "nobody waits for what is free"
 
 
-def test_fair_queue_two_waiting_orgs_serves_org_holding_fewer() -> None:
+def test_fair_queue_two_waiting_orgs_serves_org_with_fewer_slots_first() -> None:
     room = Room(8)
     for org in "aaaaabbbab":
         room.come(org)
@@ -107,7 +107,9 @@ def test_fair_queue_serves_every_waiter_eventually(
 
 
 @given(st.integers(1, 12), st.integers(1, 200))
-def test_fair_queue_org_waits_for_single_release_despite_long_queue(size: int, queue: int) -> None:
+def test_fair_queue_org_is_served_after_single_release_of_flooding_org(
+    size: int, queue: int
+) -> None:
     room = Room(size)
     for _ in range(min(size + queue, 256)):
         room.come("a")
@@ -118,7 +120,9 @@ def test_fair_queue_org_waits_for_single_release_despite_long_queue(size: int, q
 
 
 @given(st.integers(4, 40), st.integers(1, 50))
-def test_fair_queue_two_orgs_no_org_takes_more_than_three_quarters(size: int, calls: int) -> None:
+def test_fair_queue_two_orgs_each_gets_at_most_three_quarters_of_slots(
+    size: int, calls: int
+) -> None:
     room = Room(size)
     room.come("b")
     room.give("b")
@@ -129,7 +133,7 @@ def test_fair_queue_two_orgs_no_org_takes_more_than_three_quarters(size: int, ca
     assert room.holding["b"] == 1, "nobody has to come back first"
 
 
-def test_fair_queue_single_org_can_acquire_all_slots_not_held_by_server() -> None:
+def test_fair_queue_single_org_can_acquire_all_free_slots() -> None:
     turns: FairQueue[int] = FairQueue(4)
     for org in (None, "a", None, "a", "a"):
         turns.register(org)
@@ -148,7 +152,7 @@ def test_fair_queue_flooding_orgs_are_served_alternately() -> None:
     assert "".join(room.served) == "ababababab"
 
 
-def test_fair_queue_org_beyond_max_waiting_raises_busy_other_org_may_wait() -> None:
+def test_fair_queue_org_over_waiting_limit_raises_busy_for_that_org_only() -> None:
     turns: FairQueue[int] = FairQueue(1, most_waiting=3)
     for number in range(3):
         turns.enqueue("a", number)

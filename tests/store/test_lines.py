@@ -36,7 +36,7 @@ def end(place: ServerDatabase, process: int) -> None:
         admin.execute("select pg_terminate_backend(%s, 5000)", (process,))
 
 
-async def test_connection_is_reused_and_exclusive_to_one_transaction(
+async def test_pool_connection_is_reused_but_not_shared_between_transactions(
     own_place: ServerDatabase,
 ) -> None:
     async with open_test_database(own_place) as database:
@@ -49,7 +49,7 @@ async def test_connection_is_reused_and_exclusive_to_one_transaction(
             assert await backend(tx) != await backend(other)
 
 
-async def test_uncommitted_transaction_is_rolled_back_before_connection_reuse(
+async def test_pool_rolls_back_uncommitted_transaction_before_reuse(
     own_place: ServerDatabase,
 ) -> None:
     async with open_test_database(own_place, pool_size=1) as database:

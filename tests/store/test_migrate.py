@@ -106,7 +106,7 @@ def test_migrate_failing_migration_rolls_back_and_is_repeatable(
     assert migrate(empty.owner_dsn) == []
 
 
-def test_migrate_failure_after_bundled_migrations_keeps_local_org(
+def test_migrate_failure_of_later_migration_leaves_local_org_in_place(
     empty: ServerDatabase, ship: Callable[..., None]
 ) -> None:
     """The org is created in the same transaction as the tables, so no crash can separate them."""

@@ -19,7 +19,7 @@ LOOKS: dict[str, Callable[[Database], Awaitable[Results]]] = {
 }
 
 
-async def test_org_transaction_and_read_use_serving_role_and_org(world: OrgEnv) -> None:
+async def test_org_transaction_and_org_read_use_serving_role_and_set_org(world: OrgEnv) -> None:
     database, org_id = world.database, world.agent.org_id
     async with database.org_transaction(org_id) as tx:
         ((row,),) = await tx.commit(WHO)
@@ -29,7 +29,7 @@ async def test_org_transaction_and_read_use_serving_role_and_org(world: OrgEnv) 
 
 
 @pytest.mark.parametrize("look", LOOKS)
-async def test_read_outside_org_uses_serving_role_without_org(world: OrgEnv, look: str) -> None:
+async def test_read_outside_org_uses_serving_role_and_sets_no_org(world: OrgEnv, look: str) -> None:
     # Use a connection that was used within an org before.
     await world.database.read_org(world.agent.org_id, WHO)
     ((row,),) = await LOOKS[look](world.database)

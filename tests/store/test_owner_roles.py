@@ -73,7 +73,7 @@ async def rename_ours(world: OrgEnv, name: str = NAME) -> None:
 # Tests with each kind of owner.
 
 
-async def test_org_erase_leaves_rows_of_org_with_same_ids_unchanged(filled: OrgEnv) -> None:
+async def test_org_erase_does_not_change_other_org_with_same_ids(filled: OrgEnv) -> None:
     place = filled.place
     await rename_ours(filled, LEAVING)  # creates tombstones, which are checked too
     twin = clone(place, filled.agent)
@@ -84,7 +84,7 @@ async def test_org_erase_leaves_rows_of_org_with_same_ids_unchanged(filled: OrgE
     assert rows_of(place, twin) == before
 
 
-async def test_user_erase_leaves_rows_of_org_with_same_ids_unchanged(filled: OrgEnv) -> None:
+async def test_user_erase_does_not_change_other_org_with_same_ids(filled: OrgEnv) -> None:
     place = filled.place
     twin = clone(place, filled.agent)
     before = rows_of(place, twin)
@@ -94,7 +94,7 @@ async def test_user_erase_leaves_rows_of_org_with_same_ids_unchanged(filled: Org
     assert rows_of(place, twin) == before
 
 
-async def test_apply_retention_leaves_rows_of_org_with_same_ids_unchanged(filled: OrgEnv) -> None:
+async def test_apply_retention_does_not_change_other_org_with_same_ids(filled: OrgEnv) -> None:
     place = filled.place
     twin = clone(place, filled.agent)
     make_everything_old(place, filled.agent)
@@ -163,7 +163,7 @@ async def test_owner_changes_without_org_conditions_leave_other_org_unchanged(
             assert rows_of(place, twin) == before
 
 
-async def test_owner_changes_without_policies_and_conditions_are_rolled_back(
+async def test_owner_changes_without_policies_or_org_conditions_are_refused(
     exempt: str, server: Server
 ) -> None:
     with place_owned_by(exempt, server) as place:
@@ -182,7 +182,7 @@ async def test_owner_changes_without_policies_and_conditions_are_rolled_back(
             assert [rows_of(place, org_id) for org_id in orgs] == before
 
 
-def test_owner_execute_many_touching_other_org_raises_refused(server: Server) -> None:
+def test_owner_execute_many_changing_rows_of_other_org_raises_refused(server: Server) -> None:
     with place_owned_by("superuser", server) as place:
         orgs = [UUID(new_id()) for _ in range(2)]
         for org_id in orgs:
@@ -197,7 +197,7 @@ def test_owner_execute_many_touching_other_org_raises_refused(server: Server) ->
         assert "renamed" not in str([rows_of(place, org_id) for org_id in orgs])
 
 
-def test_owner_fetch_org_statement_without_org_raises_value_error(
+def test_owner_fetch_query_needing_org_without_org_raises_value_error(
     own_place: ServerDatabase,
 ) -> None:
     with (
@@ -214,7 +214,7 @@ def test_owner_fetch_org_statement_without_org_raises_value_error(
 ADVICE = re.compile(r"As an administrator run: (.+); and then: waybook migrate$")
 
 
-async def test_owner_bypassrls_unable_to_switch_role_raises_with_working_sql_fix(
+async def test_owner_with_bypassrls_unable_to_switch_role_raises_misconfigured(
     server: Server,
 ) -> None:
     with open_role(server, "bypassrls") as dsn, new_database(server) as made:

@@ -80,7 +80,7 @@ async def test_pg_notify_event_reaches_other_process_but_not_other_org(
             assert next_door.take() == ()
 
 
-async def test_change_poller_unpublished_change_is_detected(own_world: OrgEnv) -> None:
+async def test_change_poller_detects_change_without_published_event(own_world: OrgEnv) -> None:
     """No event was sent for the change, as if the process was killed first or uses a pooler."""
     there, feed = another_process(own_world), ChangeFeed()
     plan = await own_world.agent.plan(2)
@@ -101,7 +101,7 @@ async def test_change_poller_unpublished_change_is_detected(own_world: OrgEnv) -
         assert f"plan:{plan['planId']}" in feed.take()
 
 
-async def test_change_poller_more_changes_than_limit_sends_all_topics(
+async def test_change_poller_over_change_limit_sends_all_topics_event(
     own_world: OrgEnv,
 ) -> None:
     there, feed = another_process(own_world), ChangeFeed()

@@ -66,7 +66,7 @@ async def test_hnsw_search_returns_same_hits_as_exact_scan(
         assert fuse(await library.lists("moraine dam"))
 
 
-async def test_switching_backends_both_ways_keeps_search_complete(
+async def test_search_after_switching_vector_backend_finds_stored_notes(
     pgvector_place: ServerDatabase,
 ) -> None:
     async with make_env(pgvector_place) as world:
@@ -88,7 +88,9 @@ async def test_switching_backends_both_ways_keeps_search_complete(
             assert sum(hit["title"] == "Lakes" for hit in lake["hits"]) == 1
 
 
-def test_vector_queries_prepare_with_pgvector(pgvector_place: ServerDatabase) -> None:
+def test_vector_queries_can_be_prepared_with_pgvector_installed(
+    pgvector_place: ServerDatabase,
+) -> None:
     with psycopg.connect(pgvector_place.app_dsn, autocommit=True) as connection:
         if pgvector_place.server.role:
             connection.execute(f"set role {pgvector_place.server.role}".encode())
@@ -112,7 +114,7 @@ def test_migrate_vector_table_option_creates_leaves_or_drops_table(pgvector_serv
         assert not has_vectors(place)
 
 
-def test_vector_table_is_not_made_for_an_old_pgvector(pgvector_server: Server) -> None:
+def test_migrate_with_old_pgvector_version_creates_no_vector_table(pgvector_server: Server) -> None:
     """The index of pgvector before 0.8 loses rows under row-level security."""
     with new_database(pgvector_server, "template1") as place:
         with psycopg.connect(place.admin_dsn) as admin:

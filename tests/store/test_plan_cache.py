@@ -61,7 +61,7 @@ def test_plan_cache_get_plan_of_other_org_returns_none() -> None:
     assert memory.get(other, None) is None
 
 
-def test_plan_cache_plan_in_use_by_other_call_misses() -> None:
+def test_plan_cache_get_plan_in_use_by_other_call_returns_none() -> None:
     plan = make_plan(make_step())
     memory = make_cache(plan)
     memory.begin_use(which(plan))
@@ -70,14 +70,14 @@ def test_plan_cache_plan_in_use_by_other_call_misses() -> None:
     assert recalled(memory, plan) is not None
 
 
-def test_plan_cache_unknown_session_misses_unless_all_sessions_are_cached() -> None:
+def test_plan_cache_unknown_session_returns_plan_only_if_all_are_cached() -> None:
     plan = make_plan(make_step())._replace(sessions=frozenset({"mine"}))
     assert recalled(make_cache(plan), plan, "mine") is not None
     assert recalled(make_cache(plan), plan, "yours") is None
     assert recalled(make_cache(plan, all_sessions=True), plan, "yours") is not None
 
 
-def test_plan_cache_put_retains_previously_known_sessions() -> None:
+def test_plan_cache_put_again_still_knows_earlier_sessions() -> None:
     plan = make_plan(make_step())
     memory = make_cache(plan._replace(sessions=frozenset({"first"})))
     memory.put(which(plan), loaded(plan._replace(sessions=frozenset({"second"}))))
@@ -92,7 +92,7 @@ def test_plan_cache_put_closed_plan_removes_entry() -> None:
     assert recalled(memory, plan) is None
 
 
-def test_plan_cache_contended_plan_misses_for_several_reloads() -> None:
+def test_plan_cache_contended_plan_is_not_returned_for_several_reloads() -> None:
     plan = make_plan(make_step())
     memory = make_cache(plan)
     memory.mark_contended(which(plan))
@@ -115,7 +115,7 @@ def test_plan_cache_stores_only_short_texts_of_open_steps() -> None:
     assert dict(cached.plan.texts) == {short.id: texts[short.id]}
 
 
-def test_plan_cache_limits_plans_texts_and_sessions() -> None:
+def test_plan_cache_number_of_plans_texts_and_sessions_is_limited() -> None:
     memory = PlanCache(most=3)
     plans = [make_plan(make_step())._replace(id=f"p{number}") for number in range(5)]  # type: ignore[arg-type]  # any id will do
     for plan in plans:

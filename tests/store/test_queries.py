@@ -125,7 +125,7 @@ def test_every_named_query_is_used_exactly_once(file: str) -> None:
     assert {name: mentions()[file, name] for name in load(file)} == dict.fromkeys(load(file), 1)
 
 
-def test_query_part_is_included_in_several_queries_and_always_expanded() -> None:
+def test_query_part_is_used_more_than_once_and_always_expanded() -> None:
     texts = [query.text for file in FILES for query in load(file).values()]
     for name, part in load("parts").items():
         assert sum(text.count(part.text) for text in texts) > 1, name
@@ -152,7 +152,7 @@ def test_query_values_resembling_placeholders_are_not_substituted() -> None:
     assert statement.parameters == [b"%(b)s", b"100%"]
 
 
-def test_query_rows_parameter_has_separate_statement_per_row_count() -> None:
+def test_query_with_rows_parameter_has_own_statement_for_each_row_count() -> None:
     query = Query("q", "insert into t (a, b) values %(rows)s")
     one, two, many = (query(rows=Rows([(1, None)] * n)) for n in (1, 2, 5))
     assert str(two) == "insert into t (a, b) values ($1, $2), ($3, $4)"

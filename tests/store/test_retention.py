@@ -100,7 +100,7 @@ def test_retention_partition_is_dropped_when_all_rows_are_expired(
     assert 2 <= len(expected) <= 4
 
 
-async def test_retention_default_partition_deletes_expired_calls_only(
+async def test_retention_deletes_only_expired_calls_in_default_partition(
     own_world: OrgEnv, admin: psycopg.Connection
 ) -> None:
     """The week of these calls has no partition, as when no server ran at its start."""
@@ -152,7 +152,7 @@ def test_retention_moves_default_partition_calls_to_weekly_partition(
     assert guarded.fetchall() == [(len(made),)]
 
 
-def test_retention_too_many_rows_of_week_stay_in_default_partition(
+def test_retention_week_with_too_many_rows_stays_in_default_partition(
     own_world: OrgEnv, admin: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "MAX_MOVED_ROWS", 5)
@@ -339,7 +339,7 @@ async def test_retention_expired_plan_with_broken_audit_is_not_erased(
     assert (await verified(own_world, "plan", plan["planId"])).first_broken_entry == 1
 
 
-async def test_audit_verify_restored_erased_plan_reports_error(
+async def test_audit_verify_erased_plan_present_again_reports_error(
     own_world: OrgEnv, admin: psycopg.Connection
 ) -> None:
     own_world.is_sound = False
@@ -371,7 +371,7 @@ async def test_verify_deleted_erasure_record_is_reported_missing(
     assert verdict.errors == ("erasure 1 is missing: 1 were written",)
 
 
-async def test_retention_deletes_calls_logged_after_org_erasure(own_world: OrgEnv) -> None:
+async def test_retention_deletes_tool_calls_logged_after_org_erasure(own_world: OrgEnv) -> None:
     agent, place = own_world.agent, own_world.place
     await agent.plan()
     await erase_org(place.owner_dsn, slug_of(agent), by="operator", progress=lambda *_: None)

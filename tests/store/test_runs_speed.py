@@ -163,7 +163,7 @@ def hot(run_id: str, job_id: str, document_id: str) -> dict[str, Statement]:
 
 
 @pytest.mark.parametrize("name", HOT)
-def test_runs_hot_query_uses_expected_index(
+def test_frequent_run_query_uses_expected_index(
     full: ServerDatabase, named: tuple[str, str, str], name: str
 ) -> None:
     index, ordered = HOT[name]
@@ -194,7 +194,9 @@ def test_run_queries_use_no_sequential_scan(
     assert [node for node in nodes if node.kind == "Seq Scan"] == [], nodes
 
 
-async def test_runs_and_stage_steps_updates_are_mostly_hot(own_place: ServerDatabase) -> None:
+async def test_run_and_stage_step_updates_are_mostly_heap_only_tuple_updates(
+    own_place: ServerDatabase,
+) -> None:
     """In a complete run, 90 % of the updates of the run and of its steps touch no index."""
     async with make_env(own_place) as world:
         for _ in range(3):

@@ -78,7 +78,7 @@ def test_serving_role_has_no_special_attributes_or_memberships(
     assert role == (False, False, False, False, False, 0)
 
 
-def test_the_serving_role_owns_nothing(catalog: psycopg.Connection) -> None:
+def test_serving_role_owns_no_database_objects(catalog: psycopg.Connection) -> None:
     owned = ask(
         catalog,
         """select c.relname from pg_class c where c.relowner = '$app'::regrole
@@ -239,7 +239,7 @@ def test_owner_without_org_setting_sees_no_rows(shared_place: ServerDatabase) ->
         assert ask(owner, "select * from org") == []
 
 
-def test_sweep_setting_allows_reading_org_table_but_no_plans(
+def test_sweep_setting_allows_reading_orgs_but_not_plans(
     serving: psycopg.Connection,
 ) -> None:
     with serving.transaction():

@@ -38,7 +38,9 @@ def test_seal_of_same_entry_with_different_previous_hash_differs(past: bytes) ->
 
 
 @given(st.integers(2, 6), st.data())
-def test_audit_entry_resealed_alone_breaks_next_entry(length: int, data: st.DataObject) -> None:
+def test_audit_entry_resealed_alone_makes_next_entry_invalid(
+    length: int, data: st.DataObject
+) -> None:
     entries = make_chain(length)
     assert first_broken(entries) is None
     number = data.draw(st.integers(1, length - 1))

@@ -94,7 +94,7 @@ async def test_search_capabilities_describe_server_support(
     assert able.describe == f"full text and vectors{reach}"
 
 
-async def test_search_lists_without_vector_backend_returns_full_text_only(
+async def test_search_lists_without_vector_backend_has_only_full_text_list(
     library: SearchCorpus,
 ) -> None:
     assert set(await library.lists("glacial lake")) == {"words", "meaning"}
@@ -189,7 +189,9 @@ async def test_search_only_stop_words_has_no_full_text_hits(library: SearchCorpu
 # Tests of searches with filters.
 
 
-async def test_search_kind_and_time_filters_apply_to_both_rankings(library: SearchCorpus) -> None:
+async def test_search_kind_and_time_filters_limit_results_of_both_rankings(
+    library: SearchCorpus,
+) -> None:
     old, late = NOON - timedelta(days=9), NOON + timedelta(days=1)
     await library.store("old flood", NOTES["flood"], created_at=old, kind="finding")
     await library.store("late flood", NOTES["flood"], created_at=late, kind="quote")
@@ -226,7 +228,7 @@ async def test_search_within_plan_returns_artifacts_and_linked_sources_only(
 # Storing
 
 
-async def test_a_source_stored_twice_is_one_row_with_two_links(
+async def test_source_stored_twice_has_single_row_and_two_links(
     library: SearchCorpus, shared_place: ServerDatabase
 ) -> None:
     artifact_id = ""
@@ -249,7 +251,7 @@ async def test_index_same_source_twice_changes_nothing(library: SearchCorpus) ->
     assert await library.search("Glacial lakes", kinds=("source",)) == ["Glacial lakes"]
 
 
-async def test_search_unindexed_and_unembedded_subjects_are_listed(
+async def test_unindexed_and_unembedded_queries_return_subjects_to_index(
     library: SearchCorpus, shared_place: ServerDatabase
 ) -> None:
     artifact_id = artifact_in(shared_place, library, None, "unknown")

@@ -136,7 +136,7 @@ HOT = [
 
 
 @pytest.mark.parametrize("name", HOT)
-def test_hot_query_uses_no_sequential_scan(full: ServerDatabase, name: str) -> None:
+def test_frequent_plan_query_uses_no_sequential_scan(full: ServerDatabase, name: str) -> None:
     plan_id, step_id = make_plan_id(full)
     key = Key(tool="get_next_step", key="k", arguments_hash=b"")
     by_plan = load.lock_statements(PlanRequest(plan_id=plan_id, holder=ME), key)
@@ -185,7 +185,9 @@ def test_open_plans_query_reads_steps_without_sequential_scan(full: ServerDataba
         PlanFilter(order=PlanOrder.CREATION, creator="ann"),
     ],
 )
-def test_plan_list_query_uses_index_in_page_order(full: ServerDatabase, wanted: PlanFilter) -> None:
+def test_plan_list_query_reads_page_from_index_without_sorting(
+    full: ServerDatabase, wanted: PlanFilter
+) -> None:
     query_plan = explained(full, summaries_statement(wanted, PAGE_SIZE + 1))
     table_scans = set(_reads(query_plan))
     assert {table for table, how in table_scans if how == "Seq Scan"} == set()
@@ -197,7 +199,7 @@ def test_plan_list_query_uses_index_in_page_order(full: ServerDatabase, wanted: 
     assert "Sort" not in {inner["Node Type"] for page in pages for inner in page["Plans"]}
 
 
-def test_waiting_query_does_not_scan_all_reviews(full: ServerDatabase) -> None:
+def test_waiting_reviews_query_does_not_scan_all_reviews(full: ServerDatabase) -> None:
     table_scans = scans(full, lists.SQL["waiting"]())
     assert {how for table, how in table_scans if table == "review"} != {"Seq Scan"}
 

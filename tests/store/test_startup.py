@@ -19,7 +19,9 @@ class Reports(list[str]):
         self.append(obstacle)
 
 
-async def test_wait_until_reachable_database_starts_returns(own_place: ServerDatabase) -> None:
+async def test_wait_until_reachable_returns_once_database_has_started(
+    own_place: ServerDatabase,
+) -> None:
     reports = Reports()
     with fault_link(own_place.owner_dsn) as (link, dsn):
         target, link.target = link.target, "/nowhere"
@@ -38,7 +40,7 @@ async def test_wait_until_reachable_timeout_raises_unavailable() -> None:
     assert len(reports) == 1
 
 
-async def test_wait_until_reachable_permanent_error_returns_immediately(
+async def test_wait_until_reachable_permanent_error_returns_without_waiting(
     own_place: ServerDatabase,
 ) -> None:
     reports = Reports()

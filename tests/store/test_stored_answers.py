@@ -16,7 +16,7 @@ def test_read_answer_same_request_returns_stored_answer() -> None:
     )
 
 
-def test_read_answer_stored_by_earlier_version_matches_argument_hash() -> None:
+def test_read_answer_stored_by_earlier_version_is_returned() -> None:
     """Earlier versions stored the hash of the arguments alone; a retry may span the upgrade."""
     assert read_answer((hash_arguments(ARGUMENTS).hex(), True, {}), KEY) == StoredAnswer(
         {}, is_error=True

@@ -19,7 +19,7 @@ from waybook.store.maintenance.migrate import APP_ROLE
 
 
 @pytest.mark.parametrize("table", ["audit_entry", "erasure", "tombstone"])
-def test_serving_role_audit_privileges_are_select_and_insert_at_most(
+def test_serving_role_can_at_most_read_and_insert_audit_rows(
     shared_place: ServerDatabase, table: str
 ) -> None:
     with psycopg.connect(shared_place.admin_dsn) as admin:
@@ -276,7 +276,7 @@ async def test_verify_swapped_entries_are_reported(
         assert await reported_damage(world, chain) == (1, f"entry 1 {CHANGED}")
 
 
-async def test_audit_verify_fully_resealed_chain_differs_from_stored_head(
+async def test_audit_verify_chain_with_all_entries_resealed_reports_damage(
     world: OrgEnv, chain: Chain, owner: Owner
 ) -> None:
     previous = audit.GENESIS

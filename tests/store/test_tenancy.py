@@ -88,7 +88,7 @@ def tables(connection: psycopg.Connection) -> set[str]:
 # Objects
 
 
-def test_policies_restrict_rows_to_org_except_listed_exceptions(
+def test_row_level_security_policies_allow_only_own_org_except_listed(
     catalog: psycopg.Connection,
 ) -> None:
     policies = ask(
@@ -127,7 +127,7 @@ def test_public_schema_contains_only_tables_and_indexes(catalog: psycopg.Connect
     assert kinds == []
 
 
-def test_catalog_has_no_rules_or_triggers_except_passage_deleted(
+def test_database_has_no_rules_and_only_passage_deleted_trigger(
     catalog: psycopg.Connection,
 ) -> None:
     assert ask(catalog, "select evtname from pg_event_trigger") == []
@@ -161,7 +161,7 @@ def test_database_has_no_security_definer_function(catalog: psycopg.Connection) 
     assert ask(catalog, "select proname from pg_proc where prosecdef") == []
 
 
-def test_column_defaults_are_allowed_expressions_without_identity_columns(
+def test_column_defaults_are_all_in_list_of_allowed_expressions(
     catalog: psycopg.Connection,
 ) -> None:
     expressions = names(
@@ -191,7 +191,7 @@ def test_every_table_has_not_null_org_id_as_first_column(catalog: psycopg.Connec
 # Permissions
 
 
-def test_serving_role_can_log_in_only_where_expected(
+def test_serving_role_can_log_in_only_if_server_connects_as_that_role(
     catalog: psycopg.Connection, shared_place: ServerDatabase
 ) -> None:
     ((may_log_in,),) = ask(catalog, "select rolcanlogin from pg_roles where rolname = '$app'")

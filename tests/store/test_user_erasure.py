@@ -86,7 +86,7 @@ async def test_erase_user_database_dump_does_not_contain_name(own_world: OrgEnv,
     assert [line for line in dump(own_world.place).splitlines() if word in line] == []
 
 
-async def test_user_erase_authored_text_with_name_is_unchanged(world: OrgEnv, name: str) -> None:
+async def test_user_erase_does_not_change_name_in_authored_text(world: OrgEnv, name: str) -> None:
     agent = world.agent.acting_as(name)
     plan = await agent.plan([make_step(f"Ask {name}.")], name=f"Plan of {name}")
     await agent.submit(await agent.take(plan), {"by": name, "held_by": name})
@@ -99,7 +99,7 @@ async def test_user_erase_authored_text_with_name_is_unchanged(world: OrgEnv, na
     assert {entry.actor for entry in entries} == {erasure.who}
 
 
-async def test_user_erase_user_with_longer_name_is_unchanged(world: OrgEnv, name: str) -> None:
+async def test_user_erase_does_not_rename_user_with_longer_name(world: OrgEnv, name: str) -> None:
     longer = f"{name} the second"
     plan = await world.agent.acting_as(longer).plan()
     await world.agent.acting_as(name).take(plan)
@@ -108,7 +108,7 @@ async def test_user_erase_user_with_longer_name_is_unchanged(world: OrgEnv, name
     assert [entry.actor == longer for entry in entries] == [True, False]
 
 
-async def test_user_erase_held_step_can_be_submitted_and_plan_completed(
+async def test_user_erase_step_held_by_erased_user_can_still_be_submitted(
     world: OrgEnv, name: str
 ) -> None:
     """The test also covers a process that cached the plan before the erasure."""
@@ -182,7 +182,7 @@ def manually_sealed(admin: psycopg.Connection, plan_id: str) -> None:
     admin.execute("update plan set audit_hash = %s where id = %s", (previous, plan_id))
 
 
-async def test_audit_verify_chain_resealed_after_user_erase_reports_forgery(
+async def test_audit_verify_chain_resealed_after_user_erase_reports_error(
     own_world: OrgEnv, tampering: psycopg.Connection, name: str
 ) -> None:
     agent = own_world.agent.acting_as(name)

@@ -39,7 +39,7 @@ ABOUT_ORGS = re.compile(
 CONDITIONS = {"claim", "full_text"}
 
 
-def test_rls_only_check_covers_every_query_file() -> None:
+def test_rls_only_check_includes_every_query_file() -> None:
     looked_at = {query.name for query in queries()}
     for file in query_files():
         assert set(load(file)) <= looked_at, file
@@ -55,7 +55,7 @@ def test_strip_org_conditions_leaves_no_org_condition_in_any_query() -> None:
     assert left == {}
 
 
-def test_stripping_removes_org_conditions_and_restores_queries() -> None:
+def test_stripping_removes_org_conditions_and_restores_queries_at_exit() -> None:
     claim = deliveries.SQL["claim"]
     before = {query: query.text for query in queries()}
     taken = sum(rls_only(query)[1] for query in before)
@@ -78,7 +78,7 @@ def test_stripping_removes_org_conditions_and_restores_queries() -> None:
         "x = org_id",
     ],
 )
-def test_org_condition_pattern_detects_unstripped_condition(condition: str) -> None:
+def test_org_condition_pattern_matches_conditions_not_stripped(condition: str) -> None:
     assert CONDITION.search(strip_org_conditions(condition)[0])
 
 

@@ -32,7 +32,7 @@ async def test_healthz_live_process_returns_alive(http: httpx2.AsyncClient) -> N
     assert (reply.status_code, reply.json()) == (200, {"status": "alive"})
 
 
-async def test_healthz_with_a_stuck_connection_pool_answers_503() -> None:
+async def test_healthz_stuck_connection_pool_returns_503() -> None:
     async def ready() -> bool:
         return True
 
@@ -95,7 +95,7 @@ async def test_unknown_path_returns_404(http: httpx2.AsyncClient) -> None:
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "OPTIONS"])
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
-async def test_the_mcp_endpoint_takes_posts_only(
+async def test_mcp_endpoint_accepts_only_post_requests(
     http: httpx2.AsyncClient, method: str, version: str
 ) -> None:
     headers = {**LEGACY, "mcp-protocol-version": version}

@@ -55,7 +55,7 @@ def test_costly_http_inputs_return_expected_status_without_traceback(told: list[
         )
 
 
-def test_http_rejected_bombs_have_error_code(told: list[BombReply]) -> None:
+def test_http_error_responses_to_bombs_contain_error_code(told: list[BombReply]) -> None:
     for door, name, answer, message in of(told, "/mcp", "/api/report", "/api/map"):
         if answer != 200:
             assert '"code":' in message, (door, name, message)
@@ -94,14 +94,14 @@ def test_definition_bombs_are_read_or_rejected_as_bad_recipe(told: list[BombRepl
         assert outcomes[name][0] == "BAD_RECIPE", name
 
 
-def test_template_bombs_are_all_rejected_except_missing_attribute(told: list[BombReply]) -> None:
+def test_template_bombs_are_rejected_except_missing_attribute(told: list[BombReply]) -> None:
     outcomes = {name: answer for _, name, answer, _ in of(told, "template")}
     assert outcomes.keys() == bombs.TEMPLATES.keys()
     # A missing attribute of a text has no value, so the template's result is Python's None.
     assert [name for name, answer in outcomes.items() if answer == "None"] == ["attributes"]
 
 
-def test_rendered_markdown_size_is_bounded(told: list[BombReply]) -> None:
+def test_rendered_markdown_bomb_size_is_limited(told: list[BombReply]) -> None:
     for _, name, size, _ in of(told, "Markdown"):
         assert isinstance(size, int)
         assert size < 20 * len(bombs.MARKDOWN[name]) + 10_000, name

@@ -88,7 +88,7 @@ async def test_elicitation_user_approves_records_decision_and_continues_plan(
     assert (details["decision"], details["place"]) == ("approve", "form")
 
 
-async def test_elicitation_user_requests_changes_same_session_takes_step_again(
+async def test_elicitation_user_requests_changes_step_can_be_taken_again(
     agent: AgentClient,
 ) -> None:
     person = Person(content={"decision": "modify", "feedback": "Add lakes."})
@@ -122,7 +122,7 @@ async def test_elicitation_invalid_answer_returns_error_and_leaves_review_open(
 @pytest.mark.parametrize(
     ("person", "era"), [(None, "2026-07-28"), (Person(), "legacy"), (None, "legacy")]
 )
-async def test_elicitation_unsupported_client_gets_no_form_and_review_stays_open(
+async def test_elicitation_client_without_support_leaves_review_open(
     agent: AgentClient, person: Person | None, era: Literal["legacy", "2026-07-28"]
 ) -> None:
     async with open_client(agent, person, era) as client:
@@ -149,7 +149,7 @@ async def test_elicitation_invalid_request_state_raises_mcp_error(
             await client.session.call_tool("request_user_review", {}, request_state=state)
 
 
-async def test_elicitation_state_with_other_orgs_review_is_rejected(
+async def test_elicitation_state_naming_review_of_other_org_is_rejected(
     world: OrgEnv, agent: AgentClient
 ) -> None:
     other_org = world.other_org

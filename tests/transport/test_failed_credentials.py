@@ -77,7 +77,7 @@ def is_refused(failures: FailedCredentials, address: str = HERE, shown: str = "n
 # Tests of the limit on failed credentials.
 
 
-def test_lookup_after_too_many_failures_raises_rate_limited_with_wait(
+def test_failed_credentials_too_many_failures_raises_rate_limited(
     failures: FailedCredentials,
 ) -> None:
     exhaust(failures)
@@ -87,7 +87,7 @@ def test_lookup_after_too_many_failures_raises_rate_limited_with_wait(
     assert not is_refused(failures, THERE), "another address is not affected"
 
 
-def test_failed_credentials_pending_lookups_count_until_success(
+def test_failed_credentials_pending_lookup_is_failure_until_success(
     failures: FailedCredentials,
 ) -> None:
     with ExitStack() as under_way:
@@ -97,7 +97,9 @@ def test_failed_credentials_pending_lookups_count_until_success(
     assert not is_refused(failures), "all of them were valid"
 
 
-def test_parallel_lookups_of_one_valid_secret_count_once(failures: FailedCredentials) -> None:
+def test_failed_credentials_parallel_valid_lookups_use_single_slot(
+    failures: FailedCredentials,
+) -> None:
     with ExitStack() as under_way:
         for _ in range(3 * MAX_FAILURES):
             under_way.enter_context(failures.lookup(HERE, "good"))
@@ -106,7 +108,9 @@ def test_parallel_lookups_of_one_valid_secret_count_once(failures: FailedCredent
     assert not is_refused(failures)
 
 
-def test_parallel_lookups_of_one_secret_are_bounded(failures: FailedCredentials) -> None:
+def test_failed_credentials_limits_parallel_lookups_of_same_secret(
+    failures: FailedCredentials,
+) -> None:
     exhausting = range(MAX_FAILURES + MAX_PARALLEL_LOOKUPS - 1)
     with ExitStack() as under_way:
         for _ in exhausting:
@@ -115,14 +119,16 @@ def test_parallel_lookups_of_one_secret_are_bounded(failures: FailedCredentials)
             under_way.enter_context(failures.lookup(HERE, "guess"))
 
 
-def test_lookup_raising_unavailable_is_not_counted_as_failure(failures: FailedCredentials) -> None:
+def test_failed_credentials_unavailable_lookup_is_not_a_failure(
+    failures: FailedCredentials,
+) -> None:
     for _ in range(3 * MAX_FAILURES):
         with pytest.raises(Unavailable), failures.lookup(HERE, "not found out"):
             raise Unavailable
     assert not is_refused(failures)
 
 
-def test_lookup_after_refill_interval_allows_one_attempt(
+def test_failed_credentials_after_refill_interval_allows_single_attempt(
     failures: FailedCredentials, clock: Clock
 ) -> None:
     exhaust(failures)
@@ -131,7 +137,7 @@ def test_lookup_after_refill_interval_allows_one_attempt(
     assert is_refused(failures)
 
 
-def test_lookup_of_a_recently_valid_secret_is_not_limited(
+def test_failed_credentials_recently_valid_secret_is_not_rate_limited(
     failures: FailedCredentials, clock: Clock
 ) -> None:
     with failures.lookup(HERE, "good"):
@@ -144,7 +150,9 @@ def test_lookup_of_a_recently_valid_secret_is_not_limited(
     assert is_refused(failures, shown="good")
 
 
-def test_lookup_exempt_secret_that_fails_again_is_rate_limited(failures: FailedCredentials) -> None:
+def test_failed_credentials_exempt_secret_that_fails_is_rate_limited(
+    failures: FailedCredentials,
+) -> None:
     failures.exempt("revoked")
     assert [is_refused(failures, shown="revoked") for _ in range(MAX_FAILURES + 1)] == [
         *MAX_FAILURES * [False],
@@ -152,7 +160,9 @@ def test_lookup_exempt_secret_that_fails_again_is_rate_limited(failures: FailedC
     ]
 
 
-def test_lookup_counts_ipv6_64_bit_prefix_as_one_address(failures: FailedCredentials) -> None:
+def test_failed_credentials_same_ipv6_64_bit_prefix_shares_limit(
+    failures: FailedCredentials,
+) -> None:
     exhaust(failures, "2001:db8::1")
     assert is_refused(failures, "2001:db8::ffff:2")
     assert not is_refused(failures, "2001:db8:0:1::1")
@@ -235,7 +245,7 @@ async def test_auth_gate_after_too_many_failures_returns_429_without_lookup(
     assert {answer.headers["retry-after"] for answer in answers[MAX_FAILURES:]} == {"1"}
 
 
-async def test_auth_gate_database_unavailable_counts_no_failure() -> None:
+async def test_auth_gate_database_unavailable_is_not_counted_as_failure() -> None:
     async def unavailable(_: str, __: Channel) -> Caller:
         raise Unavailable("the database does not answer")
 
@@ -282,7 +292,7 @@ async def world(module_place: ServerDatabase) -> AsyncIterator[OrgEnv]:
         yield made
 
 
-async def test_valid_token_from_a_limited_address_works_until_revoked(
+async def test_valid_token_from_rate_limited_address_is_accepted_until_revoked(
     world: OrgEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(failed_credentials, "DELAY_SECONDS", 0)

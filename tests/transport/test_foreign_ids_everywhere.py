@@ -159,7 +159,7 @@ async def test_http_routes_answer_other_orgs_id_like_unknown_id(
     assert rows(world) == before
 
 
-async def test_routes_without_row_level_security_all_leak_other_org_data(
+async def test_isolation_check_detects_leak_without_row_level_security(
     world: OrgEnv, ours: dict[str, str]
 ) -> None:
     theirs = await create_foreign_records(world)
@@ -171,13 +171,13 @@ async def test_routes_without_row_level_security_all_leak_other_org_data(
     assert set(leaks) >= {*QUERIES, *FORMS}
 
 
-def test_routes_accepting_post_are_all_covered_by_isolation_tests(world: OrgEnv) -> None:
+def test_isolation_tests_include_every_route_that_accepts_post(world: OrgEnv) -> None:
     routes = routes_of(full_app(world.agent))
     takers = {route.path for route in routes if not route.methods or "POST" in route.methods}
     assert takers == {*FORMS, *NO_ROWS}
 
 
-def test_query_parameters_of_all_routes_are_classified() -> None:
+def test_isolation_tests_list_every_query_parameter_of_all_routes() -> None:
     mention = re.compile(r'(?:query_params|query)\.get\("(\w+)"|query_param\(request, "(\w+)"')
     folder = SOURCE / "transport" / "http"
     parameters = {

@@ -98,9 +98,7 @@ AMBIGUOUS_NAMES = {"get_dag_map", "get_run_progress", "get_artifact", "draw_map"
 
 
 @BOTH_ERAS
-async def test_every_tool_unknown_argument_returns_invalid_input_naming_argument(
-    address: str, era: Era
-) -> None:
+async def test_every_tool_unknown_argument_error_names_argument(address: str, era: Era) -> None:
     async with Client(f"{address}/mcp", mode=era) as client:
         for name, tool in TOOLS.items():
             result = await client.call_tool(name, {"noSuchArgument": 1})

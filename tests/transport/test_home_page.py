@@ -66,7 +66,7 @@ async def test_plan_list_row_shows_progress_current_step_and_resume_prompt(
     assert "Next door" not in text
 
 
-async def test_home_page_lists_each_plan_once_while_plans_change_between_pages(
+async def test_home_page_plans_changed_while_paging_lists_each_plan_once(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plans = [await agent.plan(2, name=f"Plan {n}") for n in range(103)]
@@ -84,7 +84,7 @@ async def test_home_page_lists_each_plan_once_while_plans_change_between_pages(
     assert seen == made[::-1]
 
 
-async def test_plan_list_filter_is_in_url_and_preserved_across_pages(
+async def test_plan_list_link_to_next_page_contains_filter(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     ours = [await agent.plan(1, name=f"Ours {n}") for n in range(51)]
@@ -156,7 +156,7 @@ async def test_home_page_query_count_is_independent_of_plan_count(
     assert costs == [3, 3, 3]
 
 
-async def test_plan_list_pending_reviews_and_feedback_are_listed_oldest_first(
+async def test_home_page_lists_pending_reviews_and_feedback_oldest_first(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     agent = world.agent

@@ -20,7 +20,9 @@ EVERY_ERA = pytest.mark.parametrize("era", ["legacy", "auto", "2026-07-28"])
 
 
 @EVERY_ERA
-async def test_client_lists_and_calls_tools_in_every_protocol_era(address: str, era: Era) -> None:
+async def test_mcp_client_of_every_protocol_version_lists_and_calls_tools(
+    address: str, era: Era
+) -> None:
     async with Client(f"{address}/mcp", mode=era) as client:
         listed = await client.list_tools()
         result = await client.call_tool("get_next_step", {"planId": "1"})

@@ -122,7 +122,7 @@ async def test_reject_decision_requires_confirmation_and_can_be_canceled(
     assert (await agent.status(review["plan"]))["status"] == "failed"
 
 
-async def test_decision_by_second_reviewer_returns_409_and_preserves_text(
+async def test_decision_by_second_reviewer_returns_409_and_shows_entered_text(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     review = await make_review(agent, 2)
@@ -136,7 +136,7 @@ async def test_decision_by_second_reviewer_returns_409_and_preserves_text(
     assert "Fine by me." in reply.text
 
 
-async def test_decision_on_superseded_review_returns_409_and_newer_stays_open(
+async def test_decision_on_already_decided_review_leaves_newer_review_open(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     first = await make_review(agent, 2)
@@ -207,7 +207,7 @@ async def test_inbox_shows_waiting_run_and_accepts_stage_feedback_once(
     assert reply.status_code == 404
 
 
-async def test_inbox_shows_further_cards_after_earlier_ones_are_decided(
+async def test_inbox_over_card_limit_shows_next_card_after_decision(
     browser: httpx2.AsyncClient, world: OrgEnv
 ) -> None:
     reviews = []

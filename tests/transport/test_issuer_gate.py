@@ -93,7 +93,7 @@ async def test_invalid_issuer_token_returns_401_without_writes(
             assert await stored(world) == before
 
 
-async def test_issuer_token_valid_call_is_audited_under_subject_name(world: OrgEnv) -> None:
+async def test_issuer_token_call_is_audited_under_token_subject(world: OrgEnv) -> None:
     async with (
         serve_team(world) as (team, where),
         httpx2.AsyncClient(base_url=where, trust_env=False) as client,
@@ -127,7 +127,7 @@ async def test_issuer_unreachable_without_cached_keys_returns_503(
 # Decisions that need a person
 
 
-async def test_review_requested_by_agent_is_decided_by_user_on_page_only(
+async def test_review_requested_by_agent_can_be_decided_only_by_user_on_page(
     world: OrgEnv,
 ) -> None:
     await world.set_policy(ReviewPolicy.HUMAN)

@@ -37,7 +37,7 @@ MESSAGES = st.fixed_dictionaries(
 
 @settings(deadline=None)
 @given(MESSAGES)
-def test_read_message_accepted_message_is_valid_for_protocol_library(
+def test_read_message_accepts_only_messages_valid_for_protocol_library(
     message: dict[str, object],
 ) -> None:
     read = read_message(json.dumps(message).encode())
@@ -45,7 +45,7 @@ def test_read_message_accepted_message_is_valid_for_protocol_library(
         jsonrpc_message_adapter.validate_python(read, by_name=False)
 
 
-def test_tool_with_progress_requires_tool_call_with_progress_token() -> None:
+def test_tool_with_progress_without_progress_token_returns_none() -> None:
     params = {"name": "extract_data", "_meta": {"progressToken": 1}}
     assert tool_with_progress({"method": "tools/call", "params": params}) == "extract_data"
     assert tool_with_progress({"method": "tools/list", "params": params}) is None

@@ -70,7 +70,7 @@ async def test_event_stream_sends_own_org_changes_only(site: Site) -> None:
         assert (await stream.event())[1] == {f"plan:{plan['planId']}", "plans"}
 
 
-async def test_event_stream_reconnect_replays_missed_topics_or_sends_all(site: Site) -> None:
+async def test_event_stream_reconnect_sends_missed_topics_or_all_topics(site: Site) -> None:
     async with streamed(site) as stream:
         position, _ = await stream.event()
     plan = await site.world.agent.plan(1)
@@ -83,7 +83,7 @@ async def test_event_stream_reconnect_replays_missed_topics_or_sends_all(site: S
         assert (await stream.event())[1] == {"hello", "*"}
 
 
-async def test_page_stream_position_covers_changes_before_subscription(
+async def test_event_stream_from_page_position_sends_changes_since_page_load(
     site: Site,
 ) -> None:
     async with httpx2.AsyncClient(base_url=site.address, trust_env=False) as client:

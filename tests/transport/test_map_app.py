@@ -21,7 +21,7 @@ def make_client(profile: str = "plan") -> Client:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-async def test_list_tools_map_app_is_linked_from_status_tools(
+async def test_list_tools_status_tools_link_to_map_app(
     profile: str,
 ) -> None:
     async with make_client(profile) as client:

@@ -82,7 +82,7 @@ def test_output_response_never_uses_executable_content_type(kind: str) -> None:
 
 
 @given(title=st.text(min_size=1))
-def test_output_any_title_stays_within_content_disposition(title: str) -> None:
+def test_output_any_title_gives_safe_content_disposition_header(title: str) -> None:
     output = Output(
         id="o-1",
         title=title,
@@ -137,7 +137,7 @@ async def test_output_api_error_returns_matching_status(
     assert reply.status_code == status
 
 
-async def test_output_api_reads_through_tool_gateway_and_rejects_post() -> None:
+async def test_output_api_calls_tool_gateway_and_rejects_post() -> None:
     dispatcher = RecordingDispatcher(deliverable=make_output())
     async with make_face(ReadApi(make_gateway(dispatcher))) as client:
         listed = await client.get("/api/plans/p-1/outputs")

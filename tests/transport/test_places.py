@@ -34,7 +34,7 @@ async def test_concurrency_limiter_flood_of_org_does_not_delay_other_org() -> No
     assert begun.count("theirs") == 50
 
 
-async def test_concurrency_limiter_early_release_frees_slot_once() -> None:
+async def test_concurrency_limiter_slot_released_twice_admits_single_caller() -> None:
     places, begun, end = ConcurrencyLimiter(1, LONG), list[str](), asyncio.Event()
     async with places.slot("ours") as give_up:
         waiting = [asyncio.create_task(begin(places, "ours", begun, end)) for _ in range(2)]
@@ -50,7 +50,7 @@ async def test_concurrency_limiter_early_release_frees_slot_once() -> None:
     await asyncio.gather(*waiting)
 
 
-async def test_concurrency_limiter_slot_held_over_patience_admits_next() -> None:
+async def test_concurrency_limiter_slot_held_too_long_admits_next_caller() -> None:
     places = ConcurrencyLimiter(1, patience=0)
     async with AsyncExitStack() as stack, asyncio.timeout(5):
         for _ in range(3):

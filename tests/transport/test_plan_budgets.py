@@ -62,7 +62,7 @@ def test_plan_view_large_map_draws_steps_around_current_step() -> None:
     assert f'data-step="{view.map.center}"' in view.map.svg
 
 
-def test_plan_view_opens_page_of_current_step_and_pages_cover_all_steps() -> None:
+def test_plan_view_opens_page_with_current_step() -> None:
     plan = make_large_plan(500)
     assert plan_view(make_plan_detail(plan)).window.number == 3
     pages = [plan_view(make_plan_detail(plan, number)) for number in range(1, 6)]

@@ -47,7 +47,7 @@ async def test_plan_page_shows_progress_and_usage(
     assert audit.status_code == 200
 
 
-async def test_plan_page_steps_added_after_start_are_shown_as_scope_change(
+async def test_plan_page_shows_steps_added_after_start_as_scope_change(
     browser: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     plan = await agent.plan(2)

@@ -47,7 +47,7 @@ async def test_list_prompts_returns_builtin_prompts_and_one_per_skill(era: Era) 
 
 
 @BOTH_ERAS
-async def test_prompt_argument_is_inserted_literally(era: Era) -> None:
+async def test_get_prompt_inserts_argument_without_expanding_placeholders(era: Era) -> None:
     async with make_client(RecordingDispatcher(), era) as client:
         text = await text_of(client, "resume_plan", {"planId": "plan-1"})
         question = await text_of(client, "plan_research", {"question": "Why {planId}?"})
@@ -92,7 +92,7 @@ async def test_get_prompt_missing_argument_raises_error_naming_argument(
 
 
 @BOTH_ERAS
-async def test_an_unknown_prompt_is_a_protocol_error(era: Era) -> None:
+async def test_get_prompt_unknown_name_raises_protocol_error(era: Era) -> None:
     async with make_client(RecordingDispatcher(), era) as client:
         with pytest.raises(MCPError) as refusal:
             await client.get_prompt("no_such_prompt")

@@ -36,7 +36,7 @@ async def what_is_ours(agent: AgentClient) -> list[str]:
         return [*(reply.model_dump_json() for reply in replies), client.instructions]
 
 
-async def test_static_lists_do_not_change_with_stored_data(world: OrgEnv) -> None:
+async def test_mcp_static_lists_are_not_changed_by_stored_data(world: OrgEnv) -> None:
     before = await what_is_ours(world.agent)
     ink = MarkedWriter()
     await marked_plan(world.agent, ink)

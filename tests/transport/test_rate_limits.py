@@ -145,7 +145,9 @@ async def test_early_rate_limit_response_equals_dispatcher_response(
     assert ("resultType" in result) == (headers is not LEGACY)
 
 
-async def test_messages_without_tool_call_count_toward_rate_limit(http: httpx2.AsyncClient) -> None:
+async def test_mcp_messages_other_than_tool_calls_are_rate_limited(
+    http: httpx2.AsyncClient,
+) -> None:
     replies = [await http.post("/mcp", headers=LEGACY, content=LIST) for _ in range(BURST + 1)]
     assert [reply.status_code for reply in replies] == [200] * BURST + [429]
     refused = replies[-1].json()
@@ -190,7 +192,7 @@ async def test_read_api_over_rate_limit_returns_429_with_retry_after(
 
 
 @pytest.mark.parametrize("path", ["/api/report", "/api/map"])
-async def test_snapshot_endpoints_count_toward_rate_limit(
+async def test_snapshot_endpoints_are_rate_limited(
     http: httpx2.AsyncClient, flooded: Flooded, path: str
 ) -> None:
     flooded.use_up()
@@ -222,7 +224,7 @@ async def test_form_over_rate_limit_returns_429_with_retry_after(
     assert theirs.status_code == 404
 
 
-async def test_page_load_counts_as_single_call_for_rate_limit(http: httpx2.AsyncClient) -> None:
+async def test_page_load_uses_single_call_of_rate_limit(http: httpx2.AsyncClient) -> None:
     pages = [await http.get("/inbox") for _ in range(BURST + 1)]
     assert [page.status_code for page in pages] == [200] * BURST + [429]
 

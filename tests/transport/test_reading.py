@@ -110,7 +110,7 @@ async def test_run_progress_api_malformed_id_returns_400(http: httpx2.AsyncClien
     assert (reply.status_code, reply.json()["error"]["code"]) == (400, "INVALID_INPUT")
 
 
-async def test_run_progress_api_reads_through_tool_gateway() -> None:
+async def test_run_progress_api_calls_get_run_progress_through_gateway() -> None:
     dispatcher = RecordingDispatcher({"get_run_progress": Answer({"stages": [], "next": None})})
     async with make_face(ReadApi(make_gateway(dispatcher))) as client:
         reply = await client.get("/api/runs/r-1/progress")
@@ -200,7 +200,7 @@ async def test_document_api_missing_or_other_org_document_returns_same_404(
     assert replies[0].json()["error"]["code"] == "NOT_FOUND"
 
 
-async def test_document_api_dispatcher_without_document_returns_404() -> None:
+async def test_document_api_dispatcher_returns_no_document_returns_404() -> None:
     async with make_face(ReadApi(make_gateway(RecordingDispatcher()))) as client:
         reply = await client.get("/api/documents/d-1")
     assert (reply.status_code, reply.json()["error"]["code"]) == (404, "NOT_FOUND")
@@ -214,7 +214,7 @@ async def test_document_api_database_unavailable_returns_503() -> None:
 
 
 @given(key=st.text(min_size=1), model=st.text(min_size=1))
-def test_document_any_name_stays_within_content_disposition(key: str, model: str) -> None:
+def test_document_any_name_gives_safe_content_disposition_header(key: str, model: str) -> None:
     document = make_document(document_key=key, model=model)
     for reply in (document_response(document), markdown_response(document)):
         named = reply.headers["content-disposition"]
@@ -223,7 +223,7 @@ def test_document_any_name_stays_within_content_disposition(key: str, model: str
 
 @given(title=st.text())
 @example(title="</title><script>alert(1)</script>")
-def test_build_page_any_title_stays_within_title_element(title: str) -> None:
+def test_build_page_any_title_cannot_close_title_element(title: str) -> None:
     page = build_page(title, "<p>Text</p>")
     assert page.count("<title>") == page.count("</title>") == page.count("<style>") == 1
     assert page.count("<script") == 0

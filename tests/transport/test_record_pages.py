@@ -191,7 +191,7 @@ def test_escape_cell_result_never_starts_with_formula_prefix(text: str) -> None:
 
 
 @given(st.lists(st.text(max_size=2 * MAX_VALUE_LENGTH), max_size=2 * MAX_CHANGES))
-def test_entry_view_long_entry_is_truncated_with_omitted_counts(values: list[str]) -> None:
+def test_entry_view_long_entry_shows_number_of_omitted_characters(values: list[str]) -> None:
     changes = tuple(Change(Entity.STEP, "s", "title", None, value) for value in values)
     (sealed,) = chain(
         [Entry(Event.PLAN_MODIFIED, {"action": "created"}, changes)],
@@ -228,7 +228,7 @@ def make_call(org_id: UUID, tool: str, ms: float, code: str | None = None) -> Lo
     )
 
 
-async def test_calls_are_counted_by_tool_over_a_window(
+async def test_count_calls_returns_calls_and_errors_per_tool_in_time_window(
     world: OrgEnv, reader: httpx2.AsyncClient, agent: AgentClient
 ) -> None:
     log = world.dispatcher.calls

@@ -50,7 +50,7 @@ async def test_list_resources_active_plans_show_status_and_progress(era: Era) ->
     ]
 
 
-async def test_list_resources_passes_dispatcher_cursor_to_next_page() -> None:
+async def test_list_resources_next_page_uses_cursor_of_dispatcher() -> None:
     page = Answer({"plans": PLANS, "total": 9, "nextCursor": "later"})
     dispatcher = RecordingDispatcher({"list_active_plans": page})
     async with make_client(dispatcher) as client:
@@ -129,7 +129,7 @@ async def test_read_resource_missing_or_invalid_plan_raises_invalid_params(code:
     assert (refusal.value.code, refusal.value.message) == (-32602, "Resource not found")
 
 
-async def test_read_resource_plan_unavailable_raises_internal_error_with_reason() -> None:
+async def test_read_resource_plan_unavailable_raises_internal_error() -> None:
     dispatcher = RecordingDispatcher({"get_research_context": make_refusal("UNAVAILABLE")})
     async with make_client(dispatcher) as client:
         with pytest.raises(MCPError) as refusal:
@@ -291,7 +291,7 @@ async def test_list_resources_runs_refused_returns_matching_error_code(
 
 
 @BOTH_ERAS
-async def test_a_document_is_read_as_markdown(era: Era) -> None:
+async def test_read_resource_document_returns_markdown(era: Era) -> None:
     dispatcher = RecordingDispatcher(readable=make_document(markdown="# Found"))
     async with make_client(dispatcher, era, profile="runs") as client:
         read = await client.read_resource("waybook://documents/d-1")

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 EVERY_HANDSHAKE = pytest.mark.parametrize("version", HANDSHAKE_PROTOCOL_VERSIONS)
 
 
-async def test_protocol_library_supports_promised_revisions() -> None:
+async def test_protocol_library_supports_documented_protocol_versions() -> None:
     assert [*HANDSHAKE_PROTOCOL_VERSIONS, *MODERN_PROTOCOL_VERSIONS] == [
         "2024-11-05",
         "2025-03-26",
@@ -44,7 +44,7 @@ async def test_initialize_returns_protocol_version_requested_by_client(
 
 
 @EVERY_HANDSHAKE
-async def test_tools_are_listed_and_called_in_every_handshake_revision(
+async def test_mcp_handshake_protocol_versions_list_and_call_tools(
     http: httpx2.AsyncClient, version: str
 ) -> None:
     headers = {**LEGACY, "mcp-protocol-version": version}
@@ -59,7 +59,9 @@ async def test_tools_are_listed_and_called_in_every_handshake_revision(
     }
 
 
-async def test_newest_revision_calls_tools_without_handshake(http: httpx2.AsyncClient) -> None:
+async def test_mcp_newest_protocol_version_calls_tools_without_handshake(
+    http: httpx2.AsyncClient,
+) -> None:
     call = make_request("tools/call", name="get_next_step", arguments={"planId": "1"})
     headers = modern_headers("tools/call", "get_next_step")
     reply = await http.post("/mcp", headers=headers, content=call)

@@ -255,7 +255,7 @@ async def test_workflow_page_shows_map_prompts_and_expected_counts(
         ("/audit", "list", "entries"),
     ],
 )
-async def test_page_part_query_returns_only_complete_section(
+async def test_page_with_part_parameter_returns_only_that_section(
     reader: httpx2.AsyncClient, agent: AgentClient, path: str, part: str, holds: str
 ) -> None:
     run = await make_worked_run(agent)

@@ -150,7 +150,7 @@ RUN_LOOP = {"start_run", "get_next_job", "submit_job_result", "submit_stage_feed
     [(PLAN_LOOP, PLAN_LOOP), (RUN_LOOP, RUN_LOOP), (PLAN_LOOP | RUN_LOOP, PLAN_LOOP | RUN_LOOP)],
     ids=["plans", "runs", "both"],
 )
-def test_instructions_are_short_and_name_only_tools_of_offered_loops(
+def test_instructions_name_only_offered_tools_and_are_short(
     offered: set[str], taught: set[str]
 ) -> None:
     instructions = instructions_for(offered)
@@ -177,7 +177,7 @@ ASKING: Mapping[str, Callable[[Client, str], Awaitable[object]]] = {
 
 @BOTH_ERAS
 @pytest.mark.parametrize("what", ASKING)
-async def test_unknown_long_name_is_truncated_in_error(era: Era, what: str) -> None:
+async def test_mcp_error_for_long_unknown_name_is_truncated(era: Era, what: str) -> None:
     async with Client(build_server(TOOLS, make_gateway(RecordingDispatcher())), mode=era) as client:
         with pytest.raises(MCPError) as refusal:
             await ASKING[what](client, "x:" + "-eyJaaaaaaaa" * 20_000)

@@ -58,7 +58,7 @@ async def test_shutdown_waits_for_request_in_flight() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_signal_stops_serve_without_ending_process(number: signal.Signals) -> None:
+def test_serve_stops_on_signal_without_ending_process(number: signal.Signals) -> None:
     async def main() -> str:
         entered, go_on = asyncio.Event(), asyncio.Event()
         go_on.set()

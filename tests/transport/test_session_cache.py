@@ -35,7 +35,7 @@ async def test_live_stream_request_does_not_extend_web_session(
 
 
 @pytest.mark.parametrize("host", ["plans.example", "PLANS.example"])
-async def test_sign_in_cookie_behind_tls_proxy_is_secure_for_public_host(
+async def test_sign_in_cookie_is_secure_only_for_public_https_host(
     world: OrgEnv, host: str
 ) -> None:
     async with (

@@ -163,7 +163,7 @@ async def test_sign_in_form_with_wrong_token_returns_403_without_session(
     assert (await browser.get("/")).status_code == 303
 
 
-async def test_sign_in_with_planted_session_issues_new_session_and_ends_old(
+async def test_sign_in_with_existing_session_issues_new_session_and_ends_old(
     team: Team, browser: httpx2.AsyncClient, given: IssuedToken
 ) -> None:
     async with team.browser() as thief:
@@ -196,7 +196,7 @@ async def test_sign_out_with_form_token_ends_session(
         assert (await other.get("/", headers=PAGE)).status_code == 303
 
 
-async def test_session_cookie_opens_linked_pages_and_not_program_endpoints(
+async def test_session_cookie_is_not_accepted_by_program_endpoints(
     browser: httpx2.AsyncClient, world: OrgEnv, given: IssuedToken
 ) -> None:
     plan = await world.agent.plan(1)
@@ -221,7 +221,7 @@ async def test_session_cookie_opens_linked_pages_and_not_program_endpoints(
     ).status_code == 401
 
 
-async def test_cross_site_link_returns_refresh_page_to_same_local_path(
+async def test_page_opened_by_cross_site_link_reloads_same_local_path(
     browser: httpx2.AsyncClient,
 ) -> None:
     led = await browser.get("/inbox?x=1", headers=LINK)
@@ -252,7 +252,7 @@ async def test_sign_in_after_max_attempts_returns_429(
     assert "Too many attempts" in refused.text
 
 
-def test_login_throttle_counts_attempts_per_address_within_memory_bound() -> None:
+def test_login_throttle_limits_attempts_per_address() -> None:
     now = [0.0]
     attempts = LoginThrottle(lambda: now[0])
     assert [attempts.retry_after("10.0.0.1") for _ in range(MAX_ATTEMPTS)] == [0] * MAX_ATTEMPTS

@@ -72,7 +72,7 @@ async def test_skills_extension_is_declared_only_if_profile_has_skills() -> None
         assert EXTENSION not in (client.server_capabilities.extensions or {})
 
 
-async def test_skills_extension_is_not_declared_in_legacy_revisions() -> None:
+async def test_skills_extension_is_not_declared_to_legacy_clients() -> None:
     async with make_client(MANY, era="legacy") as client:
         assert client.server_capabilities.extensions is None
 
@@ -182,7 +182,7 @@ async def test_skill_unknown_uri_returns_invalid_params_error(
     assert refusal.value.code == -32602
 
 
-async def test_skills_are_listed_as_resources_only_where_startable() -> None:
+async def test_skills_are_listed_as_resources_only_if_profile_has_skills() -> None:
     async with make_client(MANY) as client:
         listed = (await client.list_resources()).resources
     (skill,) = [resource for resource in listed if resource.uri.startswith("skill:")]

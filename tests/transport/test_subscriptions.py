@@ -58,7 +58,7 @@ async def heard(subscription: Subscription, *expected: object) -> None:
             left.discard(event)
 
 
-async def test_http_client_2026_07_28_receives_subscribed_updates_only(
+async def test_http_client_2026_07_28_is_notified_of_subscribed_resources_only(
     world: OrgEnv,
 ) -> None:
     agent = world.agent
@@ -107,7 +107,7 @@ async def test_subscription_stream_ends_when_server_stops(world: OrgEnv) -> None
         await following
 
 
-async def test_legacy_http_client_is_not_offered_subscriptions(world: OrgEnv) -> None:
+async def test_legacy_http_client_cannot_subscribe_to_resources(world: OrgEnv) -> None:
     async with served(world) as address, Client(address, mode="legacy") as client:
         assert client.server_capabilities.resources is not None
         assert not client.server_capabilities.resources.subscribe
@@ -115,7 +115,9 @@ async def test_legacy_http_client_is_not_offered_subscriptions(world: OrgEnv) ->
             await client.session.subscribe_resource("waybook://plans/1")
 
 
-async def test_legacy_single_connection_client_receives_subscribed_updates(world: OrgEnv) -> None:
+async def test_legacy_single_connection_client_is_notified_of_subscribed_plan(
+    world: OrgEnv,
+) -> None:
     plan, other = await world.agent.plan(2), await world.agent.plan(2)
     uri, elsewhere = (f"waybook://plans/{p['planId']}" for p in (plan, other))
     updated: asyncio.Queue[str] = asyncio.Queue()

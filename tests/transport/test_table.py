@@ -44,7 +44,7 @@ async def test_tool_list_size_stays_within_profile_limit(profile: str, limit: in
     assert size <= limit, size
 
 
-async def test_profile_all_has_every_tool_and_only_add_dag_has_no_other_profile() -> None:
+async def test_profile_all_contains_every_tool() -> None:
     assert list(await listed("all")) == list(TOOLS)
     named = {name for profile in PROFILES[:-1] for name in await listed(profile)}
     assert set(TOOLS) - named == {"add_dag"}, "only what operators do is in `all` alone"
@@ -84,7 +84,7 @@ async def test_instructions_name_only_tools_of_profile(profile: str) -> None:
     assert len(instructions) <= 4_096
 
 
-async def test_loop_tools_of_plan_and_runs_profiles_are_always_loaded() -> None:
+async def test_always_loaded_tools_are_get_next_and_submit_tools() -> None:
     plans, runs = set(await listed("plan")), set(await listed("runs"))
     assert plans & ALWAYS_LOADED == {"get_next_step", "submit_step_result"}
     assert runs & ALWAYS_LOADED == {"get_next_job", "submit_job_result"}

@@ -97,7 +97,7 @@ def _leaves(error: BaseException) -> list[BaseException]:
     return [error]
 
 
-async def test_a_revoked_token_is_refused_from_the_next_call_on(world: OrgEnv) -> None:
+async def test_revoked_token_is_refused_on_next_call(world: OrgEnv) -> None:
     issued = await make_token(world.agent)
     async with served(world) as address, open_client(address, issued) as client:
         await called(client, "list_active_plans")

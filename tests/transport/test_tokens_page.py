@@ -173,7 +173,7 @@ async def test_tokens_page_does_not_show_users_of_other_org(world: OrgEnv) -> No
 
 
 @pytest.mark.parametrize("auth", ["none", "required"])
-async def test_health_page_shows_settings_only_without_authentication(
+async def test_health_page_hides_settings_if_authentication_is_required(
     world: OrgEnv, auth: str
 ) -> None:
     settings = Settings(auth=auth)

@@ -60,7 +60,7 @@ def test_tool_result_has_structured_content_and_compact_json_text() -> None:
     assert not result.is_error
 
 
-def test_tool_error_result_has_one_compact_text_block_only() -> None:
+def test_tool_error_result_has_single_compact_text_block() -> None:
     result = to_tool_result(make_refusal("NOT_FOUND", "There is no such plan."))
     dumped = result.model_dump(by_alias=True, exclude_none=True)
     assert dumped["isError"] is True

@@ -206,7 +206,7 @@ def test_layout_many_identical_siblings_are_stacked() -> None:
     assert len(compute_layout(sketch, stack_from=13).boxes) == 14
 
 
-def test_layout_step_with_distinct_child_is_not_stacked() -> None:
+def test_layout_sibling_with_additional_child_is_not_stacked() -> None:
     keys = [f"w{number}" for number in range(12)]
     sketch = make_diagram(
         make_lane(["a", *keys, "z"], [*(("a", key) for key in keys), ("w3", "z")])
@@ -214,7 +214,7 @@ def test_layout_step_with_distinct_child_is_not_stacked() -> None:
     assert sorted(len(box.steps) for box in compute_layout(sketch).boxes) == [1, 1, 1, 11]
 
 
-def test_layout_late_root_gets_latest_layer() -> None:
+def test_layout_root_step_of_short_branch_gets_latest_possible_layer() -> None:
     layout = compute_layout(
         make_diagram(make_lane("abcxyd", [*pairwise("abcd"), ("x", "y"), ("y", "d")]))
     )

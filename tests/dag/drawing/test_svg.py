@@ -60,7 +60,7 @@ def check_harmless(svg: str) -> None:
 
 @settings(max_examples=60)
 @given(st.data())
-def test_svg_any_diagram_is_well_formed_and_harmless(data: st.DataObject) -> None:
+def test_svg_any_diagram_contains_only_allowed_elements_and_attributes(data: st.DataObject) -> None:
     sketch = data.draw(sketches())
     marks = data.draw(annotations(sketch))
     layout = compute_layout(sketch, stack_from=data.draw(st.sampled_from([2, 9])))
@@ -157,7 +157,7 @@ def test_svg_legend_fits_width_of_narrow_drawing() -> None:
     assert max(ends) < int(root.attrib["width"])
 
 
-def test_svg_stack_shows_status_parts_of_stacked_steps() -> None:
+def test_svg_box_of_stacked_steps_shows_share_of_each_status() -> None:
     keys = [f"w{number}" for number in range(10)]
     sketch = make_diagram(make_lane(["a", *keys], [("a", key) for key in keys]))
     statuses = ["completed"] * 5 + ["in_progress"] * 2
@@ -189,7 +189,7 @@ def test_svg_without_annotations_shows_no_status() -> None:
     assert {element.text for element in root.iter(f"{SVG}title")} >= set("abcd")
 
 
-def test_svg_label_summarizes_step_counts() -> None:
+def test_svg_accessible_label_shows_step_counts_by_status() -> None:
     marks = Annotations(
         steps={
             ("plan", "step-1"): Annotation("completed"),
@@ -205,7 +205,7 @@ def test_svg_label_summarizes_step_counts() -> None:
     )
 
 
-def test_svg_steps_with_address_link_to_page() -> None:
+def test_svg_only_steps_with_address_are_links() -> None:
     sketch = make_chain_of(2)
     svg = render_svg(
         compute_layout(sketch), address=lambda stage, key: f"/{stage}?a&b" if "1" in key else None
@@ -215,7 +215,7 @@ def test_svg_steps_with_address_link_to_page() -> None:
     assert root.attrib["role"] == "group"
 
 
-def test_svg_contains_style_element_only_if_styled() -> None:
+def test_render_svg_contains_style_element_only_with_styled_option() -> None:
     layout = compute_layout(make_chain_of(1))
     assert "<style>" not in render_svg(layout)
     assert render_svg(layout, styled=True).count("<style>") == 1

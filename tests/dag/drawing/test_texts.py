@@ -31,7 +31,7 @@ MARKS = Annotations(
 
 @settings(max_examples=30)
 @given(st.data())
-def test_mermaid_lines_match_known_forms_with_one_node_per_step(data: st.DataObject) -> None:
+def test_mermaid_any_diagram_has_node_per_step_and_line_per_edge(data: st.DataObject) -> None:
     sketch = data.draw(sketches())
     first, *lines = mermaid(sketch, data.draw(annotations(sketch))).splitlines()
     assert first == "flowchart LR"
